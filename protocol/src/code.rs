@@ -25,6 +25,8 @@ pub enum Code {
     UnknownResource,
     /// The scheduler does not know this permit, or the permit was given back.
     UnknownPermit,
+    /// The id belongs to another request, which waits or is under way.
+    IdInUse,
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
     Lapsed,
@@ -49,7 +51,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -58,6 +60,7 @@ impl Code {
         Code::TooManyKeys,
         Code::UnknownResource,
         Code::UnknownPermit,
+        Code::IdInUse,
         Code::Lapsed,
         Code::AlreadySettled,
         Code::UnknownClass,
@@ -78,7 +81,7 @@ impl Code {
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
-            Code::Purged | Code::AlreadySettled => 409,
+            Code::IdInUse | Code::Purged | Code::AlreadySettled => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -96,6 +99,7 @@ impl Code {
             Code::TooManyKeys => "too_many_keys",
             Code::UnknownResource => "unknown_resource",
             Code::UnknownPermit => "unknown_permit",
+            Code::IdInUse => "id_in_use",
             Code::Lapsed => "lapsed",
             Code::AlreadySettled => "already_settled",
             Code::UnknownClass => "unknown_class",

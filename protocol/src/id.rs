@@ -27,6 +27,12 @@ enum Repr {
     Shared(Arc<str>),
 }
 
+/// The letters of a secret, six bits each (RFC 4648, base64url). Its first letter has two bits, and
+/// is therefore no dash: a command line takes the id for no option.
+const SECRET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+/// Enough for 128 bits.
+pub const SECRET_LENGTH: usize = 22;
+
 /// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
 const INLINE: usize = 38;
 
@@ -45,10 +51,19 @@ impl PermitId {
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// The id that a scheduler gives to the `serial`th request without an id in `epoch`.
+    /// The id that 128 random bits are written as, in 22 characters. An id is a bearer secret: the
+    /// holder can settle, cancel and read the permit. These bits have to come from a source that no
+    /// other process can guess.
+    ///
+    /// ```
+    /// use rampmeter_protocol::id::PermitId;
+    /// assert_eq!(PermitId::secret(u128::MAX).as_str(), "D_____________________");
+    /// ```
     #[must_use]
-    pub fn generated(epoch: u64, serial: u64) -> Self {
-        PermitId(Repr::of(&format!("{epoch}.{serial}")))
+    pub fn secret(bits: u128) -> Self {
+        let letter = |place: usize| SECRET[(bits >> (6 * (SECRET_LENGTH - 1 - place))) as usize % SECRET.len()];
+        let letters: [u8; SECRET_LENGTH] = std::array::from_fn(letter);
+        PermitId(Repr::of(std::str::from_utf8(&letters).expect("letters are ASCII")))
     }
 
     /// As text.

@@ -54,6 +54,10 @@ pub struct PermitRequest<'a> {
     /// Whether the client wants `queued` answers while the request waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
+    /// The client's own name for itself. A request under the id of another client's is refused, if
+    /// both have such a name.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub from: Option<Text<'a>>,
     /// Whether the permit is to say what is [left](crate::left::Left) of the limits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,

@@ -12,6 +12,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -93,7 +94,8 @@ impl World {
         let ask = Ask {
             to: self.next as u64,
             asker: Asker::UNKNOWN,
-            id: Some(self.ids[self.next].clone()),
+            id: self.ids[self.next].clone(),
+            identity: Identity::default(),
             bill: self.bill.clone(),
             class: self.scheduler.resource().default_class(),
             mode,

@@ -20,6 +20,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -396,7 +397,8 @@ impl<'a> World<'a> {
         Ask {
             to: self.asked,
             asker: Asker::UNKNOWN,
-            id: Some(id(self.asked)),
+            id: id(self.asked),
+            identity: Identity::default(),
             bill: self.bill(&client),
             class: self.scheduler.resource().class(class).expect("a class"),
             mode,

@@ -1,6 +1,7 @@
 //! All that can happen to a resource.
 
 use crate::adaptation::Observation;
+use crate::identity::Identity;
 use crate::ids::{Asker, CheckpointNumber, ClassId, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
@@ -79,8 +80,11 @@ pub struct Ask<R> {
     pub to: R,
     /// Whose request it is.
     pub asker: Asker,
-    /// The permit's id; the scheduler makes one up if there is none.
-    pub id: Option<PermitId>,
+    /// The permit's id. The driver draws one for a request without an id: the core has no
+    /// randomness, and an id is a secret.
+    pub id: PermitId,
+    /// Who asks for what: a request under a known id has to be the same.
+    pub identity: Identity,
     /// What the call takes from each bucket.
     pub bill: Bill,
     /// Priority class.

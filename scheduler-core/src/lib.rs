@@ -26,6 +26,7 @@ pub mod command;
 pub mod durability;
 pub mod event;
 mod fencing;
+pub mod identity;
 pub mod ids;
 pub mod ledger;
 pub mod limits;

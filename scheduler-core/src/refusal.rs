@@ -18,6 +18,18 @@ pub enum Refusal {
         /// The limit that sets it.
         limited_by: Option<LimitId>,
     },
+    /// The start would be farther ahead than starts are reserved. Nothing was charged.
+    #[error(
+        "the earliest start is in {delay}, and starts are reserved at most {bound} ahead (`max_ahead`); come back later, or wait in line (mode `wait`)"
+    )]
+    TooFarAhead {
+        /// How long until the earliest start.
+        delay: Span,
+        /// How far ahead starts are reserved.
+        bound: Span,
+        /// The limit that sets the start.
+        limited_by: Option<LimitId>,
+    },
     /// The cost exceeds what the limit can ever hold.
     #[error("the cost of {cost} exceeds the limit's capacity of {capacity}; split the call")]
     NeverFits {
@@ -68,6 +80,11 @@ pub enum Refusal {
     /// The permit is not known, or was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
+    /// Another request waits or is under way under this id.
+    #[error(
+        "another request has this id: it came from another user or `from`, or asked for another class, cost or labels; choose ids at random"
+    )]
+    IdInUse,
     /// The start is past: a call that began now would take what other calls have been promised.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
@@ -137,6 +154,9 @@ impl Refusal {
     fn terms(&self) -> (Code, Option<Span>, Option<LimitId>) {
         match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
+            Refusal::TooFarAhead { delay, bound, limited_by } => {
+                (Code::NotInTime, Some(delay.saturating_sub(bound)), limited_by)
+            }
             Refusal::NeverFits { limit, .. } => (Code::NeverFits, None, Some(limit)),
             Refusal::QuotaSpent { limit, retry_after } => (Code::QuotaSpent, retry_after, Some(limit)),
             Refusal::QueueFull { retry_after, .. } => (Code::QueueFull, Some(retry_after), None),
@@ -144,6 +164,7 @@ impl Refusal {
             Refusal::TooManyKeys { limit, retry_after, .. } => (Code::TooManyKeys, Some(retry_after), Some(limit)),
             Refusal::RenewedTooLate => (Code::NotInTime, None, None),
             Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
+            Refusal::IdInUse => (Code::IdInUse, None, None),
             Refusal::Lapsed => (Code::Lapsed, None, None),
             Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),

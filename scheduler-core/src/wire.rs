@@ -3,6 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
+use crate::identity::Identity;
 use crate::ids::{Asker, ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
@@ -18,8 +19,9 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `asker` into an event's content. `permitted` is the class that its subject names: its
-/// sender may ask for no other.
+/// Turns a request of `user`, which came over the connection `asker`, into an event's content. The
+/// request has this id or none. `permitted` is the class that its subject names: its sender may ask
+/// for no other.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost, or if the request names another class than
@@ -27,6 +29,7 @@ use std::sync::Arc;
 pub fn ask<R>(
     resource: &Resource,
     (to, asker): (R, Asker),
+    (user, id): (&str, PermitId),
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
@@ -39,7 +42,8 @@ pub fn ask<R>(
     Ok(event::Ask {
         to,
         asker,
-        id: request.id.clone(),
+        id,
+        identity: Identity::of(user, request),
         bill,
         class,
         mode: request.mode,

@@ -2,15 +2,17 @@
 
 use crate::config::NatsTable;
 use crate::denials::Denials;
+use crate::log_throttle::LogThrottle;
 use crate::provider::SecretPlace;
 use anyhow::{Context, anyhow, bail};
-use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event};
+use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;
 use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
+use rampmeter_protocol::clock::Clock;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -58,9 +60,19 @@ async fn connect_with(
 ) -> anyhow::Result<Client> {
     let servers: Servers = nats.url.parse()?;
     let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
+    let (clock, told) = (Clock::start(), Mutex::new(LogThrottle::default()));
     let options = options(nats, &servers, name)?.event_callback(move |event| {
         denials.note(&event);
-        log(event, *stopping.borrow(), Arc::clone(&connection))
+        let is_told = flood_of(&event).is_none_or(|kind| {
+            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            told.admit(clock.now(), kind).is_some()
+        });
+        let (stopping, connection) = (*stopping.borrow(), Arc::clone(&connection));
+        async move {
+            if is_told {
+                log(event, stopping, connection);
+            }
+        }
     });
     let client =
         options.connect(servers.addresses().as_slice()).await.map_err(|error| explained(error, &servers, advice))?;
@@ -145,7 +157,28 @@ fn delay(attempt: usize, jitter: f64) -> Duration {
     doubled.min(MAX_DELAY).mul_f64(jitter)
 }
 
-async fn log(event: Event, stopping: bool, connection: Arc<str>) {
+/// The kind of an event of which a client can cause any number: it sends more than is read, or
+/// wants answers at an inbox that this process may not write to.
+fn flood_of(event: &Event) -> Option<&'static str> {
+    match event {
+        Event::SlowConsumer(_) => Some("slow consumer"),
+        Event::ServerError(ServerError::Other(text)) if denies_answer(text) => Some("denied inbox"),
+        Event::Connected
+        | Event::Disconnected
+        | Event::Closed
+        | Event::LameDuckMode
+        | Event::Draining
+        | Event::ServerError(_)
+        | Event::ClientError(_) => None,
+    }
+}
+
+/// Whether the server has refused an answer, and nothing that concerns the store.
+fn denies_answer(text: &str) -> bool {
+    text.contains("Publish to \"") && !text.contains("Publish to \"$")
+}
+
+fn log(event: Event, stopping: bool, connection: Arc<str>) {
     match event {
         Event::Connected => tracing::info!(%connection, "connected to NATS"),
         Event::Disconnected | Event::ServerError(_) | Event::ClientError(_) if stopping => {

@@ -96,9 +96,10 @@ impl SimulatedScheduler {
     /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
+            let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
             // Each worker has a connection of its own.
             let asker = Asker(to.to.worker as u32 + 1);
-            match wire::ask(self.core.resource(), (to, asker), &request, None) {
+            match wire::ask(self.core.resource(), (to, asker), ("", id), &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));

@@ -7,7 +7,7 @@ use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
 use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
-use rampmeter_nats::entropy::entropy;
+use rampmeter_nats::entropy::secret;
 use rampmeter_nats::key_file::KeyFileError;
 use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
@@ -200,7 +200,7 @@ impl ClientBuilder {
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();
-        let session = Session::new(entropy()).with_most_asks(max_asks).reporting_silence();
+        let session = Session::new(secret()).with_most_asks(max_asks).reporting_silence();
         let session = if renews { session } else { session.without_renewal() };
         let session = if class_in_subject { session.with_one_class_per_message() } else { session };
         let counters = Arc::default();

@@ -194,7 +194,7 @@ mod tests {
     const AGE: Span = Span::from_secs(7);
 
     fn named() -> Option<PermitId> {
-        Some(PermitId::generated(1, 1))
+        Some(PermitId::secret(1))
     }
 
     /// `start` and `valid` are milliseconds: from now to the start, and from there to the lapse.

@@ -1,11 +1,14 @@
 //! Randomness of the system.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+/// 128 bits that no other process can guess, for ids that are secrets. They come from a generator
+/// for cryptography, which the system seeds.
+#[must_use]
+pub fn secret() -> u128 {
+    rand::random()
+}
 
-/// A number for seeds, ids and jitter that no other process draws. It is not fit for secrets.
-///
-/// The standard library seeds its hashers with the system's randomness.
+/// A number for jitter.
 #[must_use]
 pub fn entropy() -> u64 {
-    RandomState::new().build_hasher().finish()
+    rand::random()
 }

@@ -5,6 +5,7 @@ use super::snapshot::{
     DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot,
 };
 use crate::arithmetic::{Credit, Rate};
+use crate::identity::Identity;
 use crate::ids::{Asker, LimitId};
 use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
 use crate::policy::{Bill, Limit, Resource};
@@ -143,8 +144,9 @@ impl<R: Clone> Scheduler<R> {
         if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
             self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
-        let slot = self.permits.insert(permit.id.clone(), bill, Asker::UNKNOWN, state);
-        self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max));
+        let is_small = self.resource.is_small(&bill);
+        let slot = self.permits.insert(permit.id.clone(), Asker::UNKNOWN, Identity::default(), bill, state);
+        self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max), is_small);
     }
 
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {

@@ -23,6 +23,7 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         ("classes", classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
         within("reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
         within("validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
+        within("max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
         within("ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
         ("default_class", classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];

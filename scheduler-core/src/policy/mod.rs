@@ -20,4 +20,4 @@ pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use resource::{Class, Resource};
 pub(crate) use rules::{Call, Succession};
-pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, OnStoreLoss, StartPolicy};
+pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, MIN_RETENTION, OnStoreLoss, RETENTION, StartPolicy};

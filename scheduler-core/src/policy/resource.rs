@@ -6,7 +6,9 @@ use super::limit::{Limit, parts_per_million};
 use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
 use super::rules::continues_as;
-use super::spec::{ClassSpec, LimitSpec, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched};
+use super::spec::{
+    ClassSpec, DEFAULT_AHEAD, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched,
+};
 use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
@@ -19,6 +21,9 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::ops::Index;
 use std::sync::Arc;
+
+/// Half of the permits that are remembered by default.
+const MANY_CALLS: u64 = 2_000_000;
 
 /// A validated class.
 #[derive(Clone, Debug)]
@@ -89,6 +94,22 @@ impl Resource {
         let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
         let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
         Resource { limits, shadow, unix_at_origin, ..self }
+    }
+
+    /// How far ahead a start may be reserved.
+    pub(crate) fn max_ahead(&self) -> Span {
+        let longest = || self.limits.iter().map(|limit| limit.spec().period).max().unwrap_or(Span::ZERO);
+        self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
+    }
+
+    /// Whether a call takes nothing of any limit, or so little that its limits would admit millions
+    /// of such calls while a permit is remembered: they would fill the memory of all permits.
+    pub(crate) fn is_small(&self, bill: &Bill) -> bool {
+        bill.amounts().all(|(limit, amount)| {
+            let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());
+            let refill = self[limit].rate().time_to_refill(self.credit(limit, amount)).nanos();
+            !self[limit].is_until_settled() && refill.saturating_mul(MANY_CALLS) <= admitted
+        })
     }
 
     pub(crate) fn unix_at_origin(&self) -> u64 {

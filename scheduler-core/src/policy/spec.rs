@@ -11,6 +11,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 /// The largest number of limits of a resource: a set of limits is a word of 64 bits.
 pub const MAX_LIMITS: usize = 64;
@@ -43,6 +44,8 @@ pub struct ResourceSpec {
     pub on_store_loss: OnStoreLoss,
     /// How long after its start a permit lapses.
     pub validity: Span,
+    /// How far ahead a start may be reserved; by default [as its limits say](DEFAULT_AHEAD).
+    pub max_ahead: Option<Span>,
     /// How clients share a class; first come, first served by default.
     pub fair_share: Option<FairShare>,
     /// The answer to requests that no limit applies to.
@@ -68,6 +71,7 @@ impl ResourceSpec {
             reservation: DEFAULT_RESERVATION,
             on_store_loss: OnStoreLoss::Hold,
             validity: DEFAULT_VALIDITY,
+            max_ahead: None,
             fair_share: None,
             unmatched: Unmatched::Allow,
             uncounted: Uncounted::Refuse,
@@ -82,6 +86,10 @@ impl ResourceSpec {
         Cow::Borrowed(&self.classes)
     }
 }
+
+/// Between these, starts are reserved as far ahead as the longest period of a limit: one period of
+/// all limits may be booked, and no day. A minute of short limits is an ordinary burst.
+pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
 
 /// The answer to requests that no limit applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -235,10 +243,17 @@ pub enum StartPolicy {
     Empty,
 }
 
-/// The largest number of remembered permits that hold nothing of any limit: returned and free ones.
-/// Their own bound, about 8 MB, keeps a client from filling the memory of charged permits.
+/// The largest number of remembered permits that were returned, and of those that hold next to
+/// nothing of any limit while the bound of all permits is reached. These bounds, about 8 MB each,
+/// keep a client from filling the memory of all other permits.
 /// Beyond the bound, the scheduler forgets the oldest. A late copy of its request is charged anew.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
+
+/// How long a permit is remembered after its start or the end of its lease: long enough for calls
+/// that take minutes to settle.
+pub(crate) const RETENTION: Span = Span::from_secs(300);
+/// How long a permit is remembered at least after its end, when their bound is reached.
+pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 
 /// Bounds on the scheduler's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

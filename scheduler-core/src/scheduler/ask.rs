@@ -5,6 +5,7 @@ use super::permits::{Granted, Permit, Stage, State};
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::event::Ask;
+use crate::identity::Identity;
 use crate::ids::ClassId;
 use crate::ledger::{Backlog, NEAR, Offer};
 use crate::limits::StartKey;
@@ -17,7 +18,8 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// The farthest promised start: what happens beyond the longest period cannot be foreseen.
+/// The farthest start of a waiting request that sets no bound: beyond the longest period, nothing
+/// can be foreseen.
 const MAX_AHEAD: Span = MAX_PERIOD;
 /// When to ask again after a bound was reached: long enough for some requests to be served.
 const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
@@ -25,19 +27,20 @@ const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
         if self.handing_over {
-            return self.refuse(ask.to, ask.id, Refusal::Unavailable);
+            return self.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
         }
-        if let Some(slot) = ask.id.as_ref().and_then(|id| self.permits.find(id)) {
+        if let Some(slot) = self.permits.find(&ask.id) {
             return self.ask_again(now, slot, ask);
         }
         let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
         if let Some(refusal) = refusal {
-            return self.refuse(ask.to, ask.id, refusal);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         match ask.mode {
             Mode::Allow => self.reserve(now, ask, Span::ZERO),
             Mode::Reserve => {
-                let latest = ask.max_wait.unwrap_or(MAX_AHEAD).min(MAX_AHEAD);
+                let ahead = self.resource.max_ahead();
+                let latest = ask.max_wait.unwrap_or(ahead).min(ahead);
                 self.reserve(now, ask, latest);
             }
             Mode::Wait => self.wait(now, ask),
@@ -58,8 +61,8 @@ impl<R: Clone> Scheduler<R> {
     /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         self.check_keys(now, bill)?;
-        // A free call takes no place among the remembered permits.
-        if !bill.is_empty() && !self.permits.has_room(now) {
+        // A small permit takes no place among the remembered permits.
+        if !self.resource.is_small(bill) && !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
             return Err(Refusal::QueueFull { what: "remembered permits", bound, retry_after: RETRY_AFTER_BOUND });
         }
@@ -70,21 +73,24 @@ impl<R: Clone> Scheduler<R> {
     /// stays charged until it is settled, as its call may have been made. A settled one is used up:
     /// another call under its id would be free.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
+        if self.is_anothers(slot, &ask) {
+            return self.refuse(ask.to, Some(ask.id), Refusal::IdInUse);
+        }
         match &mut self.permits.get_mut(slot).state {
-            State::Returned => self.refuse(ask.to, ask.id, Refusal::UnknownPermit),
+            State::Returned => self.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
             // It is told once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
-                self.refuse(ask.to, ask.id, Refusal::Unavailable);
+                self.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
             }
-            State::Granted(granted) if !granted.is_open() => self.refuse(ask.to, ask.id, Refusal::AlreadySettled),
+            State::Granted(granted) if !granted.is_open() => self.refuse(ask.to, Some(ask.id), Refusal::AlreadySettled),
             State::Granted(granted) if granted.key.at + LATENESS < now => {
-                self.refuse(ask.to, ask.id, Refusal::Lapsed);
+                self.refuse(ask.to, Some(ask.id), Refusal::Lapsed);
             }
             State::Granted(granted) => {
                 let granted = *granted;
                 self.answer(now, slot, ask.to, granted, Span::ZERO, true);
             }
-            State::Waiting(_) if ask.mode != Mode::Wait => self.refuse(ask.to, ask.id, Refusal::StillWaiting),
+            State::Waiting(_) if ask.mode != Mode::Wait => self.refuse(ask.to, Some(ask.id), Refusal::StillWaiting),
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 waiting.progress = ask.progress;
@@ -94,23 +100,47 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// Whether the id is in use for another request: another call waits or is under way. The first
+    /// repetition of a former leader's request tells what it is.
+    fn is_anothers(&mut self, slot: Slot, ask: &Ask<R>) -> bool {
+        let permit = self.permits.get_mut(slot);
+        let in_use = permit.as_waiting().is_some() || permit.granted().is_some_and(|granted| granted.is_open());
+        let is_anothers = in_use && !permit.identity.may_be(ask.identity);
+        if permit.identity == Identity::default() {
+            permit.identity = ask.identity;
+        }
+        is_anothers
+    }
+
     /// Answers at once, with a binding start within `latest` from now.
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         // During a change, what the waiting requests take is not known.
         let is_changing = self.is_changing();
         let offer = self.offer_behind_queue(now, ask.class, &ask.bill);
         if !is_changing && offer.at.since(now) > latest {
-            return self.refuse(ask.to, ask.id, offer.not_in_time(now));
+            let refusal = self.too_late(now, &ask, offer);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         if !is_changing && self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending_answers.len() >= self.resource.spec().bounds.max_waiting {
-            self.refuse(ask.to, ask.id, Refusal::Unavailable);
+            self.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
         } else if is_changing || offer.at <= now + NEAR {
             // The next checkpoint has a budget for it.
             self.answer_later(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
+        }
+    }
+
+    /// The refusal of a request whose start would be too late: for itself, or to be reserved.
+    fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
+        let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
+        let would_take_it =
+            offer.at < Time::NEVER && ask.mode == Mode::Reserve && ask.max_wait.is_none_or(|most| delay <= most);
+        match would_take_it {
+            true => Refusal::TooFarAhead { delay, bound, limited_by: offer.limited_by },
+            false => offer.not_in_time(now),
         }
     }
 
@@ -123,7 +153,7 @@ impl<R: Clone> Scheduler<R> {
             |max| delay > max && self.ledger.earliest_once_settled(now, &ask.bill, self.tier(ask.class)) > now + max;
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.offer_behind_queue(now, ask.class, &ask.bill);
-            return self.refuse(ask.to, ask.id, behind.not_in_time(now));
+            return self.refuse(ask.to, Some(ask.id), behind.not_in_time(now));
         }
         let waiting = self.waiting();
         let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
@@ -132,7 +162,7 @@ impl<R: Clone> Scheduler<R> {
             return self.grant(now, ask, offer, latest);
         }
         if let Some(refusal) = self.queue_full(&ask, waiting) {
-            return self.refuse(ask.to, ask.id, refusal);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         self.join_queue(now, ask, offer.at);
     }
@@ -193,8 +223,7 @@ impl<R: Clone> Scheduler<R> {
         stage: Stage,
     ) -> (Slot, Granted) {
         let granted = self.next_start(offer, ask.class, stage);
-        let id = self.id_or_new(ask.id);
-        let slot = self.permits.insert(id, ask.bill, ask.asker, State::Granted(granted));
+        let slot = self.permits.insert(ask.id, ask.asker, ask.identity, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class), latest);
         (slot, granted)
     }
@@ -203,7 +232,6 @@ impl<R: Clone> Scheduler<R> {
     fn join_queue(&mut self, now: Time, ask: Ask<R>, alone: Time) {
         let arrival = Arrival { at: now - ask.age, serial: self.next_serial() };
         let deadline = ask.max_wait.map(|max| now + max);
-        let id = self.id_or_new(ask.id);
         let class = ask.class;
         // A call that the bill tells takes no room of its own.
         let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
@@ -220,7 +248,7 @@ impl<R: Clone> Scheduler<R> {
             call,
             edition: self.queues.edition(),
         });
-        let slot = self.permits.insert(id, ask.bill, ask.asker, State::Waiting(waiting));
+        let slot = self.permits.insert(ask.id, ask.asker, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
         let may_start = if self.is_changing() {
@@ -248,19 +276,6 @@ impl<R: Clone> Scheduler<R> {
         let queue = self.queues.class_mut(waiting.class);
         queue.enter(&self.resource, slot, &bill, waiting);
         queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
-    }
-
-    /// The given id, or a new one.
-    fn id_or_new(&mut self, given: Option<PermitId>) -> PermitId {
-        if let Some(id) = given {
-            return id;
-        }
-        loop {
-            let id = PermitId::generated(self.epoch, self.next_serial());
-            if self.permits.find(&id).is_none() {
-                return id;
-            }
-        }
     }
 
     /// Takes a waiting request out of its queue and refuses it.

@@ -6,6 +6,7 @@ mod change;
 mod delivery;
 mod dispatch;
 mod feedback;
+mod idle_permits;
 mod key_labels;
 mod key_waits;
 mod pending_answers;
@@ -52,9 +53,10 @@ use std::sync::Arc;
 /// what was promised before.
 ///
 /// ```
-/// use rampmeter_protocol::{amount::Amount, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
+/// use rampmeter_protocol::{amount::Amount, id::PermitId, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
+/// use rampmeter_scheduler_core::identity::Identity;
 /// use rampmeter_scheduler_core::ids::Asker;
 /// use rampmeter_scheduler_core::policy::resource::Resource;
 /// use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -72,7 +74,7 @@ use std::sync::Arc;
 /// let mut delays = Vec::new();
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
-///         to: worker, asker: Asker::UNKNOWN, id: None, bill: bill.clone(), class, mode: Mode::Reserve,
+///         to: worker, id: PermitId::new(worker)?, asker: Asker::UNKNOWN, identity: Identity::default(), bill: bill.clone(), class, mode: Mode::Reserve,
 ///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
@@ -101,6 +103,8 @@ pub struct Scheduler<R> {
     pub(crate) key_labels: KeyLabels,
     /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
+    /// When this scheduler took the resource over: with its first checkpoint, if it has a store.
+    pub(crate) since: Time,
     /// The time of the latest event.
     now: Time,
     pub(crate) serial: u64,
@@ -156,6 +160,7 @@ impl<R: Clone> Scheduler<R> {
             former_limits: BTreeMap::new(),
             key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
+            since: now,
             now,
             serial: 0,
             next_dispatch: None,
@@ -175,7 +180,7 @@ impl<R: Clone> Scheduler<R> {
         &self.resource
     }
 
-    /// The leader's epoch. Ids that the scheduler makes up begin with it.
+    /// The leader's epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
         self.epoch
@@ -299,7 +304,7 @@ impl<R: Clone> Scheduler<R> {
         if granted.stage == Stage::Told {
             self.delivery.note_told(now, slot, key.serial);
         }
-        self.permits.started(slot, self.ledger.end(now, key, &bill));
+        self.permits.started(slot, self.ledger.end(now, key, &bill), self.resource.is_small(&bill));
         self.counters.granted += 1;
         if let Some(shadow) = &bill.shadow {
             for limit in shadow.applicable().limits() {

@@ -66,6 +66,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
         let Some(budget) = &mut self.grant_budget else { return };
         budget.confirm(number);
+        self.since = self.since.min(now);
         self.time_out_pending(now);
         self.ask_pending(now);
         self.ledger.note_change();
@@ -117,10 +118,10 @@ impl<R: Clone> Scheduler<R> {
                     if let Some((slot, granted)) = self.promised_start(&id, serial) {
                         self.give_back_untold(now, slot, granted);
                     }
-                    (to, Some(id))
+                    (to, id)
                 }
             };
-            self.refuse(to, id, Refusal::Unavailable);
+            self.refuse(to, Some(id), Refusal::Unavailable);
         }
     }
 
@@ -150,7 +151,7 @@ impl<R: Clone> Scheduler<R> {
                 match if known { charged() } else { Err(Refusal::Unavailable) } {
                     Ok(bill) => ask.bill = bill,
                     Err(refusal) => {
-                        self.refuse(ask.to.clone(), ask.id.clone(), refusal);
+                        self.refuse(ask.to.clone(), Some(ask.id.clone()), refusal);
                         continue;
                     }
                 }

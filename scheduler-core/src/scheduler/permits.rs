@@ -1,23 +1,19 @@
 //! The remembered permits, by id and by the time of their end.
 
 use super::dispatch::just_past;
+use super::idle_permits::IdlePermits;
 use crate::collections::{Index, Slab, Slot};
+use crate::identity::Identity;
 use crate::ids::{Asker, ClassId, LimitId};
 use crate::ledger::Bills;
 use crate::limits::StartKey;
-use crate::policy::{Bill, MAX_IDLE_PERMITS, Succession};
+use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
 use crate::queue::Waiting;
 use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// How long a permit is remembered after its start or the end of its lease: long enough for calls
-/// that take minutes to settle.
-pub(crate) const RETENTION: Span = Span::from_secs(300);
-/// How long it is remembered at least, when the bound of remembered permits is reached.
-pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 
 /// A request that waits, or was granted or given back. There may be a million, so it is kept small.
 #[derive(Clone, Debug)]
@@ -26,6 +22,8 @@ pub(crate) struct Permit<R> {
     pub(crate) bill: Arc<Bill>,
     /// Whose word the settle of the call is.
     pub(crate) asker: Asker,
+    /// Who has asked for what, if that is known.
+    pub(crate) identity: Identity,
     pub(crate) state: State<R>,
 }
 
@@ -80,7 +78,7 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) stage: Stage,
-    /// The first whole second after its start and its leases.
+    /// The first whole second after its start and its leases; [`UNLISTED`] for a small permit.
     pub(crate) end: u32,
 }
 
@@ -97,7 +95,7 @@ pub(crate) enum Stage {
 
 impl Granted {
     pub(crate) fn new(key: StartKey, limited_by: Option<LimitId>, class: ClassId, stage: Stage) -> Self {
-        Granted { key, limited_by, class, stage, end: 0 }
+        Granted { key, limited_by, class, stage, end: UNLISTED }
     }
 
     /// Whether the call was not settled yet.
@@ -110,22 +108,26 @@ impl Granted {
     }
 }
 
+/// The end of a permit that is in no list of seconds.
+const UNLISTED: u32 = u32::MAX;
 /// Permits that one event forgets, which takes a few hundred microseconds.
 const MAX_FORGOTTEN: usize = 512;
 
 /// All permits.
 ///
-/// Invariant: a permit that has a start is in `by_end` if it is charged, and in `idle` otherwise; a
-/// returned permit is in `idle`.
+/// Invariant: a permit that has a start is in `by_end`, or in `small` if it takes next to nothing.
+/// A returned permit is in `idle` or in `small`.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
-    /// Charged permits that have a start, by the second of their end.
+    /// Permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
-    /// Permits that take nothing, and since when, in this order.
-    idle: VecDeque<(Time, Slot)>,
+    /// Returned permits.
+    idle: IdlePermits,
+    /// Permits that take next to nothing. They have the places that no other permit needs.
+    small: IdlePermits,
     /// When permits were last forgotten.
     last_expiry: Time,
     bound: usize,
@@ -134,8 +136,9 @@ pub(crate) struct Permits<R> {
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        let (by_end, idle, last_expiry) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
-        Permits { permits, bills, by_id, by_end, idle, last_expiry, bound }
+        let (by_end, last_expiry) = (BTreeMap::new(), Time::ORIGIN);
+        let (idle, small) = (IdlePermits::default(), IdlePermits::default());
+        Permits { permits, bills, by_id, by_end, idle, small, last_expiry, bound }
     }
 
     pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
@@ -162,9 +165,16 @@ impl<R> Permits<R> {
 
     /// Remembers a permit of `asker` whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
-    pub(crate) fn insert(&mut self, id: PermitId, bill: Bill, asker: Asker, state: State<R>) -> Slot {
+    pub(crate) fn insert(
+        &mut self,
+        id: PermitId,
+        asker: Asker,
+        identity: Identity,
+        bill: Bill,
+        state: State<R>,
+    ) -> Slot {
         let bill = self.bills.keep(bill);
-        let slot = self.permits.insert(Permit { id, bill, asker, state });
+        let slot = self.permits.insert(Permit { id, bill, asker, identity, state });
         self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
         slot
     }
@@ -184,39 +194,39 @@ impl<R> Permits<R> {
     }
 
     /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
-    /// start and the ends of its leases.
-    pub(crate) fn started(&mut self, slot: Slot, end: Time) {
-        let (permit, second) = (self.get_mut(slot), second_after(end));
-        match &mut permit.state {
-            State::Granted(granted) if !permit.bill.is_empty() => {
-                granted.end = second;
+    /// start and the ends of its leases. A small permit takes next to nothing.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time, is_small: bool) {
+        match &mut self.get_mut(slot).state {
+            State::Granted(_) if is_small => self.small.push(slot, end),
+            State::Granted(granted) => {
+                granted.end = second_after(end);
+                let second = granted.end;
                 self.by_end.entry(second).or_default().push(slot);
             }
-            State::Granted(_) | State::Returned | State::Waiting(_) => self.push_idle(slot, end),
+            State::Returned | State::Waiting(_) => self.push_idle(slot, end),
         }
+        self.make_places();
     }
 
     /// Marks a permit as given back. It is remembered for a while from now on.
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
-        let was_charged = self.unlist(slot);
+        let was_listed = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
-        if was_charged {
-            self.push_idle(slot, now);
+        if was_listed {
+            self.started(slot, now, false);
         }
     }
 
     /// Forgets a permit that has a start.
     pub(crate) fn forget_now(&mut self, slot: Slot) {
-        if !self.unlist(slot) {
-            let place = self.idle.iter().rposition(|(_, idle)| *idle == slot);
-            self.idle.remove(place.expect("what has a start and takes nothing is idle"));
-        }
+        let was_known = self.unlist(slot) || self.small.take_out(slot) || self.idle.take_out(slot);
+        assert!(was_known, "what has a start is listed, small or idle");
         self.remove(slot);
     }
 
     pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
-        self.started(slot, end);
+        self.started(slot, end, false);
     }
 
     /// Whether there is room for one more permit. Makes room if that forgets no permit too early.
@@ -232,7 +242,8 @@ impl<R> Permits<R> {
         self.last_expiry = now;
         self.forget(now, RETENTION);
         for _ in 0..MAX_FORGOTTEN {
-            let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) else { return };
+            let expired = self.idle.pop_expired(now).or_else(|| self.small.pop_expired(now));
+            let Some(slot) = expired else { return };
             self.remove(slot);
         }
     }
@@ -240,8 +251,7 @@ impl<R> Permits<R> {
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
-        let idle = self.idle.front().map(|(since, _)| *since);
-        let first = started.into_iter().chain(idle).min()?;
+        let first = started.into_iter().chain(self.idle.oldest()).chain(self.small.oldest()).min()?;
         Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
@@ -270,23 +280,29 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// How many permits are charged or wait.
+    /// How many permits take something or wait.
     fn busy(&self) -> usize {
-        self.len() - self.idle.len()
+        self.len() - self.idle.len() - self.small.len()
     }
 
     fn push_idle(&mut self, slot: Slot, since: Time) {
-        self.idle.push_back((since, slot));
-        if self.idle.len() > MAX_IDLE_PERMITS {
-            let (_, oldest) = self.idle.pop_front().expect("there is an oldest one");
-            self.remove(oldest);
+        self.idle.push(slot, since);
+        let oldest = if self.idle.len() > MAX_IDLE_PERMITS { self.idle.pop() } else { None };
+        oldest.into_iter().for_each(|slot| drop(self.remove(slot)));
+    }
+
+    /// Forgets the oldest small permits as far as other permits need their places.
+    fn make_places(&mut self) {
+        while self.len() - self.idle.len() > self.bound && self.small.len() > MAX_IDLE_PERMITS {
+            self.small.pop().into_iter().for_each(|slot| drop(self.remove(slot)));
         }
     }
 
-    /// Takes a permit out of the list of its second; false if it is not charged.
+    /// Takes a permit out of the list of its second; false if it is in none.
     fn unlist(&mut self, slot: Slot) -> bool {
-        let permit = self.get(slot);
-        let Some(Granted { end, .. }) = permit.granted().filter(|_| !permit.bill.is_empty()) else { return false };
+        let Some(Granted { end, .. }) = self.get(slot).granted().filter(|granted| granted.end != UNLISTED) else {
+            return false;
+        };
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
         // Searched from the back, as most permits are renewed or given back soon.
         let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
@@ -318,5 +334,5 @@ fn end_of(second: u32) -> Time {
 
 /// The number of the first whole second at or after `at`, in the first 136 years.
 fn second_after(at: Time) -> u32 {
-    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
+    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX).min(UNLISTED - 1)
 }

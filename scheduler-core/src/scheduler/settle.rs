@@ -6,6 +6,7 @@ use crate::adaptation::{Observation, Verdict};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
+use crate::identity::Identity;
 use crate::ids::Asker;
 use crate::limits::StartKey;
 use crate::policy::{Bill, LimitSet};
@@ -97,7 +98,7 @@ impl<R: Clone> Scheduler<R> {
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
-        self.permits.started(slot, now);
+        self.permits.started(slot, now, false);
         self.counters.returned += 1;
         self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
@@ -158,7 +159,7 @@ impl<R: Clone> Scheduler<R> {
     /// leases end, so until then the call may count twice. It always counts once.
     fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
         let bill = self.resource.held_part(call);
-        if bill.is_empty() {
+        if !self.may_be_of_predecessor(now, &bill) {
             return Err(Refusal::UnknownPermit);
         }
         if self.handing_over {
@@ -171,9 +172,16 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.renew(now, key, &bill);
         self.charge(&bill, now);
         let end = self.ledger.end(now, key, &bill);
-        let slot = self.permits.insert(id.clone(), bill, Asker::UNKNOWN, State::Granted(granted));
-        self.permits.started(slot, end);
+        let slot = self.permits.insert(id.clone(), Asker::UNKNOWN, Identity::default(), bill, State::Granted(granted));
+        self.permits.started(slot, end, false);
         Ok(())
+    }
+
+    /// Whether a predecessor may have granted a call in flight with this bill. Such a call is
+    /// renewed within one lease of the take-over; later, a stranger would take places unasked.
+    fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
+        let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
+        longest.is_some_and(|lease| now <= self.since + lease)
     }
 
     /// Corrects the buckets to the actual cost. A call that was made before its start counts from

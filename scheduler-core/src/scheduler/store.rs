@@ -16,6 +16,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.grant_budget = Some(GrantBudget::new(&self.resource));
+        self.since = Time::NEVER;
         self
     }
 

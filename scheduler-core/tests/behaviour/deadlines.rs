@@ -5,7 +5,8 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 #[test]
@@ -20,6 +21,46 @@ fn allow_is_now_or_refused_and_says_when_to_return() {
         300         allow b requests=3           -> b@300
         ",
     );
+}
+
+/// One array would otherwise take all starts of the next day. Waiting in line books nothing.
+#[test]
+fn starts_are_reserved_no_farther_ahead_than_the_bound() {
+    let bounded = ResourceSpec { max_ahead: Some(span(500)), ..ten_per_second() };
+    play(
+        &bounded,
+        "
+        0           reserve a requests=10        -> a@0
+        0           reserve b requests=5         -> b@500
+        0           reserve c                    -> c:not_in_time+100
+        0           reserve c within=10000       -> c:not_in_time+100
+        # Its own bound is nearer: its next start is told.
+        0           reserve c within=300         -> c:not_in_time+600
+        0           allow c                      -> c:not_in_time+600
+        0           wait c                       ->
+        0           levels                       -> requests=-5
+        100         reserve d                    -> d:not_in_time+100
+        600                                      -> c@600
+        ",
+    );
+}
+
+/// The capacity, its period in milliseconds, and the farthest start.
+#[test]
+fn by_default_starts_are_reserved_for_the_longest_period_between_a_minute_and_an_hour() {
+    for (capacity, period, farthest) in [(1.0, 1_000, 60_000), (1.0, 600_000, 600_000), (8.0, 28_800_000, 3_600_000)] {
+        let spec = resource(vec![limit("requests", capacity, span(period))]);
+        let mut world = World::new(&ResourceSpec { max_ahead: None, ..spec });
+        let mut reserve = || {
+            let asked = world.ask(ms(0), &wish(Mode::Reserve, &[]));
+            world.said(asked)
+        };
+        let answers: Vec<Option<Said>> = (0..100).map(|_| reserve()).collect();
+        let starts =
+            answers.iter().filter_map(|said| if let Some(Said::Granted(delay)) = said { Some(*delay) } else { None });
+        assert_eq!(starts.max(), Some(span(farthest)), "{period}");
+        assert!(matches!(answers.last(), Some(Some(Said::Refused(Refusal::TooFarAhead { .. })))), "{period}");
+    }
 }
 
 #[test]

@@ -73,6 +73,24 @@ fn an_unknown_call_is_counted_anew() {
     );
 }
 
+/// Later, places in flight would be taken by calls that no scheduler granted.
+#[test]
+fn an_unknown_call_is_counted_anew_for_one_lease_after_a_take_over() {
+    let spec = resource(vec![two()]);
+    let mut before = play(&spec, "0 allow a -> a@0");
+    let after = crashed(&mut before, &spec, 300);
+    play_on(
+        after,
+        "
+        1300 extend a anew          -> a:extended
+        1301 extend b anew          -> b:unknown_permit
+        1301 levels                 -> requests=1
+        # What was counted anew is known from then on.
+        2200 extend a anew          -> a:extended
+        ",
+    );
+}
+
 #[test]
 fn calls_counted_anew_may_exceed_the_limit_and_hold_all_requests() {
     let spec = resource(vec![two()]);

@@ -2,15 +2,13 @@
 
 use crate::common::{Said, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::Command;
-use rampmeter_scheduler_core::event::{Ask, Event, Outcome};
-use rampmeter_scheduler_core::ids::Asker;
-use rampmeter_scheduler_core::policy::bill::Bill;
+use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::scheduler::Scheduler;
 
 #[test]
 fn the_same_id_gets_the_same_start_and_is_charged_once() {
@@ -27,6 +25,49 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
         400  levels                              -> requests=-1
         550  reserve b                           -> b@550
         700  levels                              -> requests=2
+        ",
+    );
+}
+
+/// Other hosts that choose the same id: a call of theirs would be charged to nobody.
+#[test]
+fn an_id_in_use_is_refused_to_another_request() {
+    play(
+        &with_bulk(ten_per_second(), 0.0),
+        "
+        0    reserve a from=x requests=10        -> a@0
+        0    reserve b from=x requests=1 class=urgent guild:f -> b@100
+        0    reserve b from=y                    -> b:id_in_use
+        0    reserve b from=x requests=2         -> b:id_in_use
+        0    reserve b from=x class=bulk         -> b:id_in_use
+        0    reserve b from=x guild:g            -> b:id_in_use
+        0    levels                              -> requests=-1
+        # The same again, and what one of both does not state.
+        0    wait b from=x                       -> b@100
+        0    reserve b                           -> b@100
+        # A place in line, a lapsed start and a call that was settled or given back.
+        0    wait c from=x                       ->
+        0    wait c from=y                       -> c:id_in_use
+        0    wait c from=x                       ->
+        60   reserve a from=y                    -> a:id_in_use
+        60   reserve a from=x requests=10        -> a:lapsed
+        100  unused b                            -> b:settled c@100
+        100  reserve b from=y                    -> b:unknown_permit
+        ",
+    );
+}
+
+/// A successor does not know what a request was; the first repetition tells it.
+#[test]
+fn a_successor_takes_the_first_repetition_for_the_request() {
+    let spec = ten_per_second();
+    let mut before = play(&spec, "0 reserve a from=x requests=10 -> a@0\n 0 reserve b from=x -> b@100");
+    let snapshot = before.scheduler.snapshot(ms(0), usize::MAX);
+    play_on(
+        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(0), ms(0), &snapshot)),
+        "
+        0    reserve b from=x                    -> b@100
+        0    reserve b from=y                    -> b:id_in_use
         ",
     );
 }
@@ -159,48 +200,6 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         ",
     );
     assert_eq!(world.scheduler.remembered(), 1);
-}
-
-/// Asks without an id, and returns the generated id.
-fn ask_without_id(world: &mut World, bill: &Bill) -> PermitId {
-    let class = world.scheduler.resource().default_class();
-    let mode = Mode::Reserve;
-    let ask = Ask {
-        to: 0,
-        asker: Asker::UNKNOWN,
-        id: None,
-        bill: bill.clone(),
-        class,
-        mode,
-        max_wait: None,
-        age: Span::ZERO,
-        progress: false,
-        client: None,
-        call: None,
-    };
-    world.scheduler.handle(ms(0), Event::Ask(ask));
-    match world.scheduler.poll_command() {
-        Some(Command::Grant(grant)) => grant.id,
-        other => panic!("not granted: {other:?}"),
-    }
-}
-
-#[test]
-fn generated_ids_are_unique() {
-    let mut world = World::new(&ten_per_second());
-    // A client has chosen exactly the ids that come next.
-    let given: Vec<PermitId> = (100..140).map(|serial| PermitId::generated(1, serial)).collect();
-    for id in &given {
-        world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
-    }
-    let bill = world.scheduler.resource().bill(&Labels::new(), [].into_iter()).unwrap();
-    let mut ids = given;
-    ids.extend((0..100).map(|_| ask_without_id(&mut world, &bill)));
-    let count = ids.len();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), count);
-    assert_eq!(world.scheduler.remembered(), count);
 }
 
 fn bounded(max_waiting: usize, max_permits: usize) -> ResourceSpec {
@@ -376,17 +375,43 @@ fn a_permit_started_with_returned_stock_is_forgotten_in_time() {
 fn ids_that_were_given_back_are_bounded() {
     let mut world = World::new(&bounded(100, 2));
     for serial in 0..=MAX_IDLE_PERMITS as u64 {
-        let id = PermitId::generated(7, serial);
+        let id = PermitId::secret(serial.into());
         world.ask(ms(0), &wish(Mode::Reserve, &[]).named(id.as_str()));
         world.settle(ms(0), id.as_str(), Outcome::Unused);
     }
     assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS);
-    let [oldest, next] = [0, 1].map(|serial| {
-        let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::generated(7, serial).as_str()));
+    let [oldest, next] = [0_u64, 1].map(|serial| {
+        let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::secret(serial.into()).as_str()));
         world.said(asked)
     });
     assert_eq!(oldest, Some(Said::Granted(Span::ZERO)));
     assert_eq!(next, Some(Said::Refused(Refusal::UnknownPermit)));
+}
+
+/// A flood of them forgets neither other permits nor ids that were given back.
+#[test]
+fn permits_that_cost_next_to_nothing_take_no_places_of_others() {
+    for cost in [0.0, 0.000_001] {
+        let mut world = World::new(&bounded(100, 2));
+        world.ask(ms(0), &wish(Mode::Reserve, &[]).named("returned"));
+        world.settle(ms(0), "returned", Outcome::Unused);
+        for number in 0..MAX_IDLE_PERMITS + 10 {
+            let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", cost)]).named(&format!("small-{number}")));
+            assert_eq!(world.said(asked), Some(Said::Granted(Span::ZERO)), "{cost} {number}");
+            world.answers.clear();
+        }
+        assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS + 1, "{cost}");
+        play_on(
+            world,
+            "
+            0    reserve returned                -> returned:unknown_permit
+            0    unused small-65545              -> small-65545:settled
+            0    allow a requests=4              -> a@0
+            0    allow b requests=4              -> b@0
+            0    allow c                         -> c:queue_full+1000
+            ",
+        );
+    }
 }
 
 #[test]

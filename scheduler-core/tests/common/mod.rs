@@ -16,7 +16,9 @@ pub(crate) use {
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, Weight};
+use rampmeter_scheduler_core::policy::spec::{
+    ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight,
+};
 
 pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()
@@ -45,7 +47,7 @@ pub(crate) fn class(called: &str, headroom: f64) -> ClassSpec {
 }
 
 pub(crate) fn resource(limits: Vec<LimitSpec>) -> ResourceSpec {
-    ResourceSpec::new(name("api"), limits)
+    ResourceSpec { max_ahead: Some(MAX_PERIOD), ..ResourceSpec::new(name("api"), limits) }
 }
 
 /// One limit, 10 requests in a second: a token every 100 ms.

@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<asker>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, `others` if other accounts are to blame |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
@@ -216,6 +216,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         None if option == "progress" => wish.progress = true,
         None if option.contains(':') => wish.labels.extend(option.split_once(':')),
         Some(("class", class)) => wish.class = Some(class),
+        Some(("from", from)) => wish.from = Some(from),
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),

@@ -4,11 +4,12 @@ use super::amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
-use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Command, FreezeNotice};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::{Asker, LimitId};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -59,11 +60,14 @@ pub(crate) struct Wish<'a> {
     pub(crate) progress: bool,
     pub(crate) client: Option<&'a str>,
     pub(crate) labels: Vec<(&'a str, &'a str)>,
+    /// Who asks; unknown by default.
+    pub(crate) from: Option<&'a str>,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
     let (cost, labels, age, asker) = (cost.to_vec(), Vec::new(), Span::ZERO, Asker::UNKNOWN);
-    Wish { asker, id: None, cost, class: None, mode, max_wait: None, age, progress: false, client: None, labels }
+    let (class, max_wait, client, from) = (None, None, None, None);
+    Wish { asker, id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
 }
 
 impl<'a> Wish<'a> {
@@ -75,6 +79,17 @@ impl<'a> Wish<'a> {
         let mut labels = Labels::new();
         self.labels.iter().for_each(|(label, value)| labels.set(*label, *value).unwrap());
         labels
+    }
+
+    fn identity(&self, cost: &Cost<'_>) -> Identity {
+        let request = |from: &'a str| PermitRequest {
+            from: Some(from.into()),
+            class: self.class.map(Into::into),
+            cost: cost.clone(),
+            labels: self.labels(),
+            ..PermitRequest::default()
+        };
+        self.from.map_or(Identity::default(), |from| Identity::of("", &request(from)))
     }
 
     pub(crate) fn of_class(self, class: &'a str) -> Self {
@@ -108,10 +123,16 @@ impl World {
                 return to;
             }
         };
-        let id = wish.id.map(|id| PermitId::new(id).unwrap());
+        let id = wish.id.map_or(PermitId::secret(u128::from(self.scheduler.epoch()) << 64 | to as u128), |id| {
+            PermitId::new(id).unwrap()
+        });
+        let identity = wish.identity(&by_unit);
         let client = wish.client.map(Into::into);
         let Wish { asker, mode, max_wait, age, progress, .. } = *wish;
-        self.handle(now, Event::Ask(Ask { to, asker, id, bill, class, mode, max_wait, age, progress, client, call }));
+        self.handle(
+            now,
+            Event::Ask(Ask { to, asker, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
+        );
         to
     }
 

@@ -138,6 +138,9 @@ keys! {
         pub ride_for: Option<Spanned<Duration>> = Default(r#""30s""#),
         /// How long after its start an unused permit lapses.
         pub validity: Option<Spanned<Duration>> = Default(r#""5s""#) => validity,
+        /// How far ahead a start may be reserved (mode `reserve`). Without this: as long as the
+        /// longest period of a limit, at least a minute and at most an hour.
+        pub max_ahead: Option<Spanned<Duration>> = Example(r#""1h""#) => max_ahead,
         /// How many requests wait at once. Beyond it, requests are refused.
         pub max_waiting: Option<Spanned<Bound>> = Default("100000") => bounds.max_waiting,
         /// How many permits are remembered at once, at about 100 bytes each.

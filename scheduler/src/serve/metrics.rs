@@ -182,6 +182,9 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
     count("undelivered", "Answers to requests that waited which have reached no client", |report| {
         report.tally.undelivered
     });
+    count("lost_messages", "Messages of clients that were lost because too many waited", |report| {
+        report.tally.lost_messages
+    });
     count("standstills", "Times that this process was stopped or its machine slept", |report| report.tally.standstills);
 }
 

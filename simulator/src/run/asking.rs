@@ -159,12 +159,13 @@ impl Run<'_> {
         }
     }
 
-    /// Asks again when the spent quota resets. Without a reset the worker gives the call up.
+    /// Asks again when the spent quota resets, or when the start can be reserved. Without a reset,
+    /// the worker gives the call up.
     pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;
         match denial {
-            Denial::Refused { code: Code::QuotaSpent, retry_after: Some(wait), .. } => {
+            Denial::Refused { code: Code::QuotaSpent | Code::NotInTime, retry_after: Some(wait), .. } => {
                 self.ask_later(now, number, *wait);
             }
             Denial::Refused { code: Code::QuotaSpent, retry_after: None, .. } => {

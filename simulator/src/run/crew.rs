@@ -38,7 +38,7 @@ impl Run<'_> {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
         if self.permit_source.scheduler().is_some() && !fleet.foreign {
-            let mut session = Session::new(self.dice.number(0, u64::MAX - 1));
+            let mut session = Session::new(self.dice.number(0, u64::MAX - 1).into());
             session.handle(now, Event::Connected);
             worker.session = Some(Box::new(session));
         }

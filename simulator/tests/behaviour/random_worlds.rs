@@ -80,6 +80,7 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
         classes,
         start: if dice.number(0, 3) == 0 { StartPolicy::Empty } else { StartPolicy::Full },
         horizon: millis(dice, 0, 200),
+        max_ahead: Some(Span::from_secs(86_400)),
         fair_share: Some(FairShare { label: "client".to_owned(), weights }),
         ..ResourceSpec::new(name("api"), limits)
     }

@@ -13,22 +13,34 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
+use tempfile::TempDir;
 
 const HUB: &str =
     "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"many\"\ncapacity = 1000\nperiod = \"1s\"\n";
-/// Complaints of about 200 bytes: several times what a pipe holds.
+/// Lines of about 200 bytes: several times what a pipe holds.
 const COMPLAINTS: usize = 2_000;
 
-/// Sends settles that the scheduler complains about in its log.
+/// The program with a line in its log for each answer of the upstream that a worker tells of.
+fn talkative(folder: &TempDir, redirections: &str) -> process::Program {
+    let script = folder.path().join("talkative");
+    let text =
+        format!("#!/bin/sh\nRAMPMETER_LOG=info,rampmeter_scheduler=debug exec {RAMPMETER} \"$@\" {redirections}\n");
+    std::fs::write(&script, text).unwrap();
+    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
+    script.to_str().unwrap().to_owned().leak()
+}
+
+/// Sends settles that fill the log.
 async fn provoke(worker: &Worker) {
     for _ in 0..COMPLAINTS {
-        worker.tell("settle", "no JSON").await;
+        worker.tell("settle", r#"{"id": "of-no-permit", "response": {"status": 200}}"#).await;
     }
 }
 
 /// A scheduler with this standard error grants permits through all complaints, and ends in time.
-async fn check(program: process::Program, stderr: impl Into<Stdio>) {
-    let nats = nats::start().await;
+async fn check(redirections: &str, stderr: impl Into<Stdio>) {
+    let (nats, folder) = (nats::start().await, tempfile::tempdir().unwrap());
+    let program = talkative(&folder, redirections);
     let mut process = Process::begin_on(program, &scheduler::configuration(nats.url(), HUB), stderr);
     let worker = Worker::connect(&nats, "hub").await;
     worker.status_of_leader().await;
@@ -43,28 +55,24 @@ async fn check(program: process::Program, stderr: impl Into<Stdio>) {
 #[tokio::test]
 async fn permits_go_on_with_unread_standard_error() {
     let (_unread, stderr) = pipe().unwrap();
-    check(RAMPMETER, stderr).await;
+    check("", stderr).await;
 }
 
 #[tokio::test]
 async fn permits_go_on_if_the_reader_of_standard_error_is_gone() {
     let (reader, stderr) = pipe().unwrap();
     drop(reader);
-    check(RAMPMETER, stderr).await;
+    check("", stderr).await;
 }
 
 #[tokio::test]
 async fn permits_go_on_if_standard_error_is_full() {
-    check(RAMPMETER, File::options().write(true).open("/dev/full").unwrap()).await;
+    check("", File::options().write(true).open("/dev/full").unwrap()).await;
 }
 
 #[tokio::test]
 async fn permits_go_on_if_standard_error_is_closed() {
-    let folder = tempfile::tempdir().unwrap();
-    let script = folder.path().join("closed");
-    std::fs::write(&script, format!("#!/bin/sh\nexec {RAMPMETER} \"$@\" 2>&-\n")).unwrap();
-    std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-    check(script.to_str().unwrap().to_owned().leak(), Stdio::null()).await;
+    check("2>&-", Stdio::null()).await;
 }
 
 /// Lines of a log, which a test reads when it wants them.
@@ -90,9 +98,9 @@ impl Lines {
 
 #[tokio::test]
 async fn lost_lines_are_counted_and_logged_when_the_reader_goes_on() {
-    let nats = nats::start().await;
+    let (nats, folder) = (nats::start().await, tempfile::tempdir().unwrap());
     let (reader, stderr) = pipe().unwrap();
-    let mut process = Process::begin_on(RAMPMETER, &scheduler::configuration(nats.url(), HUB), stderr);
+    let mut process = Process::begin_on(talkative(&folder, ""), &scheduler::configuration(nats.url(), HUB), stderr);
     let mut lines = Lines(Some(BufReader::new(reader)));
     let started = lines.until("health and metrics at").await["fields"]["message"].as_str().unwrap().to_owned();
     let url = started.rsplit_once(' ').unwrap().1.to_owned();

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
+max_ahead = "8000h"
 max_waiting = 2
 classes = [{ name = "urgent" }, { name = "bulk" }]
 

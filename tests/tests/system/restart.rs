@@ -21,6 +21,7 @@ use std::time::Duration;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
+max_ahead = "8000h"
 [[resource.limit]]
 name = "per-second"
 capacity = 10

@@ -17,7 +17,7 @@ use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::stream::{self, DeleteMessageError, RawMessageErrorKind};
 use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt};
-use rampmeter_nats::entropy::entropy;
+use rampmeter_nats::entropy::secret;
 
 /// How often a count is written anew if others write it at the same time.
 const COUNT_ATTEMPTS: usize = 16;
@@ -202,7 +202,7 @@ fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u6
 
 /// An id that no other message has.
 pub(crate) fn unique() -> String {
-    format!("{:016x}{:016x}", entropy(), entropy())
+    format!("{:032x}", secret())
 }
 
 fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {

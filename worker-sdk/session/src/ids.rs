@@ -1,52 +1,46 @@
 //! Ids of permits.
 
-use super::dice::Dice;
+use super::secret_key::SecretKey;
 use super::vocabulary::AskNumber;
-use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::id::{PermitId, SECRET_LENGTH};
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
-const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-/// Long enough for a seed of 64 bits.
-const NAME_LENGTH: usize = 12;
 /// Renamings are rare, and the oldest asks have ended. Above this the oldest renaming is forgotten,
 /// and its ask has its first id again.
 const MOST_RENAMED: usize = 16_384;
 
-/// Ids of the form `<name of the session>-<number of the ask>`. Making one needs no randomness, and
+/// Ids of the form `<secret of the ask>-<number of the ask>`. The secret is the number under a key
+/// of 128 random bits: whoever has one id cannot tell the next. Making one needs no randomness, and
 /// reading one needs no table. Only renamed asks are remembered: `.<renamings>` follows their
 /// number.
 #[derive(Debug)]
 pub(super) struct Ids {
-    /// The session's name and `-`, then the number that was written last.
-    text: String,
+    key: SecretKey,
     renamed: BTreeMap<AskNumber, u32>,
 }
 
 impl Ids {
-    pub(super) fn new(dice: &mut Dice) -> Self {
-        let mut letter = || char::from(ALPHABET[dice.up_to(ALPHABET.len() as u64 - 1) as usize]);
-        let mut text: String = (0..NAME_LENGTH).map(|_| letter()).collect();
-        text.push('-');
-        Ids { text, renamed: BTreeMap::new() }
+    pub(super) fn new(key: SecretKey) -> Self {
+        Ids { key, renamed: BTreeMap::new() }
     }
 
-    pub(super) fn id(&mut self, ask: AskNumber) -> PermitId {
-        self.text.truncate(NAME_LENGTH + 1);
-        match self.renamings(ask) {
-            0 => write!(self.text, "{}", ask.0),
-            renamings => write!(self.text, "{}.{renamings}", ask.0),
-        }
-        .expect("a string takes any text");
-        PermitId::new(&self.text).expect("letters, a dash, digits and a dot")
+    pub(super) fn id(&self, ask: AskNumber) -> PermitId {
+        let (secret, number) = (self.secret(ask), ask.0);
+        let text = match self.renamings(ask) {
+            0 => format!("{secret}-{number}"),
+            renamings => format!("{secret}-{number}.{renamings}"),
+        };
+        PermitId::new(&text).expect("letters, dashes, digits and a dot")
     }
 
     /// The ask with this current id, if it belongs to this session.
     pub(super) fn ask(&self, id: &str) -> Option<AskNumber> {
-        let number = id.strip_prefix(&self.text[..=NAME_LENGTH])?;
+        let (secret, number) = id.split_at_checked(SECRET_LENGTH)?;
+        let number = number.strip_prefix('-')?;
         let (number, renamings) = number.split_once('.').unwrap_or((number, "0"));
         let ask = AskNumber(number.parse().ok()?);
-        (renamings.parse() == Ok(self.renamings(ask))).then_some(ask)
+        let is_current = renamings.parse() == Ok(self.renamings(ask)) && secret == self.secret(ask).as_str();
+        is_current.then_some(ask)
     }
 
     /// Gives `ask` an id that it never had.
@@ -55,6 +49,10 @@ impl Ids {
         if self.renamed.len() > MOST_RENAMED {
             self.renamed.pop_first();
         }
+    }
+
+    fn secret(&self, ask: AskNumber) -> PermitId {
+        PermitId::secret(self.key.hash(ask.0))
     }
 
     fn renamings(&self, ask: AskNumber) -> u32 {
@@ -68,7 +66,7 @@ mod tests {
 
     #[test]
     fn an_id_is_of_the_ask_that_has_it_now() {
-        let mut ids = Ids::new(&mut Dice::new(1));
+        let mut ids = Ids::new(SecretKey::new(1));
         let first = ids.id(AskNumber(7));
         ids.rename(AskNumber(7));
         let second = ids.id(AskNumber(7));
@@ -77,9 +75,22 @@ mod tests {
         assert_eq!((ids.ask("of-another"), ids.ask("")), (None, None));
     }
 
+    /// An id has 128 bits that no other id of the session tells.
+    #[test]
+    fn a_neighbouring_number_without_its_secret_is_no_id() {
+        let ids = Ids::new(SecretKey::new(1));
+        let [own, next] = [7, 8].map(|number| ids.id(AskNumber(number)));
+        let [(own, _), (next, _)] = [&own, &next].map(|id| id.as_str().split_at(SECRET_LENGTH));
+        let alike = own.bytes().zip(next.bytes()).filter(|(one, other)| one == other).count();
+        assert!(alike < 6, "{own} and {next}");
+        assert_eq!(ids.ask(&format!("{own}-8")), None);
+        let of_another = Ids::new(SecretKey::new(2)).id(AskNumber(7));
+        assert_eq!(ids.ask(of_another.as_str()), None);
+    }
+
     #[test]
     fn the_oldest_renaming_is_forgotten() {
-        let mut ids = Ids::new(&mut Dice::new(1));
+        let mut ids = Ids::new(SecretKey::new(1));
         (0..=MOST_RENAMED as u64).for_each(|ask| ids.rename(AskNumber(ask)));
         assert_eq!((ids.renamed.len(), ids.renamings(AskNumber(0))), (MOST_RENAMED, 0));
     }

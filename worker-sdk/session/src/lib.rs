@@ -1,8 +1,8 @@
 //! What the client decides: when to ask, when to ask again, when to give up.
 //!
 //! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
-//! randomness comes from a seed. Its driver passes an [`Event`] and then takes every [`Command`]
-//! until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
+//! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
+//! every [`Command`] until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
 //! worker SDK drives it over NATS. A simulator drives it in virtual time.
 //!
 //! ```
@@ -43,6 +43,7 @@ mod reachability;
 mod renewing;
 mod retries;
 mod safe_rate;
+mod secret_key;
 mod sending;
 mod silence;
 mod silence_report;
@@ -70,6 +71,7 @@ use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use retries::Retries;
+use secret_key::SecretKey;
 use silence::Silence;
 use std::collections::VecDeque;
 
@@ -101,13 +103,14 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that is not connected yet. Sessions of different workers need different seeds,
-    /// because the ids of their permits come from the seed.
+    /// A session that is not connected yet. The ids of its permits come from the seed and are
+    /// bearer secrets: a worker's seed has to be 128 bits that no other process can guess.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
+    pub fn new(seed: u128) -> Self {
+        let key = SecretKey::new(seed);
+        let mut dice = Dice::new(key.seed());
         Session {
-            ids: Ids::new(&mut dice),
+            ids: Ids::new(key),
             silence: Silence::new(&mut dice),
             dice,
             connected: false,
@@ -190,7 +193,8 @@ impl Session {
     }
 
     /// The id of `ask`'s permit on the wire.
-    pub fn id(&mut self, ask: AskNumber) -> PermitId {
+    #[must_use]
+    pub fn id(&self, ask: AskNumber) -> PermitId {
         self.ids.id(ask)
     }
 

@@ -105,9 +105,9 @@ mod tests {
     fn the_oldest_settle_is_dropped_at_the_bound() {
         let mut outbox = Outbox::default();
         for serial in 0..=MOST_SETTLES as u64 {
-            outbox.settle(Settle::used(PermitId::generated(1, serial)));
+            outbox.settle(Settle::used(PermitId::secret(serial.into())));
         }
         assert_eq!(outbox.settles.len(), MOST_SETTLES);
-        assert_eq!(outbox.settles[0].id, PermitId::generated(1, 1));
+        assert_eq!(outbox.settles[0].id, PermitId::secret(1));
     }
 }

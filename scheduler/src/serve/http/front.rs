@@ -11,6 +11,7 @@ use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
@@ -21,26 +22,17 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
     front_client: FrontClient,
     stopping: Stop,
-    ids: Ids,
-}
-
-/// Names for permits whose clients give none.
-#[derive(Debug)]
-struct Ids {
-    prefix: u64,
-    count: AtomicU64,
 }
 
 impl Front {
     pub(super) fn new(front_client: FrontClient, stopping: Stop) -> Self {
-        Front { front_client, stopping, ids: Ids { prefix: rand::random(), count: AtomicU64::new(0) } }
+        Front { front_client, stopping }
     }
 
     /// The connection that it asks on.
@@ -66,7 +58,7 @@ impl Front {
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
         let asks = asks.into_iter().map(|ask| allowed(caller, resource, ask?));
-        let batch = Batch::new(asks, || self.ids.next());
+        let batch = Batch::new(asks, || PermitId::secret(secret()));
         let conversation = Conversation::new(&self.front_client, resource, endpoint, batch);
         let (code, message) = match self.front_client.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
@@ -99,13 +91,6 @@ impl Front {
                 many(&self.answers(caller, resource, endpoint, asks).await)
             }
         }
-    }
-}
-
-impl Ids {
-    fn next(&self) -> PermitId {
-        let count = self.count.fetch_add(1, Ordering::Relaxed);
-        PermitId::new(&format!("http-{:016x}-{count}", self.prefix)).expect("a valid id")
     }
 }
 

@@ -131,6 +131,11 @@ impl Outbox {
         self.push(to, None, None);
     }
 
+    /// The same for a text.
+    pub fn send_text(&mut self, to: Address, text: Bytes) {
+        self.outgoing.push(Outgoing { to, waited: None, headers: None, payload: text });
+    }
+
     /// What is to be published.
     pub fn drain(&mut self) -> impl Iterator<Item = Outgoing> {
         self.outgoing.drain(..)

@@ -12,5 +12,7 @@ pub(crate) mod leader_announcement;
 pub mod loop_handle;
 pub mod permit_loop;
 pub mod permit_thread;
+pub(crate) mod report_budget;
+pub(crate) mod reports;
 pub(crate) mod term_guard;
 pub mod watch;

@@ -1,6 +1,7 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::config::limits_text;
+use crate::log_throttle::LogThrottle;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
@@ -11,7 +12,7 @@ use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::alarm::Alarm;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::answers::delivery::Delivery;
-use crate::serve::permits::answers::order::{Handover, Order};
+use crate::serve::permits::answers::order::{Handover, Order, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
 use crate::serve::permits::incoming::limit_orders::LimitOrders;
@@ -20,6 +21,7 @@ use crate::serve::permits::incoming::response_reader::ResponseReader;
 use crate::serve::permits::incoming::settles::Settles;
 use crate::serve::permits::leader_announcement::LeaderAnnouncement;
 use crate::serve::permits::loop_handle::LoopChannels;
+use crate::serve::permits::reports::Reports;
 use crate::serve::permits::term_guard::TermGuard;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
 use crate::serve::permits::watch::loopback_check::LoopbackCheck;
@@ -86,6 +88,8 @@ pub struct PermitLoop {
     differences: Arc<Differences>,
     responses: ResponseReader,
     purges: Purges,
+    reports: Reports,
+    log: LogThrottle,
 }
 
 impl PermitLoop {
@@ -124,6 +128,8 @@ impl PermitLoop {
             differences,
             responses: ResponseReader::new(reader),
             purges: Purges::default(),
+            reports: Reports::default(),
+            log: LogThrottle::default(),
         })
     }
 
@@ -140,6 +146,7 @@ impl PermitLoop {
             self.term.watch_out(self.alarm.now());
             self.publish().await;
             // 3. One thing happens, or some messages of a kind.
+            self.take_in();
             let received = self.receive().await;
             self.term.watch_out(self.alarm.now());
             match received {
@@ -210,7 +217,9 @@ impl PermitLoop {
         match endpoint {
             Endpoint::Permit => self.term.requests(now).take(reply, &payload, None),
             Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class)),
-            Endpoint::Settle => Settles::at(now, self.term.core(), &mut self.responses).take(reply, &payload),
+            Endpoint::Settle => {
+                Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload);
+            }
             Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
@@ -247,11 +256,30 @@ impl PermitLoop {
     }
 
     fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuestion) {
-        if let Some(reply) = reply {
-            let limits_toml = asked.limits_toml.then(|| limits_text(self.term.core().resource()));
-            let status = Status { limits_toml, ..self.status(now) };
-            self.term.core().delivery().outbox().send(reply, &status);
+        let Some(reply) = reply else { return };
+        let text = match self.reports.known_text(now, asked.limits_toml) {
+            Some(known) => known,
+            None => {
+                let limits_toml = asked.limits_toml.then(|| limits_text(self.term.core().resource()));
+                let status = Status { limits_toml, ..self.status(now) };
+                let text = self.reports.note_text(now, &status);
+                self.reports.spend(now, self.alarm.now().since(now));
+                text
+            }
+        };
+        self.term.core().delivery().outbox().send_text(reply, text);
+    }
+
+    /// How things stand, with all that was counted.
+    fn report(&mut self, now: Time) -> Report {
+        if let Some(known) = self.reports.known_report(now) {
+            return known;
         }
+        let status = self.status(now);
+        let report = self.term.core().report(status);
+        self.reports.note_report(now, &report);
+        self.reports.spend(now, self.alarm.now().since(now));
+        report
     }
 
     fn status(&mut self, now: Time) -> Status {
@@ -262,7 +290,11 @@ impl PermitLoop {
 
     fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(reply) = reply else { return };
+        if !self.reports.allows(now) {
+            return self.term.core().put_off(reply);
+        }
         self.term.core().explain(now, reply, Question::parse(payload));
+        self.reports.spend(now, self.alarm.now().since(now));
     }
 
     async fn obey(&mut self, order: Order) {
@@ -281,8 +313,7 @@ impl PermitLoop {
             Order::Provider(news) => self.hear_provider(now, news),
             Order::Rules(rules) => self.take_rules(now, rules),
             Order::Report(to) => {
-                let status = self.status(now);
-                to.send(self.term.core().report(status)).ok();
+                to.send(self.report(now)).ok();
             }
         }
     }
@@ -332,6 +363,24 @@ impl PermitLoop {
         core.handle(now, Event::Limits(resource));
         let event = News::Limits { limits: news, epoch: Some(core.epoch()) };
         core.announce(&event);
+    }
+
+    /// Takes what has come in from the connection. What finds no room is counted and told.
+    fn take_in(&mut self) {
+        self.intake.take_in();
+        let (now, core) = (self.alarm.now(), self.term.core());
+        let lost = self.intake.take_lost();
+        if lost > 0 {
+            core.tally().lost_messages += lost;
+            let lost_so_far = core.tally().lost_messages;
+            if let Some(left_out) = self.log.admit(now, "lost messages") {
+                let resource = core.resource().name();
+                tracing::warn!(%resource, lost_so_far, left_out, "more messages come in than can wait; the rest is lost");
+            }
+        }
+        if let Some((kind, left_out)) = self.log.take_overdue(now) {
+            tracing::warn!(resource = %core.resource().name(), kind, left_out, "log lines of this kind were left out");
+        }
     }
 
     /// Does what is due. While answers can't go out, no start is committed. Its answer would go out

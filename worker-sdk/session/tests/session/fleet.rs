@@ -52,7 +52,7 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) fn new(clients: usize, weather: Weather) -> Self {
         let mut fleet = Fleet {
-            sessions: (0..clients).map(|seed| Session::new(seed as u64)).collect(),
+            sessions: (0..clients).map(|seed| Session::new(seed as u128)).collect(),
             wakes: BTreeSet::new(),
             planned: vec![None; clients],
             agenda: BTreeMap::new(),

@@ -127,7 +127,7 @@ fn settles_are_no_herd() {
 }
 
 fn settle_after_outage(seed: u64) -> Time {
-    let mut session = Session::new(seed);
+    let mut session = Session::new(seed.into());
     let settle = Settle::used(session.id(AskNumber(1)));
     session.handle(Time::ORIGIN, Event::Connected);
     session.handle(BEGINS, Event::Disconnected);
@@ -144,7 +144,7 @@ fn a_fleet_that_waits_for_its_first_server_is_no_herd() {
 }
 
 fn ask_after_start(seed: u64) -> Time {
-    let (mut session, ask, request) = (Session::new(seed), AskNumber(1), Box::new(PermitRequest::default()));
+    let (mut session, ask, request) = (Session::new(seed.into()), AskNumber(1), Box::new(PermitRequest::default()));
     session.handle(BEGINS, Event::Asked { ask, resource: HUB, request, deadline: Time::NEVER });
     session.handle(ENDS, Event::Connected);
     session.next_wakeup().expect("an ask waits")

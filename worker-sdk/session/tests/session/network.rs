@@ -62,7 +62,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) fn new(seed: u64, chaos: Chaos) -> Self {
         let mut world = World {
-            session: Session::new(seed),
+            session: Session::new(seed.into()),
             chance: seed | 1,
             chaos,
             agenda: BTreeMap::new(),

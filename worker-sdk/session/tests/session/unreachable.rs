@@ -64,7 +64,7 @@ fn no_request_comes_back_too_early() {
 }
 
 fn pause_of(seed: u64) -> Span {
-    let (mut session, ask, resource) = (Session::new(seed), AskNumber(1), ResourceNumber(0));
+    let (mut session, ask, resource) = (Session::new(seed.into()), AskNumber(1), ResourceNumber(0));
     session.set_unreachable(resource, Unreachable::Fail { after: Patience::default() });
     let request = Box::new(PermitRequest::default());
     session.handle(Time::ORIGIN, Event::Asked { ask, resource, request, deadline: Time::NEVER });

@@ -162,6 +162,13 @@ impl CoreDriver {
         }
     }
 
+    /// Answers a question for which there is no time. It counts as no refusal, either.
+    pub(crate) fn put_off(&mut self, to: Address) {
+        let message = "too many questions at once; ask again in a second".to_owned();
+        let refusal = refusal(None, Code::QueueFull, message, self.core.epoch());
+        self.delivery.outbox().answer(ReplyTo::alone(to), &refusal);
+    }
+
     /// The state to be written next, if the core wants one written.
     pub(crate) fn checkpoint(&mut self, now: Time, rules: u64) -> Option<PendingCheckpoint> {
         let checkpoint = self.core.checkpoint(now)?;

@@ -20,6 +20,8 @@ use tokio::sync::mpsc::error::TrySendError;
 #[derive(Debug)]
 pub(crate) struct Delivery {
     client: Client,
+    /// The first token of this process's own inboxes.
+    user: Box<str>,
     outbox: Outbox,
     undelivered: Undelivered,
     /// Where announcements go.
@@ -30,8 +32,10 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn new(client: Client, subjects: &Subjects, resource: &Name) -> Self {
+        let user = user_of(&client.new_inbox()).into();
         Delivery {
             client,
+            user,
             outbox: Outbox::default(),
             undelivered: Undelivered::new(subjects, resource),
             event: Address::Subject(subjects.event(resource).into()),
@@ -50,6 +54,16 @@ impl Delivery {
     /// Where the server reports answers that have reached no client.
     pub(crate) fn reports(&self) -> String {
         self.undelivered.all()
+    }
+
+    /// The NATS user that an answer goes to, as far as it is known: the first token of the inbox. A
+    /// user that may read no inboxes of other users has such a token of its own. HTTP clients have
+    /// that of the scheduler's, whether the front asks here or over NATS.
+    pub(crate) fn user<'a>(&'a self, reply: &'a Address) -> &'a str {
+        match reply {
+            Address::Subject(inbox) => user_of(inbox),
+            Address::Here(_) => &self.user,
+        }
     }
 
     pub(crate) fn has_walk(&self) -> bool {
@@ -93,6 +107,10 @@ impl Delivery {
         self.publish().await;
         round_trip(&self.client).await
     }
+}
+
+fn user_of(inbox: &str) -> &str {
+    inbox.split_once('.').map_or(inbox, |(user, _)| user)
 }
 
 async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {

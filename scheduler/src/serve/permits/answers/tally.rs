@@ -113,6 +113,8 @@ pub struct Tally {
     pub store_losses: u64,
     /// Answers to waiting requests that have reached no client.
     pub undelivered: u64,
+    /// Messages that were lost because too many waited.
+    pub lost_messages: u64,
     /// How far the clock of this machine is ahead of the store's, by which windows are cut.
     pub clock_ahead_secs: f64,
     /// How often this process stood still.
@@ -141,6 +143,7 @@ impl Tally {
             checkpoints: 0,
             store_losses: 0,
             undelivered: 0,
+            lost_messages: 0,
             clock_ahead_secs: 0.0,
             standstills: 0,
             store_went_back: 0,

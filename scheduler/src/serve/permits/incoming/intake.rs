@@ -2,11 +2,17 @@
 
 use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
 use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::incoming::waiting_messages::WaitingMessages;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use tokio::sync::mpsc;
+use tokio::task::unconstrained;
+
+/// Messages that are taken from the connection at once, before one is handled: a fraction of a
+/// millisecond.
+const MOST_AT_ONCE: usize = 4096;
 
 /// Reads orders, messages, probes and reports.
 ///
@@ -15,6 +21,8 @@ use tokio::sync::mpsc;
 pub(crate) struct Intake {
     orders: mpsc::Receiver<Order>,
     subscription: Subscriber,
+    /// What has come over NATS. The connection's own buffer has no bound in bytes.
+    waiting: WaitingMessages,
     probes: Subscriber,
     /// Where NATS says which answers have reached no client.
     reports: Subscriber,
@@ -51,6 +59,7 @@ impl Intake {
         Ok(Intake {
             orders,
             subscription: client.subscribe(format!("{}.*.{resource}", subjects.prefix())).await?,
+            waiting: WaitingMessages::default(),
             probes: client.subscribe(subjects.probe(resource, leader)).await?,
             reports: client.subscribe(reports).await?,
             here,
@@ -68,8 +77,8 @@ impl Intake {
                 probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
             }
             report = self.reports.next() => report.map_or(Received::End, Received::Report),
-            message = self.subscription.next(), if reads => {
-                message.map_or(Received::End, |message| Received::Inbound(self.endpoints.inbound(message)))
+            inbound = next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, reads) => {
+                inbound.map_or(Received::End, Received::Inbound)
             }
             Some(inbound) = self.here.recv(), if reads => Received::Inbound(inbound),
         }
@@ -78,8 +87,21 @@ impl Intake {
     /// A message that is here already. Messages of this process go first, because a burst begins
     /// with a message that came over NATS if there is one.
     pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
-        let here = self.here.try_recv().ok();
-        here.or_else(|| Some(self.endpoints.inbound(self.subscription.next().now_or_never()??)))
+        self.here.try_recv().ok().or_else(|| self.waiting.pop())
+    }
+
+    /// Takes what has come over NATS from the connection.
+    pub(crate) fn take_in(&mut self) {
+        for _ in 0..MOST_AT_ONCE {
+            // The runtime's budget for this task is for what the loop handles.
+            let Some(Some(message)) = unconstrained(self.subscription.next()).now_or_never() else { return };
+            self.waiting.push(self.endpoints.inbound(message));
+        }
+    }
+
+    /// How many messages were lost since the last call, because too many waited.
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        self.waiting.take_lost()
     }
 
     /// A report that is here already. It came before the messages that are here with it: a client
@@ -105,13 +127,28 @@ impl Intake {
 
     /// The next of the last messages that came over NATS.
     pub(crate) async fn last(&mut self) -> Option<Inbound> {
-        let message = self.subscription.next().await?;
-        Some(self.endpoints.inbound(message))
+        next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, true).await
     }
 
     /// The last messages of this process. What it would send later goes elsewhere at once.
     pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
         self.here.close();
         std::iter::from_fn(|| self.here.try_recv().ok()).collect()
+    }
+}
+
+/// The oldest message, or the next one; nothing at the end of the subscription. Unless `reads`, all
+/// messages are kept. Cancelling loses nothing.
+async fn next_message(
+    subscription: &mut Subscriber,
+    waiting: &mut WaitingMessages,
+    endpoints: &Endpoints,
+    reads: bool,
+) -> Option<Inbound> {
+    loop {
+        if let Some(inbound) = reads.then(|| waiting.pop()).flatten() {
+            return Some(inbound);
+        }
+        waiting.push(endpoints.inbound(subscription.next().await?));
     }
 }

@@ -6,3 +6,4 @@ pub(crate) mod permit_requests;
 pub(crate) mod purges;
 pub(crate) mod response_reader;
 pub(crate) mod settles;
+pub(crate) mod waiting_messages;

@@ -5,8 +5,10 @@ use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
 use crate::serve::permits::watch::named_epoch::NamedEpoch;
+use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -17,6 +19,17 @@ use rampmeter_scheduler_core::wire;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
+
+/// What a message says of its sender.
+#[derive(Clone, Copy)]
+struct Sender<'a> {
+    /// Its connection.
+    asker: Asker,
+    /// The user of NATS, as far as the inbox tells.
+    user: &'a str,
+    /// The class that the subject names: the sender may ask for no other.
+    class: Option<&'a Name>,
+}
 
 /// Takes the requests that came in at one time.
 pub(crate) struct PermitRequests<'a> {
@@ -43,14 +56,15 @@ impl<'a> PermitRequests<'a> {
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
-        let asker = reply.asker();
+        let (asker, user) = (reply.asker(), self.core.delivery().user(&reply).to_owned());
+        let sender = Sender { asker, user: &user, class };
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), asker, request, class),
+            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for request in requests {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(to, asker, request, class);
+                    self.take_one(sender, to, request);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -74,13 +88,7 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(
-        &mut self,
-        to: ReplyTo,
-        asker: Asker,
-        request: Result<PermitRequest<'_>, Invalid>,
-        class: Option<&Name>,
-    ) {
+    fn take_one(&mut self, sender: Sender<'_>, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
         let Self { core, leadership, .. } = self;
         let request = match request {
             Ok(request) => request,
@@ -98,7 +106,8 @@ impl<'a> PermitRequests<'a> {
         self.note_epoch(request.epoch);
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
-        match wire::ask(core.resource(), (to, asker), &request, class) {
+        let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
+        match wire::ask(core.resource(), (to, sender.asker), (sender.user, id), &request, sender.class) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }

@@ -1,5 +1,6 @@
 //! What became of permits: from a payload to events of the core.
 
+use crate::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
@@ -17,11 +18,17 @@ pub(crate) struct Settles<'a> {
     now: Time,
     core: &'a mut CoreDriver,
     responses: &'a mut ResponseReader,
+    log: &'a mut LogThrottle,
 }
 
 impl<'a> Settles<'a> {
-    pub(crate) fn at(now: Time, core: &'a mut CoreDriver, responses: &'a mut ResponseReader) -> Self {
-        Settles { now, core, responses }
+    pub(crate) fn at(
+        now: Time,
+        core: &'a mut CoreDriver,
+        responses: &'a mut ResponseReader,
+        log: &'a mut LogThrottle,
+    ) -> Self {
+        Settles { now, core, responses, log }
     }
 
     /// Takes a message.
@@ -47,7 +54,9 @@ impl<'a> Settles<'a> {
                 self.core.handle(self.now, Event::Settle(settle));
             }
             Err(invalid) => {
-                tracing::warn!(reason = %invalid, "a settle is not of the protocol");
+                if let Some(left_out) = self.log.admit(self.now, "wrong settles") {
+                    tracing::warn!(reason = %invalid, left_out, "a settle is not of the protocol");
+                }
                 self.core.tally().refused_settles.count(Code::InvalidRequest);
                 if let Some(to) = to {
                     self.core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
@@ -59,10 +68,12 @@ impl<'a> Settles<'a> {
     /// What the upstream's answer tells of its limits.
     fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
         let response = settle.response.as_ref()?;
-        if response.is_throttled() {
+        if response.is_throttled()
+            && let Some(left_out) = self.log.admit(self.now, "429")
+        {
             let retry_after = response.headers.get("retry-after");
-            tracing::warn!(id = %settle.id, retry_after, "the upstream answered 429");
+            tracing::warn!(id = %settle.id, retry_after, left_out, "the upstream answered 429");
         }
-        Some(self.responses.hear(self.now, self.core.tally(), &settle.id, response))
+        Some(self.responses.hear(self.now, (self.core.tally(), self.log), &settle.id, response))
     }
 }

@@ -1,0 +1,79 @@
+//! Who asks for what: tells a repeated request from another one under the same id.
+
+use rampmeter_protocol::request::PermitRequest;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Who asks, and for what, as hashes of 16 bits: the NATS user, the client's `from`, the cost, and
+/// class and labels together. A part that a request does not state is zero, and is not compared.
+///
+/// Reply subjects and connections do not count: a request that is repeated over another connection
+/// is the same request. The default is unknown, as for a permit of a former leader. An id is a
+/// secret, so that only ids collide that two clients have chosen badly; of 65 000 collisions one
+/// stays unnoticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity([u16; 4]);
+
+impl Identity {
+    /// Of a request by this user.
+    #[must_use]
+    pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
+        let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };
+        let (class, from) = (request.class.as_deref(), request.from.as_deref());
+        // Clients may write the members of an object in any order.
+        let cost = request.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
+        let labels = request.labels.iter().map(hash_of).fold(0, u64::wrapping_add);
+        Identity([
+            stated(!user.is_empty(), hash_of(user)),
+            stated(from.is_some(), hash_of(from)),
+            stated(!request.cost.is_empty(), cost),
+            stated(class.is_some() || !request.labels.is_empty(), hash_of((class, labels))),
+        ])
+    }
+
+    /// Whether both may be the same request, as far as both are known.
+    pub(crate) fn may_be(self, other: Identity) -> bool {
+        self.0.iter().zip(other.0).all(|(own, other)| *own == other || *own == 0 || other == 0)
+    }
+}
+
+fn hash_of(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::request::Mode;
+
+    fn request(cost: [(&'static str, f64); 2], labels: [(&'static str, &'static str); 2]) -> PermitRequest<'static> {
+        let mut request = PermitRequest { class: Some("bulk".into()), ..PermitRequest::default() };
+        cost.iter().for_each(|(unit, units)| request.cost.set(*unit, Amount::new(*units).unwrap()).unwrap());
+        labels.iter().for_each(|(label, value)| request.labels.set(*label, *value).unwrap());
+        request
+    }
+
+    #[test]
+    fn a_request_is_the_same_if_the_same_user_asks_for_the_same() {
+        let asked = || request([("requests", 1.0), ("units", 2.0)], [("a", "1"), ("b", "2")]);
+        let first = Identity::of("_INBOX_worker", &PermitRequest { from: Some("host-1".into()), ..asked() });
+        let in_another_order = request([("units", 2.0), ("requests", 1.0)], [("b", "2"), ("a", "1")]);
+        let repeated = PermitRequest { mode: Mode::Wait, epoch: Some(7), progress: true, ..in_another_order };
+        assert!(first.may_be(Identity::of("_INBOX_worker", &repeated)));
+        let unstated = PermitRequest { from: Some("host-1".into()), ..PermitRequest::default() };
+        assert!(first.may_be(Identity::of("_INBOX_worker", &unstated)), "what one of both leaves out");
+        let others = [
+            ("_INBOX_other", asked()),
+            ("_INBOX_worker", PermitRequest { from: Some("host-2".into()), ..asked() }),
+            ("_INBOX_worker", PermitRequest { class: Some("urgent".into()), ..asked() }),
+            ("_INBOX_worker", request([("requests", 2.0), ("units", 1.0)], [("a", "1"), ("b", "2")])),
+            ("_INBOX_worker", request([("requests", 1.0), ("units", 2.0)], [("a", "2"), ("b", "1")])),
+        ];
+        for (user, request) in others {
+            assert!(!first.may_be(Identity::of(user, &request)), "{user} {request:?}");
+            assert!(Identity::default().may_be(Identity::of(user, &request)), "a former leader's permit");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Log lines that clients can cause: one a minute for each kind, and how many were left out.
+
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+
+/// Pause between two lines of one kind: a fault that is there for an hour takes sixty lines.
+const TOLD_EVERY: Span = Span::from_secs(60);
+
+/// When a line of each kind was written last. Kinds are words of the code, so that there are few.
+#[derive(Debug, Default)]
+pub(crate) struct LogThrottle(BTreeMap<&'static str, Told>);
+
+#[derive(Debug)]
+struct Told {
+    at: Time,
+    left_out: u64,
+}
+
+impl LogThrottle {
+    /// If a line of this kind is to be written: how many were left out since the last one.
+    pub(crate) fn admit(&mut self, now: Time, kind: &'static str) -> Option<u64> {
+        let Some(told) = self.0.get_mut(kind) else {
+            self.0.insert(kind, Told { at: now, left_out: 0 });
+            return Some(0);
+        };
+        if now.since(told.at) < TOLD_EVERY {
+            told.left_out += 1;
+            return None;
+        }
+        told.at = now;
+        Some(std::mem::take(&mut told.left_out))
+    }
+
+    /// A kind of which lines were left out a minute ago, and how many; none if there is none.
+    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(&'static str, u64)> {
+        let is_overdue = |told: &Told| told.left_out > 0 && now.since(told.at) >= TOLD_EVERY;
+        let (kind, told) = self.0.iter_mut().find(|(_, told)| is_overdue(told))?;
+        told.at = now;
+        Some((kind, std::mem::take(&mut told.left_out)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Time {
+        Time::ORIGIN + Span::from_secs(secs)
+    }
+
+    #[test]
+    fn a_kind_has_one_line_a_minute_that_says_how_many_were_left_out() {
+        let mut log = LogThrottle::default();
+        // When it happens, and what is written of it.
+        let table = [
+            (0, Some(0)),
+            (1, None),
+            (59, None),
+            (60, Some(2)),
+            (60, None),
+            (119, None),
+            (500, Some(2)),
+            (560, Some(0)),
+        ];
+        for (secs, expected) in table {
+            assert_eq!(log.admit(at(secs), "wrong"), expected, "at {secs} s");
+        }
+        assert_eq!(log.admit(at(560), "other"), Some(0), "a kind of its own");
+    }
+
+    #[test]
+    fn lines_that_were_left_out_are_told_although_no_more_come() {
+        let mut log = LogThrottle::default();
+        assert_eq!((0..1024).filter_map(|_| log.admit(at(0), "wrong")).count(), 1);
+        assert_eq!(log.take_overdue(at(59)), None);
+        assert_eq!(log.take_overdue(at(60)), Some(("wrong", 1023)));
+        assert_eq!(log.take_overdue(at(60)), None);
+        assert_eq!(log.admit(at(61), "wrong"), None, "a line was written a second ago");
+    }
+}

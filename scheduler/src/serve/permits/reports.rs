@@ -1,0 +1,54 @@
+//! Reports of a permit loop, which are made anew as long as there is time for them.
+
+use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::report_budget::{OLDEST, ReportBudget};
+use bytes::Bytes;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::time::{Span, Time};
+
+/// The last reports. A flood of questions gets them again, for a second at most.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    budget: ReportBudget,
+    /// As the protocol has it: without and with the text of the limits.
+    texts: [Option<(Time, Bytes)>; 2],
+    report: Option<(Time, Report)>,
+}
+
+impl Reports {
+    /// Whether there is time for a report that is not known.
+    pub(crate) fn allows(&self, now: Time) -> bool {
+        self.budget.allows(now)
+    }
+
+    /// Notes that a report took so long.
+    pub(crate) fn spend(&mut self, now: Time, took: Span) {
+        self.budget.spend(now, took);
+    }
+
+    /// The last status, if it is to be sent again.
+    pub(crate) fn known_text(&self, now: Time, with_limits: bool) -> Option<Bytes> {
+        self.again(now, self.texts[usize::from(with_limits)].as_ref())
+    }
+
+    /// Keeps a status that was made at `now`, as text.
+    pub(crate) fn note_text(&mut self, now: Time, status: &Status) -> Bytes {
+        let text = Bytes::from(serde_json::to_vec(status).expect("a status is plain data"));
+        self.texts[usize::from(status.limits_toml.is_some())] = Some((now, text.clone()));
+        text
+    }
+
+    /// The last report, if it is to be given again.
+    pub(crate) fn known_report(&self, now: Time) -> Option<Report> {
+        self.again(now, self.report.as_ref())
+    }
+
+    pub(crate) fn note_report(&mut self, now: Time, report: &Report) {
+        self.report = Some((now, report.clone()));
+    }
+
+    fn again<T: Clone>(&self, now: Time, known: Option<&(Time, T)>) -> Option<T> {
+        let (made, known) = known.filter(|_| !self.allows(now))?;
+        (now.since(*made) <= OLDEST).then(|| known.clone())
+    }
+}
