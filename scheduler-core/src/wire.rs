@@ -18,8 +18,8 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `asker` into an event's content. `permitted` is the class that its subject names: its
-/// sender may ask for no other.
+/// Turns a request of `asker` into an event's content. `permitted` is the class that its subject
+/// names: its sender may ask for no other.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost, or if the request names another class than
