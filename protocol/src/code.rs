@@ -36,6 +36,8 @@ pub enum Code {
     UnknownUnit,
     /// The message does not follow the protocol.
     InvalidRequest,
+    /// The token may not name this resource, class or client.
+    Forbidden,
     /// An operator ended the wait. The request is given up.
     Purged,
     /// This scheduler hands over. Ask again at once.
@@ -47,7 +49,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -61,6 +63,7 @@ impl Code {
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
+        Code::Forbidden,
         Code::Purged,
         Code::Unavailable,
     ];
@@ -71,7 +74,7 @@ impl Code {
         match self {
             Code::NotInTime => 429,
             Code::NeverFits => 422,
-            Code::QuotaSpent => 403,
+            Code::QuotaSpent | Code::Forbidden => 403,
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
@@ -98,6 +101,7 @@ impl Code {
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",
+            Code::Forbidden => "forbidden",
             Code::Purged => "purged",
             Code::Unavailable => "unavailable",
             Code::Other => "other",

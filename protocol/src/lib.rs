@@ -18,6 +18,7 @@ pub mod bounds;
 pub mod clock;
 pub mod code;
 pub mod cost;
+pub mod epoch;
 pub mod event;
 pub mod explain;
 pub mod headers;

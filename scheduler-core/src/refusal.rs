@@ -80,6 +80,12 @@ pub enum Refusal {
         /// The resource's classes.
         known: Vec<Name>,
     },
+    /// The request names another class than the subject that it was sent to.
+    #[error("`class`: this subject is for `{permitted}`; leave `class` out, or ask on the subject of the other class")]
+    OtherClass {
+        /// The class that the subject names.
+        permitted: Name,
+    },
     /// No limit counts this unit.
     #[error("`cost.{unit}`: no limit counts this unit; limits count {}", listed(known))]
     UnknownUnit {
@@ -142,7 +148,7 @@ impl Refusal {
             Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
-            Refusal::StillWaiting => (Code::InvalidRequest, None, None),
+            Refusal::StillWaiting | Refusal::OtherClass { .. } => (Code::InvalidRequest, None, None),
             Refusal::Purged => (Code::Purged, None, None),
             Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),
         }

@@ -3,7 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
-use crate::ids::{Asker, LimitId};
+use crate::ids::{Asker, ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -11,22 +11,26 @@ use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::{Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `asker` into an event's content.
+/// Turns a request of `asker` into an event's content. `permitted` is the class that its subject names: its
+/// sender may ask for no other.
 ///
 /// # Errors
-/// If the resource does not know a class, unit or cost: the refusal, and where it goes.
+/// If the resource does not know a class, unit or cost, or if the request names another class than
+/// its subject: the refusal, and where it goes.
 pub fn ask<R>(
     resource: &Resource,
     (to, asker): (R, Asker),
     request: &PermitRequest<'_>,
+    permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
-    let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
+    let class = || class_of(resource, request.class.as_deref(), permitted);
     let bill = resource.bill(&request.labels, request.cost.iter());
     let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
         Ok(found) => found,
@@ -46,6 +50,17 @@ pub fn ask<R>(
         // Only a waiting request can be charged by other limits later.
         call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
+}
+
+/// The class of a request that names `stated`, on a subject that names `permitted`.
+fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>) -> Result<ClassId, Refusal> {
+    if let (Some(stated), Some(permitted)) = (stated, permitted)
+        && *stated != **permitted
+    {
+        return Err(Refusal::OtherClass { permitted: permitted.clone() });
+    }
+    let named = permitted.map(|permitted| &**permitted).or(stated);
+    named.map_or(Ok(resource.default_class()), |class| resource.class(class))
 }
 
 /// Turns a settle, and what the upstream's answer tells, into an event's content.

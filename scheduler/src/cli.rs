@@ -49,7 +49,7 @@ enum Command {
     Apply(apply::ApplyArgs),
     /// Show the limits that count now, or go back to those of the configuration.
     Limits(limits::LimitsArgs),
-    /// Look at a queue of jobs: which are delayed, running and dead.
+    /// Make a queue of jobs, and look at it: which are delayed, running and dead.
     Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
     Import(import::ImportArgs),

@@ -98,7 +98,7 @@ impl SimulatedScheduler {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             // Each worker has a connection of its own.
             let asker = Asker(to.to.worker as u32 + 1);
-            match wire::ask(self.core.resource(), (to, asker), &request) {
+            match wire::ask(self.core.resource(), (to, asker), &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));

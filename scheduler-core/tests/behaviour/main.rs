@@ -30,6 +30,7 @@ mod restart;
 mod rules;
 mod settling;
 mod status;
+mod subject_classes;
 mod uncounted;
 mod undelivered;
 mod windows;

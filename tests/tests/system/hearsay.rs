@@ -87,12 +87,12 @@ async fn a_client_that_has_seen_another_leader_is_served() {
     let _running = scheduler::start(&nats, HUB).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let hub = client.resource("hub").unwrap();
-    within("a permit", hub.acquire(1).into_future()).await.unwrap();
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
     // What a leader announced whose state the store has lost.
     let other = json!({ "event": "leader", "epoch": 41, "leader": "scheduler-other" });
     nats::connect(&nats).await.publish("rampmeter.event.hub", other.to_string().into()).await.unwrap();
-    within("a permit", hub.acquire(1).into_future()).await.unwrap();
-    within("a permit", hub.acquire(1).into_future()).await.unwrap();
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
     let worker = Worker::connect(&nats, "hub").await;
     assert!(levels(&worker).await[0] >= 97.0, "the other leader's stock is ours");
 }

@@ -197,7 +197,7 @@ async fn a_stop_answers_every_request() {
     worker.ask(json!({"cost": {"requests": 4}})).await;
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {
-        let sent = rampmeter_tests::api::http().post(url).body(r#"{"mode": "wait"}"#).send().await.unwrap();
+        let sent = rampmeter_tests::api::http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
         rampmeter_tests::front::Response::read(sent).await
     });
     until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;

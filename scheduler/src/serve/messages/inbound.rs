@@ -46,8 +46,10 @@ pub struct Inbound {
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Requests for permits.
+    /// Requests for permits, each of the class that it names.
     Permit,
+    /// Requests for permits of this class.
+    PermitOf(Name),
     /// What became of permits.
     Settle,
     /// How things stand.
@@ -71,6 +73,7 @@ impl Endpoint {
     pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
             Endpoint::Permit => subjects.permit(resource).into(),
+            Endpoint::PermitOf(class) => subjects.permit_of_class(resource, class).into(),
             Endpoint::Settle => subjects.settle(resource).into(),
             Endpoint::Status => subjects.status(resource).into(),
             Endpoint::Explain => subjects.explain(resource).into(),
@@ -118,7 +121,8 @@ impl Endpoints {
     }
 
     fn endpoint(&self, subject: Subject) -> Endpoint {
-        let known = self.known.iter().find(|(known, _)| *known == subject);
-        known.map_or(Endpoint::Unknown(subject), |(_, endpoint)| endpoint.clone())
+        let known = self.known.iter().find(|(known, _)| *known == subject).map(|(_, endpoint)| endpoint.clone());
+        let of_class = || Name::new(self.subjects.class_in(&subject)?).ok().map(Endpoint::PermitOf);
+        known.or_else(of_class).unwrap_or(Endpoint::Unknown(subject))
     }
 }

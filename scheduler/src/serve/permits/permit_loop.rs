@@ -208,7 +208,8 @@ impl PermitLoop {
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
         let Inbound { endpoint, reply, payload } = inbound;
         match endpoint {
-            Endpoint::Permit => self.term.requests(now).take(reply, &payload),
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload, None),
+            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class)),
             Endpoint::Settle => Settles::at(now, self.term.core(), &mut self.responses).take(reply, &payload),
             Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),

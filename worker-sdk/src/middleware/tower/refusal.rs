@@ -58,6 +58,7 @@ fn status_of_code(code: Code) -> StatusCode {
         | Code::AlreadySettled
         | Code::UnknownClass
         | Code::UnknownUnit
+        | Code::Forbidden
         | Code::Other => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -8,6 +8,7 @@ use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -35,20 +36,21 @@ impl<'a> PermitRequests<'a> {
         PermitRequests { now, core, leadership, epochs }
     }
 
-    /// Takes a message. A sender that wants no answer gets no permit.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+    /// Takes a message, whose subject may name the class of all its requests. A sender that wants
+    /// no answer gets no permit.
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], class: Option<&Name>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
         let asker = reply.asker();
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), asker, request),
+            Incoming::One(request) => self.take_one(ReplyTo::alone(reply), asker, request, class),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for request in requests {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(to, asker, request);
+                    self.take_one(to, asker, request, class);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -72,7 +74,13 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(&mut self, to: ReplyTo, asker: Asker, request: Result<PermitRequest<'_>, Invalid>) {
+    fn take_one(
+        &mut self,
+        to: ReplyTo,
+        asker: Asker,
+        request: Result<PermitRequest<'_>, Invalid>,
+        class: Option<&Name>,
+    ) {
         let Self { core, leadership, .. } = self;
         let request = match request {
             Ok(request) => request,
@@ -90,7 +98,7 @@ impl<'a> PermitRequests<'a> {
         self.note_epoch(request.epoch);
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
-        match wire::ask(core.resource(), (to, asker), &request) {
+        match wire::ask(core.resource(), (to, asker), &request, class) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }

@@ -8,11 +8,10 @@
 //! rises once in a term: clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::highest_of_a_leader;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 
-/// How far the wall clocks of schedulers may be apart, as far as epochs are concerned.
-const CLOCK_TOLERANCE_MS: u64 = 60_000;
 /// How often the store is asked and the log is told, however many clients name such an epoch.
 const ASKED_EVERY: Span = Span::from_secs(60);
 /// How long readiness tells of the last client that has named one.
@@ -115,7 +114,7 @@ impl NamedEpoch {
 /// The highest epoch that any leader can have had by now: epochs count changes of leader, or begin
 /// at the wall clock if the count was lost.
 fn epoch_bound() -> u64 {
-    unix_ms() + CLOCK_TOLERANCE_MS
+    highest_of_a_leader(unix_ms())
 }
 
 #[cfg(test)]
