@@ -127,7 +127,7 @@ async fn only_an_operator_takes_the_stock_of_long_limits() {
     assert_eq!(rampmeter(&nats, &["empty", "hub", "quota"]).await.1, "hub: quota emptied\n");
     assert_eq!(levels(&worker).await, [100.0, 1000.0, 0.0]);
     let (done, _, errors) = rampmeter(&nats, &["empty", "hub"]).await;
-    assert!(!done && errors.contains("--all"), "{errors}");
+    assert!(!done && errors.contains("<LIMIT>"), "{errors}");
     let (done, _, errors) = rampmeter(&nats, &["empty", "hub", "qouta"]).await;
     assert!(!done && errors.contains("`limit`: no such limit; there are `short`, `long`, `quota`"), "{errors}");
     assert_eq!(rampmeter(&nats, &["empty", "hub", "--all"]).await.1, "hub: short, long, quota emptied\n");
