@@ -12,6 +12,7 @@ use serde_json::json;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
+max_ahead = "8000h"
 classes = [{ name = "urgent" }, { name = "bulk" }]
 [[resource.limit]]
 name = "few"
