@@ -177,6 +177,8 @@ static CHECK: LazyLock<CheckSettings> = LazyLock::new(|| CheckSettings {
     throttle: None,
     on_unavailable: OnUnavailable::Refuse,
     trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
+    trusted_hops: None,
+    normalise: true,
     labels: vec![
         ("client".to_owned(), LabelSource::Header("x-api-key".parse().unwrap())),
         ("route".to_owned(), LabelSource::Path),

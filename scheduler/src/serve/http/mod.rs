@@ -155,7 +155,7 @@ impl Socket {
 /// # Errors
 /// Why the original request is not clear.
 pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &CheckSettings) -> Result<Labels<'static>, String> {
-    Origin::new(asked, peer, &settings.trusted_proxies).labels(settings).map_err(|error| error.to_string())
+    Origin::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
 /// Answers what is nowhere else: which pages there are.
