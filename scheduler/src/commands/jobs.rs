@@ -24,7 +24,7 @@ pub struct JobsArgs {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Make a queue: its streams and consumers, which workers may not make.
-    Init(InitArgs),
+    Init(NewQueueArgs),
     /// Count delayed, running and dead jobs, by group.
     Status(QueueArgs),
     /// Show dead jobs, which no worker tries any more, the oldest first.
@@ -34,7 +34,7 @@ enum Action {
 }
 
 #[derive(Debug, clap::Args)]
-struct InitArgs {
+struct NewQueueArgs {
     /// The queue.
     queue: Name,
     /// A class of jobs; may be repeated. Jobs without a class need none.
@@ -121,8 +121,8 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn init(args: InitArgs) -> anyhow::Result<()> {
-    let InitArgs { queue, classes, replicas, max_mib, lease, remember_ids, nats } = args;
+async fn init(args: NewQueueArgs) -> anyhow::Result<()> {
+    let NewQueueArgs { queue, classes, replicas, max_mib, lease, remember_ids, nats } = args;
     let (builder, url) = builder(&nats).await?;
     let builder = builder.replicas(replicas).max_bytes(u64::from(max_mib) << 20);
     let builder = builder.lease(lease.duration()).remember_ids(remember_ids.duration());
