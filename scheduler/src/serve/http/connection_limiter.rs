@@ -27,8 +27,8 @@ const MAX_HEAD: usize = 16 * 1024;
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave at the end.
 const LEAVE: Duration = Duration::from_secs(1);
-/// Connections beyond those that wait for permits. Each request for health gets one of them, however
-/// many permits are waited for. Fewer would let a burst of new connections close them all.
+/// Connections beyond those that wait for permits: a request for health gets one of them. Fewer
+/// would let a burst of new connections close them all.
 const KEPT_FOR_HEALTH: usize = 64;
 /// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);
