@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`; several
-/// codes share a status.
+/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`;
+/// several codes share a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request would have to wait longer than it may, or the call was renewed after its lease. A
-    /// refused request is charged nothing.
+    /// The request would have to wait longer than it may, or the call was renewed after its lease.
+    /// A refused request is charged nothing.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
     /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or purges.
-    /// The message names it.
+    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or
+    /// purges. The message names it.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,

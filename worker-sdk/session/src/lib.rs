@@ -2,8 +2,9 @@
 //!
 //! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
 //! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
-//! every [`Command`] until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
-//! worker SDK drives it over NATS. A simulator drives it in virtual time.
+//! every [`Command`] until there is none. Then it waits for the next event or for
+//! [`Session::next_wakeup`]. The worker SDK drives it over NATS. A simulator drives it in virtual
+//! time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};

@@ -165,7 +165,7 @@ mod tests {
 
     fn status(peer: &str, headers: &str) -> u16 {
         let settings = HttpSettings {
-            listen: "scheduler-a:9480".to_owned(),
+            listen: "scheduler-a:8480".to_owned(),
             hosts: vec!["Rampmeter.internal".to_owned()],
             ..HttpSettings::default()
         };
@@ -182,16 +182,16 @@ mod tests {
         #[rustfmt::skip]
         let table = [
             // the peer, the headers, and the status
-            (LOCAL,     "Host: 127.0.0.1:9480",                                             200),
-            (LOCAL,     "Host: [::1]:9480",                                                 200),
+            (LOCAL,     "Host: 127.0.0.1:8480",                                             200),
+            (LOCAL,     "Host: [::1]:8480",                                                 200),
             (LOCAL,     "Host: LocalHost.",                                                 200),
-            (LOCAL,     "Host: scheduler-a:9480",                                           200),
+            (LOCAL,     "Host: scheduler-a:8480",                                           200),
             (LOCAL,     "Host: rampmeter.INTERNAL:80",                                      200),
-            (LOCAL,     "Host: rebound.example:9480",                                       421),
+            (LOCAL,     "Host: rebound.example:8480",                                       421),
             (LOCAL,     "Host: localhost.rebound.example",                                  421),
-            (LOCAL,     "Host: 0.0.0.0:9480",                                               421),
-            (LOCAL,     "Host: 10.1.0.7:9480",                                              421),
-            (KUBELET,   "Host: 10.1.0.7:9480",                                              200),
+            (LOCAL,     "Host: 0.0.0.0:8480",                                               421),
+            (LOCAL,     "Host: 10.1.0.7:8480",                                              421),
+            (KUBELET,   "Host: 10.1.0.7:8480",                                              200),
             (KUBELET,   "Host: rebound.example",                                            421),
             (LOCAL,     "",                                                                 400),
             (LOCAL,     "Host: a b",                                                        400),
