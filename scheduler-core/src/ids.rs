@@ -36,7 +36,7 @@ pub struct CheckpointNumber(pub u64);
 /// is not known. Two connections may have one number; then the word of one does not confirm that
 /// of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asker(pub u32);
+pub struct Asker(pub u16);
 
 impl Asker {
     /// A connection that is not known.

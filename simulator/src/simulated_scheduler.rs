@@ -98,7 +98,7 @@ impl SimulatedScheduler {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
             // Each worker has a connection of its own.
-            let asker = Asker(to.to.worker as u32 + 1);
+            let asker = Asker((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
             match wire::ask(self.core.resource(), (to, asker), ("", id), &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);

@@ -29,6 +29,9 @@ use tokio::runtime::Runtime;
 
 /// Bytes of memory for each byte of input.
 const PER_BYTE: usize = 16;
+/// Of rules. The TOML parser keeps a value with its place for each few bytes. Only operators write
+/// rules, and a text has at most 512 KiB: at most 64 MiB for an instant.
+const PER_BYTE_OF_RULES: usize = 128;
 /// The same, however short the input is: buffers, tables, the text of a fault.
 const AT_LEAST: usize = 128 * 1024;
 /// Room for the elements of an array, of which each may be two bytes long, and for the patterns of
@@ -84,7 +87,8 @@ impl Decoder {
             Self::Permit | Self::Settle | Self::Rules => FOR_PARTS,
             Self::Record | Self::HttpHead => AT_LEAST,
         };
-        PER_BYTE * length + room
+        let each = if self == Self::Rules { PER_BYTE_OF_RULES } else { PER_BYTE };
+        each * length + room
     }
 
     /// Reads `input`.

@@ -268,7 +268,7 @@ fn rejected(retry_after: Option<u64>) -> Verdict {
 }
 
 /// Calls if that is possible now, and settles. Whether there was a call.
-fn settle_now(world: &mut World, now: Time, (id, asker): (&str, u32), verdict: Verdict) -> bool {
+fn settle_now(world: &mut World, now: Time, (id, asker): (&str, u16), verdict: Verdict) -> bool {
     let mut asked = wish(Mode::Allow, &[]).named(id);
     asked.asker = Asker(asker);
     let request = world.ask(now, &asked);

@@ -28,7 +28,7 @@ impl Address {
         let Address::Subject(inbox) = self else { return HERE };
         let mut hash = DefaultHasher::new();
         inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
-        Asker((hash.finish() as u32).max(HERE.0 + 1))
+        Asker((hash.finish() as u16).max(HERE.0 + 1))
     }
 }
 
