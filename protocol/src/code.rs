@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`; several
-/// codes share a status.
+/// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`;
+/// several codes share a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request would have to wait longer than it may, or the call was renewed after its lease. A
-    /// refused request is charged nothing.
+    /// The request would have to wait longer than it may, or the call was renewed after its lease.
+    /// A refused request is charged nothing.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
     /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or purges.
-    /// The message names it.
+    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or
+    /// purges. The message names it.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,
@@ -30,12 +30,16 @@ pub enum Code {
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
     Lapsed,
+    /// The call of this permit was settled. Another call needs another id.
+    AlreadySettled,
     /// The resource has no such class.
     UnknownClass,
     /// No limit of the resource counts this unit. The unit is `requests` if no cost is stated.
     UnknownUnit,
     /// The message does not follow the protocol.
     InvalidRequest,
+    /// The token may not name this resource, class or client.
+    Forbidden,
     /// An operator ended the wait. The request is given up.
     Purged,
     /// This scheduler hands over. Ask again at once.
@@ -47,7 +51,7 @@ pub enum Code {
 
 impl Code {
     /// All codes of this version.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 17] = [
         Code::NotInTime,
         Code::NeverFits,
         Code::QuotaSpent,
@@ -58,9 +62,11 @@ impl Code {
         Code::UnknownPermit,
         Code::IdInUse,
         Code::Lapsed,
+        Code::AlreadySettled,
         Code::UnknownClass,
         Code::UnknownUnit,
         Code::InvalidRequest,
+        Code::Forbidden,
         Code::Purged,
         Code::Unavailable,
     ];
@@ -71,11 +77,11 @@ impl Code {
         match self {
             Code::NotInTime => 429,
             Code::NeverFits => 422,
-            Code::QuotaSpent => 403,
+            Code::QuotaSpent | Code::Forbidden => 403,
             Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
             Code::UnknownResource | Code::UnknownPermit => 404,
             Code::Lapsed => 410,
-            Code::IdInUse | Code::Purged => 409,
+            Code::IdInUse | Code::Purged | Code::AlreadySettled => 409,
             Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
             Code::Other => 500,
         }
@@ -95,9 +101,11 @@ impl Code {
             Code::UnknownPermit => "unknown_permit",
             Code::IdInUse => "id_in_use",
             Code::Lapsed => "lapsed",
+            Code::AlreadySettled => "already_settled",
             Code::UnknownClass => "unknown_class",
             Code::UnknownUnit => "unknown_unit",
             Code::InvalidRequest => "invalid_request",
+            Code::Forbidden => "forbidden",
             Code::Purged => "purged",
             Code::Unavailable => "unavailable",
             Code::Other => "other",

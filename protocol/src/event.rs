@@ -36,7 +36,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<u64>,
     },
-    /// A freeze has ended. No scheduler of this version sends it.
+    /// An operator has ended freezes. Their ends are not announced otherwise.
     Thaw {
         /// Names of the limits that are no longer frozen.
         limits: Vec<Name>,

@@ -4,9 +4,11 @@ use crate::bounds::MAX_BATCH;
 use crate::id::PermitId;
 use crate::object::Object;
 use crate::plain_types::in_plain_types;
-use serde::Deserialize;
+use serde::de::{SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::marker::PhantomData;
 
 /// The content of a payload. A wrong element of an array leaves the other elements valid.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,22 +69,51 @@ fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
 
 /// Reads an array in one go, and element by element only if one is wrong.
 fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
-    match serde_json::from_str::<Vec<Object<T>>>(text) {
-        Ok(all) if all.len() <= MAX_BATCH => {
-            Incoming::Many(all.into_iter().map(|Object(message)| Ok(message)).collect())
-        }
-        Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
+    match serde_json::from_str::<Batch<Object<T>>>(text) {
+        Ok(Batch(all)) => Incoming::Many(all.into_iter().map(|Object(message)| Ok(message)).collect()),
         Err(_) => parse_each(text),
     }
 }
 
 fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
-    match serde_json::from_str::<Vec<&'a RawValue>>(text) {
-        Ok(all) if all.len() <= MAX_BATCH => {
-            Incoming::Many(all.into_iter().map(|element| parse_one(element.get())).collect())
+    match serde_json::from_str::<Batch<&'a RawValue>>(text) {
+        Ok(Batch(all)) => Incoming::Many(all.into_iter().map(|element| parse_one(element.get())).collect()),
+        // Any JSON is an element, so that the data can be wrong in their number alone.
+        Err(error) if error.is_data() => {
+            Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements"))))
         }
-        Ok(_) => Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements")))),
         Err(error) => Incoming::One(Err(Invalid::whole(format!("not a JSON array: {error}")))),
+    }
+}
+
+/// An array of at most [`MAX_BATCH`] elements. It is read no further: elements of three bytes would
+/// take a hundred times as much memory as the message.
+struct Batch<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Batch<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(BatchVisitor(PhantomData))
+    }
+}
+
+struct BatchVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BatchVisitor<T> {
+    type Value = Batch<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an array of at most {MAX_BATCH} elements")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = sequence.next_element()? {
+            if elements.len() == MAX_BATCH {
+                return Err(serde::de::Error::invalid_length(MAX_BATCH + 1, &self));
+            }
+            elements.push(element);
+        }
+        Ok(Batch(elements))
     }
 }
 

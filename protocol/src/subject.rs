@@ -2,6 +2,9 @@
 
 use crate::name::{Name, NameError};
 
+/// The beginning of the second token of subjects that name a class.
+const PERMIT_OF: &str = "permit-";
+
 /// The subjects under one prefix.
 ///
 /// ```
@@ -42,6 +45,27 @@ impl Subjects {
         self.of("permit", resource)
     }
 
+    /// Requests for permits of one class. The permissions of a NATS user can deny this subject.
+    ///
+    /// ```
+    /// # use rampmeter_protocol::{name::Name, subject::Subjects};
+    /// let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
+    /// assert_eq!(subjects.permit_of_class(&hub, "bulk"), "rampmeter.permit-bulk.hub");
+    /// assert_eq!(subjects.class_in("rampmeter.permit-bulk.hub"), Some("bulk"));
+    /// ```
+    #[must_use]
+    pub fn permit_of_class(&self, resource: &Name, class: &str) -> String {
+        format!("{}.{PERMIT_OF}{class}.{resource}", self.prefix)
+    }
+
+    /// The class in a subject of requests for permits of one class.
+    #[must_use]
+    pub fn class_in<'a>(&self, subject: &'a str) -> Option<&'a str> {
+        let rest = subject.strip_prefix(&*self.prefix)?.strip_prefix('.')?;
+        let (class, _resource) = rest.strip_prefix(PERMIT_OF)?.split_once('.')?;
+        Some(class)
+    }
+
     /// Reports on calls.
     #[must_use]
     pub fn settle(&self, resource: &Name) -> String {
@@ -64,6 +88,18 @@ impl Subjects {
     #[must_use]
     pub fn purge(&self, resource: &Name) -> String {
         self.of("purge", resource)
+    }
+
+    /// Orders that end pauses of limits.
+    #[must_use]
+    pub fn thaw(&self, resource: &Name) -> String {
+        self.of("thaw", resource)
+    }
+
+    /// Orders that take the stock of limits.
+    #[must_use]
+    pub fn empty(&self, resource: &Name) -> String {
+        self.of("empty", resource)
     }
 
     /// The beginning of the subjects on which NATS reports to one scheduler that an answer was not

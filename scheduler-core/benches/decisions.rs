@@ -13,6 +13,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
+use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
@@ -92,6 +93,7 @@ impl World {
         self.next = (self.next + 1) % IDS;
         let ask = Ask {
             to: self.next as u64,
+            asker: Asker::UNKNOWN,
             id: self.ids[self.next].clone(),
             identity: Identity::default(),
             bill: self.bill.clone(),

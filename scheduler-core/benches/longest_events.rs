@@ -21,6 +21,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
+use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -310,7 +311,10 @@ impl<'a> World<'a> {
         self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
         self.wake_for("wake, to go on with limits");
-        self.event("store went back", Event::StoreWentBack { epoch: 2 });
+        let requests = self.scheduler.resource().limit("requests").expect("a limit");
+        self.event("thaw", Event::Thaw(vec![requests]));
+        self.event("empty", Event::Empty(vec![requests]));
+        self.event("store is another", Event::StoreIsAnother { epoch: 2 });
         self.event("hand-over", Event::HandOver);
         self.wake_for("wake, to go on with hand-over");
         for _ in 0..FORGOTTEN_WITHIN {
@@ -392,6 +396,7 @@ impl<'a> World<'a> {
         let class = ["urgent", "bulk"][self.asked as usize % 2];
         Ask {
             to: self.asked,
+            asker: Asker::UNKNOWN,
             id: id(self.asked),
             identity: Identity::default(),
             bill: self.bill(&client),

@@ -41,6 +41,15 @@ pub enum Command<R> {
         /// Whether the call goes on: the permit is still to be settled.
         extended: bool,
     },
+    /// A settle was refused, as a whole or in a part. It is counted even without an address.
+    RefuseSettle {
+        /// Where the answer goes, if one is wanted.
+        to: Option<R>,
+        /// The permit.
+        id: PermitId,
+        /// Why.
+        refusal: Refusal,
+    },
     /// An announcement to all clients.
     Announce(FreezeNotice),
 }

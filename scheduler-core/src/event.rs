@@ -2,7 +2,7 @@
 
 use crate::adaptation::Observation;
 use crate::identity::Identity;
-use crate::ids::{CheckpointNumber, ClassId, LimitId};
+use crate::ids::{Asker, CheckpointNumber, ClassId, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -45,12 +45,22 @@ pub enum Event<R> {
         /// What is left of each limit.
         levels: Vec<(LimitId, Amount)>,
     },
-    /// The restored record was not the latest: other schedulers have led since it was written, in
-    /// epochs below this one.
-    StoreWentBack {
+    /// A client names an epoch above ours. Another checkpoint is due soon: if the store takes it,
+    /// this scheduler leads.
+    Recheck,
+    /// The store confirms that this scheduler leads, and holds this epoch, which is above all that
+    /// clients have named.
+    Epoch(u64),
+    /// The store is new, and yet clients know of other schedulers that have led, in epochs below
+    /// this one.
+    StoreIsAnother {
         /// The epoch from now on.
         epoch: u64,
     },
+    /// An operator ends the pauses of these limits, and what the upstream said of spent quotas.
+    Thaw(Vec<LimitId>),
+    /// An operator takes the whole stock of these limits.
+    Empty(Vec<LimitId>),
     /// The last answer to this request or permit has reached no client.
     Undelivered(PermitId),
     /// The wall clock is corrected: it was set, or the machine was suspended.
@@ -68,6 +78,8 @@ pub enum Event<R> {
 pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
+    /// Whose request it is.
+    pub asker: Asker,
     /// The permit's id. The driver draws one for a request without an id: the core has no
     /// randomness, and an id is a secret.
     pub id: PermitId,

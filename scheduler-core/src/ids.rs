@@ -1,4 +1,4 @@
-//! Small numbers that stand for classes, limits, headrooms and checkpoints.
+//! Small numbers that stand for classes, limits, headrooms, checkpoints and askers.
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,3 +31,14 @@ pub type Tier = u8;
 /// The number of a checkpoint, from 1 on; a later one is higher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckpointNumber(pub u64);
+
+/// The connection that a request came over, as a number of the driver's. Zero stands for one that
+/// is not known. Two connections may have one number; then the word of one does not confirm that
+/// of the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asker(pub u32);
+
+impl Asker {
+    /// A connection that is not known.
+    pub const UNKNOWN: Asker = Asker(0);
+}

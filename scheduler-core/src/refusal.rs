@@ -88,11 +88,20 @@ pub enum Refusal {
     /// The start is past: a call that began now would take what other calls have been promised.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
+    /// The call of the permit was settled: another call would be charged to no limit.
+    #[error("the call of this permit was settled; ask under a new id")]
+    AlreadySettled,
     /// No class has this name.
     #[error("`class`: no such class; there are {}", listed(known))]
     UnknownClass {
         /// The resource's classes.
         known: Vec<Name>,
+    },
+    /// The request names another class than the subject that it was sent to.
+    #[error("`class`: this subject is for `{permitted}`; leave `class` out, or ask on the subject of the other class")]
+    OtherClass {
+        /// The class that the subject names.
+        permitted: Name,
     },
     /// No limit counts this unit.
     #[error("`cost.{unit}`: no limit counts this unit; limits count {}", listed(known))]
@@ -157,9 +166,10 @@ impl Refusal {
             Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
             Refusal::IdInUse => (Code::IdInUse, None, None),
             Refusal::Lapsed => (Code::Lapsed, None, None),
+            Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
-            Refusal::StillWaiting => (Code::InvalidRequest, None, None),
+            Refusal::StillWaiting | Refusal::OtherClass { .. } => (Code::InvalidRequest, None, None),
             Refusal::Purged => (Code::Purged, None, None),
             Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),
         }

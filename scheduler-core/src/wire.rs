@@ -4,7 +4,7 @@ use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::identity::Identity;
-use crate::ids::LimitId;
+use crate::ids::{Asker, ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -12,23 +12,28 @@ use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::{Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `user` into an event's content. The request has this id or none.
+/// Turns a request of `user`, which came over the connection `asker`, into an event's content. The
+/// request has this id or none. `permitted` is the class that its subject names: its sender may ask
+/// for no other.
 ///
 /// # Errors
-/// If the resource does not know a class, unit or cost: the refusal, and where it goes.
+/// If the resource does not know a class, unit or cost, or if the request names another class than
+/// its subject: the refusal, and where it goes.
 pub fn ask<R>(
     resource: &Resource,
-    to: R,
+    (to, asker): (R, Asker),
     (user, id): (&str, PermitId),
     request: &PermitRequest<'_>,
+    permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
-    let class = || request.class.as_deref().map_or(Ok(resource.default_class()), |class| resource.class(class));
+    let class = || class_of(resource, request.class.as_deref(), permitted);
     let bill = resource.bill(&request.labels, request.cost.iter());
     let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
         Ok(found) => found,
@@ -36,6 +41,7 @@ pub fn ask<R>(
     };
     Ok(event::Ask {
         to,
+        asker,
         id,
         identity: Identity::of(user, request),
         bill,
@@ -48,6 +54,17 @@ pub fn ask<R>(
         // Only a waiting request can be charged by other limits later.
         call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
     })
+}
+
+/// The class of a request that names `stated`, on a subject that names `permitted`.
+fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>) -> Result<ClassId, Refusal> {
+    if let (Some(stated), Some(permitted)) = (stated, permitted)
+        && *stated != **permitted
+    {
+        return Err(Refusal::OtherClass { permitted: permitted.clone() });
+    }
+    let named = permitted.map(|permitted| &**permitted).or(stated);
+    named.map_or(Ok(resource.default_class()), |class| resource.class(class))
 }
 
 /// Turns a settle, and what the upstream's answer tells, into an event's content.
@@ -104,6 +121,10 @@ pub fn answer<R>(
         Command::Refuse { to, id, refusal } => {
             send(to, &refused(resource, epoch, id.as_ref(), &refusal));
         }
+        Command::RefuseSettle { to: Some(to), id, refusal } => {
+            send(to, &refused(resource, epoch, Some(&id), &refusal));
+        }
+        Command::RefuseSettle { to: None, .. } => {}
         // The driver publishes it with `news`.
         Command::Announce(_) => {}
         Command::Settled { to, id, extended } => send(to, &Answer::Settled { id: Text::from(id.as_str()), extended }),

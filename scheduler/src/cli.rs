@@ -2,7 +2,8 @@
 
 use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, import, jobs, limits, pu, purge, serve, simulate, state, status, upstream,
+    apply, bench, check, demo, explain, import, jobs, limit_orders, limits, pu, purge, serve, simulate, state, status,
+    upstream,
 };
 use crate::logging::LogFormat;
 use crate::{error_text, logging};
@@ -48,7 +49,7 @@ enum Command {
     Apply(apply::ApplyArgs),
     /// Show the limits that count now, or go back to those of the configuration.
     Limits(limits::LimitsArgs),
-    /// Look at a queue of jobs: which are delayed, running and dead.
+    /// Make a queue of jobs, and look at it: which are delayed, running and dead.
     Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
     Import(import::ImportArgs),
@@ -61,6 +62,10 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// End the waits of all requests for a resource, or of those of one client or class.
     Purge(purge::PurgeArgs),
+    /// End the pauses of a resource's limits that the upstream is said to demand.
+    Thaw(limit_orders::ThawArgs),
+    /// Take the stock of a resource's limits, as after the store was put back to an older state.
+    Empty(limit_orders::EmptyArgs),
     /// Simulate limits and workers in virtual time, with Rampmeter and without.
     Simulate(simulate::SimulateArgs),
     /// Calculate the processing units of a Sentinel Hub request, from parameters or from its body.
@@ -91,6 +96,8 @@ impl Cli {
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Purge(args) => purge::run(args).await,
+            Command::Thaw(args) => limit_orders::thaw(args).await,
+            Command::Empty(args) => limit_orders::empty(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,

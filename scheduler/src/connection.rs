@@ -3,11 +3,15 @@
 use crate::config::NatsTable;
 use crate::denials::Denials;
 use crate::log_throttle::LogThrottle;
-use anyhow::{Context, bail};
+use crate::provider::SecretPlace;
+use anyhow::{Context, anyhow, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;
+use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
 use rampmeter_nats::servers::Servers;
+use rampmeter_nats::tls_fault::tls_fault;
 use rampmeter_protocol::clock::Clock;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
@@ -57,7 +61,7 @@ async fn connect_with(
     let servers: Servers = nats.url.parse()?;
     let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
     let (clock, told) = (Clock::start(), Mutex::new(LogThrottle::default()));
-    let options = options(nats, &servers, name).await?.event_callback(move |event| {
+    let options = options(nats, &servers, name)?.event_callback(move |event| {
         denials.note(&event);
         let is_told = flood_of(&event).is_none_or(|kind| {
             let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,6 +84,9 @@ async fn connect_with(
 }
 
 fn explained(error: ConnectError, servers: &Servers, advice: &str) -> anyhow::Error {
+    if let Some(fault) = tls_fault(&error) {
+        return anyhow!("no encrypted connection to the NATS server at {servers}: {fault}");
+    }
     let what = match error.kind() {
         ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication => {
             format!("the NATS server at {servers} does not take this user and password, or these credentials")
@@ -109,11 +116,10 @@ pub async fn round_trip(client: &Client) -> anyhow::Result<()> {
     back.context("the connection to NATS is closed").map(drop)
 }
 
-async fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Result<ConnectOptions> {
-    let options = login(nats, servers).await?;
+fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Result<ConnectOptions> {
+    let options = login(nats, servers)?;
     Ok(options
         .name(name)
-        .custom_inbox_prefix(&nats.inbox_prefix)
         .ping_interval(PING)
         .connection_timeout(Duration::from_secs(5))
         .subscription_capacity(SUBSCRIPTION_CAPACITY)
@@ -121,18 +127,28 @@ async fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Res
         .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0))))
 }
 
-/// The options of a connection, with the login that `nats` states.
+/// The options of a connection by the settings in `nats`: encryption, login and inboxes.
 ///
 /// # Errors
-/// If the credentials can't be read.
-pub async fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptions> {
-    let options = match &nats.credentials_file {
-        Some(file) => ConnectOptions::with_credentials_file(file)
-            .await
-            .with_context(|| format!("`nats.credentials_file` {file} can't be read"))?,
-        None => ConnectOptions::new(),
+/// If a file with keys or credentials is of no use.
+pub fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptions> {
+    let options = nats.tls.applied(ConnectOptions::new()).context("the TLS files of the NATS connection")?;
+    let options = match (&nats.credentials_file, &nats.nkey_file) {
+        (Some(_), Some(_)) => bail!("a NATS user has credentials or an NKey: name one file, not both"),
+        (Some(file), None) => with_credentials_file(options, Path::new(file)).context("the credentials for NATS")?,
+        (None, Some(file)) => with_nkey_file(options, Path::new(file)).context("the NKey for NATS")?,
+        (None, None) => options,
     };
-    Ok(servers.authenticated(options)?)
+    Ok(servers.authenticated(options)?.custom_inbox_prefix(&nats.inbox_prefix))
+}
+
+/// Warns of files with secrets that every user of this machine may read.
+pub fn warn_of_open_files(nats: &NatsTable) {
+    let key_file = nats.tls.identity.as_ref().map(|identity| &identity.key_file);
+    let files = [&nats.credentials_file, &nats.nkey_file].into_iter().flatten().map(PathBuf::from);
+    for place in files.chain(key_file.cloned()).map(SecretPlace::File).filter(SecretPlace::is_open_to_all) {
+        tracing::warn!("every user of this machine may read {place}; run `chmod o-r` on it");
+    }
 }
 
 /// Doubles up to the longest pause. The jitter keeps schedulers from connecting at the same time.

@@ -11,7 +11,7 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::ClassId;
+use rampmeter_scheduler_core::ids::{Asker, ClassId};
 use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -97,7 +97,9 @@ impl SimulatedScheduler {
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
-            match wire::ask(self.core.resource(), to, ("", id), &request) {
+            // Each worker has a connection of its own.
+            let asker = Asker(to.to.worker as u32 + 1);
+            match wire::ask(self.core.resource(), (to, asker), ("", id), &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
@@ -187,8 +189,8 @@ impl SimulatedScheduler {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].estimate.get_or_insert(*eta);
             }
-            // A lapsed start stays charged until it is returned.
-            Command::Refuse { refusal: Refusal::Lapsed, .. } => {}
+            // A lapsed start stays charged until it is returned, and a settled call was made.
+            Command::Refuse { refusal: Refusal::Lapsed | Refusal::AlreadySettled, .. } => {}
             Command::Refuse { id: Some(id), refusal, .. } => {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].returned.get_or_insert(now);
@@ -197,7 +199,11 @@ impl SimulatedScheduler {
                     self.requests[request].spent = Some(limit.spec().name.clone());
                 }
             }
-            Command::Grant(_) | Command::Refuse { id: None, .. } | Command::Settled { .. } | Command::Announce(_) => {}
+            Command::Grant(_)
+            | Command::Refuse { id: None, .. }
+            | Command::RefuseSettle { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_) => {}
         }
     }
 }

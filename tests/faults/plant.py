@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Plants faults in the core and in jobs, one at a time, and sees whether a test fails for each.
+"""Plants faults in the core, in sessions, in jobs and in HTTP, one at a time, and sees whether a test
+fails for each.
 
     tests/faults/plant.py              all of them, about a minute each
     tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
@@ -24,7 +25,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "target" / "faults" / "tree"
 # Where faults are planted, and which tests have to fail then.
 CORE = ("scheduler-core/src", [["-p", "rampmeter-scheduler-core"], ["-p", "rampmeter-simulator"]])
+SESSION = ("worker-sdk/session/src", [["-p", "rampmeter-worker-session"]])
 JOBS = ("worker-sdk/jobs/src", [["--workspace", "--lib", "--test", "system", "jobs"]])
+HTTP = ("scheduler/src/serve/http", [["--workspace", "--lib", "--test", "system", "http"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 
@@ -37,6 +40,8 @@ IN_CORE = [
     ("headroom ignored", "demand", r"\(cost \+ .*\)(?=\.min)", "cost"),
     ("the margin forgotten", "new", r" - rate\.credit\(margin\)", ""),
     ("one bucket is enough", "search", r"== all\b", ">= 1"),
+    ("a class outside the subject's is granted", "class_of", r"\*stated != \*\*permitted", "false"),
+    ("the subject's class is ignored", "class_of", r"permitted\.map\(.*\)\.or\(stated\)", "stated"),
     ("later promises are not looked at", "start_in_gap", r"self\.check_later_starts\(.*\)\?;", ""),
     ("a lost queue entry", "remove", r"self\.merge\((\w+), (\w+)\), ", r"\1.or(\2), "),
     ("idle clients save credit", "join", r"\.end\.max\(clock\)", ".end"),
@@ -64,6 +69,13 @@ IN_CORE = [
     ("the checkpoint that the store holds is forgotten", "confirm", r">= number\b", "> number"),
     ("doubts are ignored", "doubt", r"self\.trusted_from = .*;", ""),
     ("a lapsed start is repeated", "ask_again", r"\S+ \+ LATENESS < now", "false"),
+    ("a settled id is granted again", "ask_again", r"!granted\.is_open\(\)", "false"),
+    ("a wrong unit undoes a settle", "settle_used", r"= (self\.resource\.check_units\(.*\));", r"= Ok(\1?);"),
+    ("one client's word is enough for hours", "pauses", r"told\.min\(UNCONFIRMED\)", "told"),
+    ("one client is two witnesses", "is_confirmed_by", r" && asker != self\.claimed_by", ""),
+    ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
+    ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
+    ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),
     ("returned permits fill the memory", "busy", r" - self\.idle\.len\(\)", ""),
     ("returned ids have no bound", "push_idle", r"\S+ > MAX_IDLE_PERMITS", "false"),
     ("a list of starts ends behind a returned one", "unlist", r"\.swap_remove\(", ".truncate("),
@@ -160,9 +172,32 @@ IN_JOBS = [
     ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
     ("one job by two ids", "publish", r"\.message_id\(&id\);", ";\n        drop(&id);"),
     ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
+    ("a queue of another party is taken", "unless_different", r"differences\.is_empty\(\)", "differences.len() < usize::MAX"),
     ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()(\w+\.after_ms)", r"\1.min(1)"),
 ]
-FAULTS = [(CORE, *fault) for fault in IN_CORE] + [(JOBS, *fault) for fault in IN_JOBS]
+IN_HTTP = [
+    ("a page of strangers asks", "check", r"is_own\(.*?\) \{", "true {"),
+    ("any name leads to the scheduler", "is_ours", r"self\.names\.contains\(.*\)", "true"),
+    ("any text is JSON", "json_only", r"content_type\.is_some_and\(is_json\)", "true"),
+    ("an unreadable header counts as absent", "ascii", r"\.map\(\|value\| .*\)\.transpose\(\)", ".and_then(text).map(Ok).transpose()"),
+    ("the first of two headers counts", "only", r"\(_, Some\(_\)\) => Err\(.*\),", "(value, Some(_)) => { let _ = name; Ok(value.map(|value| value.as_bytes())) }"),
+    ("a hop too many is trusted", "client_address", r"passed < hops", "passed <= hops"),
+    ("escapes hide a path", "decoded", r"is_unreserved\(plain\)", "false"),
+    ("requests that wait take the places of health", "new", r"places \+ KEPT_FOR_HEALTH", "places"),
+    ("a token asks for any resource", "check_resource", r"!allowed\.contains\(resource\)", "false"),
+    ("a token names any class", "class", r"allowed\.iter\(\)\.any\(.*\)(?= =>)", "true"),
+    ("a token names any client", "labels", r"named == client", "!named.is_empty()"),
+    ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
+]
+IN_SESSION = [
+    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
+    ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
+]
+FAULTS = [
+    (part, *fault)
+    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP)]
+    for fault in faults
+]
 
 
 def copy_tree():

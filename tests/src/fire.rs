@@ -49,6 +49,12 @@ impl Run {
         Dice::new(self.seed)
     }
 
+    /// The seed of all random choices.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// The name of the test.
     #[must_use]
     pub fn test(&self) -> &str {

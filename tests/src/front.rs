@@ -75,12 +75,22 @@ impl Front {
         self.running.http().unwrap()
     }
 
-    /// Posts `body` to `path`.
+    /// Posts JSON to `path`.
     ///
     /// # Panics
     /// If there is no answer.
     pub async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
-        Response::read(self.http.post(format!("{}{path}", self.url)).body(body).send().await.unwrap()).await
+        self.post_with(path, &[("content-type", "application/json")], body).await
+    }
+
+    /// Posts `body` to `path` with these headers.
+    ///
+    /// # Panics
+    /// If there is no answer.
+    pub async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: impl Into<reqwest::Body>) -> Response {
+        let request = self.http.post(format!("{}{path}", self.url)).body(body);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        Response::read(request.send().await.unwrap()).await
     }
 
     /// Gets `path` with these headers.

@@ -21,6 +21,15 @@ pub const LEASE: Duration = Duration::from_secs(1);
 /// The attempts at a job: more than the kills of a test can spoil.
 const ATTEMPTS: u32 = 100;
 
+/// A new queue `roles` for jobs with and without a class.
+///
+/// # Panics
+/// If it can't be made.
+pub async fn queue(url: &str) -> Queue {
+    let queue = Queue::builder().lease(LEASE).class("urgent").class("usual");
+    queue.create(url, "roles").await.unwrap()
+}
+
 /// An upstream with one policy for each guild. It ends when it is dropped.
 pub struct Guilds {
     url: String,

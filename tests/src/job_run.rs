@@ -7,7 +7,7 @@ use crate::nats;
 use crate::patience::let_pass;
 use crate::process::{Process, Program};
 use crate::wrong_clock::WrongClock;
-use rampmeter_jobs::{Job, Queue};
+use rampmeter_jobs::Job;
 use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::{Child, Command};
@@ -87,7 +87,7 @@ pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, si
     let policy = format!("requests={}/{}ms;sliding-window", size.capacity, size.period.as_millis());
     let mut scheduler = Process::start(program, &nats, &resource).await;
     let upstream = Guilds::start_with(&policy, Duration::ZERO).await;
-    let queue = Queue::builder().lease(crate::guilds::LEASE).open(nats.url(), "roles").await.unwrap();
+    let queue = crate::guilds::queue(nats.url()).await;
     for job in 0..size.jobs {
         for guild in 0..size.guilds {
             queue.publish(Job::new(name(guild), job.to_string()).id(format!("{guild}-{job}"))).await.unwrap();

@@ -7,7 +7,9 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 pub mod api;
+pub mod certificates;
 pub mod cluster;
+pub mod decoders;
 pub mod dice;
 pub mod drill;
 pub mod figures;
@@ -17,6 +19,7 @@ pub mod front;
 pub mod gateway;
 pub mod guilds;
 pub mod holder;
+pub mod hostile;
 pub mod job_run;
 pub mod judge;
 pub mod listening;

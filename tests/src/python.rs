@@ -51,7 +51,8 @@ async fn pip_install(pins: &Path, into: &Path) {
 
 fn python() -> Command {
     let mut command = Command::new("python3");
-    command.stdin(Stdio::null()).kill_on_drop(true);
+    // `-m` would take a module from the current folder first.
+    command.env("PYTHONSAFEPATH", "1").stdin(Stdio::null()).kill_on_drop(true);
     command
 }
 

@@ -10,8 +10,15 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// The users of that configuration, and the inboxes for their answers.
-pub const USERS: [(&str, &str); 3] =
-    [("worker", "_INBOX_worker"), ("operator", "_INBOX"), ("scheduler", "_INBOX_scheduler")];
+pub const USERS: [(&str, &str); 4] = [
+    ("worker", "_INBOX_worker"),
+    ("bulk", "_INBOX_bulk"),
+    ("operator", "_INBOX_operator"),
+    ("scheduler", "_INBOX_scheduler"),
+];
+
+/// The users of the account of jobs, and their inboxes.
+pub const JOBS_USERS: [(&str, &str); 2] = [("jobs", "_INBOX_jobs"), ("jobs-operator", "_INBOX")];
 
 /// The path of a file of `deploy/nats`.
 #[must_use]
@@ -27,20 +34,32 @@ pub async fn single() -> Server {
     nats::start_with(options("single.conf", passwords())).await
 }
 
-/// One server whose workers may publish and run jobs of the queue `roles`, and the folder with its
+/// A folder whose `single.conf` has the account of jobs and these further settings.
+///
+/// # Panics
+/// If it can't be written.
+#[must_use]
+pub fn folder_with_jobs(further: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["single.conf", "jetstream.conf", "accounts.conf", "jobs.conf"] {
+        let text = std::fs::read_to_string(path(name)).unwrap();
+        std::fs::write(folder.path().join(name), text.replace("# include", "include")).unwrap();
+    }
+    let single = folder.path().join("single.conf");
+    let text = std::fs::read_to_string(&single).unwrap();
+    std::fs::write(single, format!("{text}{further}")).unwrap();
+    folder
+}
+
+/// One server with the account of jobs and these further settings, and the folder with its
 /// configuration.
 ///
 /// # Panics
 /// If it can't be started.
-pub async fn single_with_jobs() -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    for name in ["single.conf", "jetstream.conf", "accounts.conf"] {
-        let text = std::fs::read_to_string(path(name)).unwrap();
-        // Uncomments the lines for jobs.
-        std::fs::write(folder.path().join(name), text.replace("# \"", "\"")).unwrap();
-    }
+pub async fn single_with_jobs(further: &str) -> (TempDir, Server) {
+    let folder = folder_with_jobs(further);
     let configuration = Configuration::File(folder.path().join("single.conf"));
-    (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords()) }).await)
+    (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords_with_jobs()) }).await)
 }
 
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.
@@ -72,8 +91,18 @@ pub fn variables(seat: &Seat) -> Vec<(String, String)> {
 /// The environment variables with the users' passwords.
 #[must_use]
 pub fn passwords() -> Vec<(String, String)> {
-    let variable = |user: &str| (format!("NATS_{}_PASSWORD", user.to_uppercase()), password(user));
     USERS.map(|(user, _)| variable(user)).into()
+}
+
+/// The same with those of the account of jobs.
+#[must_use]
+pub fn passwords_with_jobs() -> Vec<(String, String)> {
+    let of_jobs = JOBS_USERS.map(|(user, _)| variable(user));
+    passwords().into_iter().chain(of_jobs).collect()
+}
+
+fn variable(user: &str) -> (String, String) {
+    (format!("NATS_{}_PASSWORD", user.to_uppercase().replace('-', "_")), password(user))
 }
 
 /// The URL with which `user` connects to `server`.
@@ -88,7 +117,7 @@ pub fn url(server: &Server, user: &str) -> String {
 /// If there is no such user.
 #[must_use]
 pub fn login(user: &str) -> ConnectOptions {
-    let (_, inbox) = USERS.into_iter().find(|(name, _)| *name == user).expect("a user");
+    let (_, inbox) = USERS.into_iter().chain(JOBS_USERS).find(|(name, _)| *name == user).expect("a user");
     ConnectOptions::with_user_and_password(user.to_owned(), password(user)).custom_inbox_prefix(inbox)
 }
 

@@ -6,12 +6,16 @@ use crate::policy::Policies;
 use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
+use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
 use rampmeter_nats::entropy::secret;
+use rampmeter_nats::key_file::KeyFileError;
 use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
+use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_worker_session::{MOST_ASKS, Session, Unreachable};
+use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -19,11 +23,11 @@ use tokio::sync::mpsc;
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_worker_sdk::client::ConnectOptions;
 /// use rampmeter_worker_sdk::Client;
 /// let client = Client::builder()
 ///     .name("tile-worker")
-///     .options(ConnectOptions::new().credentials_file("worker.creds").await?)
+///     .ca_file("nats-ca.pem")
+///     .credentials_file("worker.creds")
 ///     .inbox_prefix("_INBOX_worker")
 ///     .connect("tls://nats.example.com:4222")
 ///     .await?;
@@ -34,7 +38,10 @@ use tokio::sync::mpsc;
 #[must_use = "nothing happens until `connect`"]
 pub struct ClientBuilder {
     options: ConnectOptions,
+    tls: Tls,
+    user_file: Option<UserFile>,
     prefix: Option<String>,
+    class_in_subject: bool,
     wait_for_server: bool,
     renews: bool,
     max_asks: usize,
@@ -42,12 +49,22 @@ pub struct ClientBuilder {
     unreachable_for: Vec<(String, Unreachable)>,
 }
 
+/// The file with what proves who this client is.
+#[derive(Debug)]
+enum UserFile {
+    Credentials(PathBuf),
+    NKey(PathBuf),
+}
+
 impl Default for ClientBuilder {
     fn default() -> Self {
         let options = ConnectOptions::new().name("rampmeter-worker");
         ClientBuilder {
             options,
+            tls: Tls::default(),
+            user_file: None,
             prefix: None,
+            class_in_subject: false,
             wait_for_server: false,
             renews: true,
             max_asks: MOST_ASKS,
@@ -58,8 +75,8 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Credentials, TLS and everything else that NATS knows. Set this first. The client sets the
-    /// ping interval, the delay between reconnects and the event callback itself.
+    /// Everything that NATS knows. Set this first. The client sets the ping interval, the delay
+    /// between reconnects and the event callback itself.
     pub fn options(self, options: ConnectOptions) -> Self {
         ClientBuilder { options, ..self }
     }
@@ -78,6 +95,44 @@ impl ClientBuilder {
     /// The prefix of reply subjects: one that this user may subscribe to.
     pub fn inbox_prefix(self, prefix: &str) -> Self {
         ClientBuilder { options: self.options.custom_inbox_prefix(prefix), ..self }
+    }
+
+    /// Refuses servers without TLS. So does a URL that begins with `tls://`.
+    pub fn require_tls(self) -> Self {
+        ClientBuilder { tls: Tls { required: true, ..self.tls }, ..self }
+    }
+
+    /// The authorities (PEM) whose certificates count instead of those of the system. Requires TLS.
+    /// The file is read for each connection.
+    pub fn ca_file(self, file: impl Into<PathBuf>) -> Self {
+        ClientBuilder { tls: Tls { required: true, ca_file: Some(file.into()), ..self.tls }, ..self }
+    }
+
+    /// The certificate of this client and its private key (PEM), for servers that verify clients.
+    /// Requires TLS. The files are read for each connection.
+    pub fn client_certificate(self, cert_file: impl Into<PathBuf>, key_file: impl Into<PathBuf>) -> Self {
+        let identity = Identity { cert_file: cert_file.into(), key_file: key_file.into() };
+        ClientBuilder { tls: Tls { required: true, identity: Some(identity), ..self.tls }, ..self }
+    }
+
+    /// The file with the JWT and the seed of this user, as `nsc` writes it. It is read once.
+    pub fn credentials_file(self, file: impl Into<PathBuf>) -> Self {
+        ClientBuilder { user_file: Some(UserFile::Credentials(file.into())), ..self }
+    }
+
+    /// The file with the seed of this user's `NKey`. It is read once.
+    pub fn nkey_file(self, file: impl Into<PathBuf>) -> Self {
+        ClientBuilder { user_file: Some(UserFile::NKey(file.into())), ..self }
+    }
+
+    /// Names the class of each request in its subject too: `rampmeter.permit-<class>.<resource>`.
+    /// For a user that may ask for permits of some classes only. A request without a class still
+    /// goes to `rampmeter.permit.<resource>`.
+    ///
+    /// The NATS server refuses a class that it denies to the user. The client logs that, and the
+    /// request gets no answer.
+    pub fn class_in_subject(self) -> Self {
+        ClientBuilder { class_in_subject: true, ..self }
     }
 
     /// Waits for a server that is not there yet, instead of failing. For daemons. The first request
@@ -133,19 +188,21 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// If `url` or a resource's name is invalid, or if the prefix is not one token of a subject. If
-    /// no server answers at `url`, or if it refuses. No error shows a password.
+    /// a file with keys or credentials is of no use. If no server answers at `url`, if it refuses,
+    /// or if it can't be trusted. No error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse()?;
-        let (renews, max_asks) = (self.renews, self.max_asks);
+        let (renews, max_asks, class_in_subject) = (self.renews, self.max_asks, self.class_in_subject);
         let subjects = self.subjects()?;
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         let (sender, messages) = mpsc::unbounded_channel();
-        let options = servers.authenticated(watched(self.tuned(), sender.downgrade()))?;
+        let options = servers.authenticated(watched(self.tuned()?, sender.downgrade()))?;
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();
         let session = Session::new(secret()).with_most_asks(max_asks).reporting_silence();
         let session = if renews { session } else { session.without_renewal() };
+        let session = if class_in_subject { session.with_one_class_per_message() } else { session };
         let counters = Arc::default();
         tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));
         Ok(Client::new(Link::new(clock, sender, counters)))
@@ -156,8 +213,13 @@ impl ClientBuilder {
         Subjects::new(prefix).map_err(|error| Error::invalid(format!("prefix {prefix:?}: {error}")))
     }
 
-    fn tuned(self) -> ConnectOptions {
-        let tuned = reconnecting_soon(self.options);
-        if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned }
+    fn tuned(self) -> Result<ConnectOptions, KeyFileError> {
+        let tuned = self.tls.applied(reconnecting_soon(self.options))?;
+        let tuned = match &self.user_file {
+            Some(UserFile::Credentials(file)) => with_credentials_file(tuned, file)?,
+            Some(UserFile::NKey(file)) => with_nkey_file(tuned, file)?,
+            None => tuned,
+        };
+        Ok(if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned })
     }
 }

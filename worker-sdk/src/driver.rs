@@ -4,7 +4,7 @@ use crate::link::{Message, PendingRequest};
 use crate::policy::Policies;
 use crate::stats::{Counters, count};
 use crate::transport::{Arrival, Transport};
-use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::time::Time;
 use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
 use std::collections::BTreeMap;
@@ -109,7 +109,8 @@ impl Driver {
             Arrival::Answer { batch, payload } => self.session.handle(now, Event::Answered { batch: *batch, payload }),
             Arrival::NoResponders { batch } => self.session.handle(now, Event::Undelivered { batch: *batch }),
             Arrival::News { resource, payload } => {
-                self.session.handle(now, Event::News { resource: *resource, payload });
+                let unix_ms = unix_ms();
+                self.session.handle(now, Event::News { resource: *resource, payload, unix_ms });
             }
         }
     }
@@ -137,8 +138,8 @@ impl Driver {
 
     async fn execute(&mut self, command: Command) {
         match command {
-            Command::Ask { resource, batch, payload } => {
-                if !self.transport.ask(resource, batch, payload).await {
+            Command::Ask { resource, class, batch, payload } => {
+                if !self.transport.ask(resource, class.as_deref(), batch, payload).await {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });
                 }
             }

@@ -2,7 +2,9 @@
 
 pub use rampmeter_protocol::code::Code;
 
+use rampmeter_nats::key_file::KeyFileError;
 use rampmeter_nats::servers::{Servers, ServersError};
+use rampmeter_nats::tls_fault::tls_fault;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_session::{Denial, PatienceError, SafeRateError};
@@ -117,7 +119,8 @@ impl Error {
 
     pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let mut error = Error::new(ErrorKind::Connect, format!("no connection to NATS at {servers}: {source}"));
+        let reason = tls_fault(&*source).unwrap_or_else(|| source.to_string());
+        let mut error = Error::new(ErrorKind::Connect, format!("no connection to NATS at {servers}: {reason}"));
         error.0.source = Some(source);
         error
     }
@@ -179,6 +182,13 @@ impl StdError for Error {
 impl From<ServersError> for Error {
     fn from(error: ServersError) -> Self {
         Error::invalid(error.to_string())
+    }
+}
+
+impl From<KeyFileError> for Error {
+    fn from(error: KeyFileError) -> Self {
+        let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
+        Error::invalid(format!("{error}{why}"))
     }
 }
 

@@ -61,19 +61,27 @@ impl Transport {
         let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
         let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
         self.resources.push(Targets { name: name.clone(), permit, settle });
-        match bounded(self.client.subscribe(self.subjects.event(name))).await {
+        let subject = self.subjects.event(name);
+        match bounded(self.client.subscribe(subject.clone())).await {
             Some(news) => {
-                let arrival = move |message: async_nats::Message| Arrival::News { resource, payload: message.payload };
-                self.news.push(Box::pin(news.map(arrival)));
+                let arrival = move |message| std::future::ready(news_arrival(resource, &subject, message));
+                self.news.push(Box::pin(news.filter_map(arrival)));
             }
             None => tracing::warn!(resource = %name, "no subscription to the resource's events"),
         }
         resource
     }
 
-    /// Sends requests, and returns whether that succeeded.
-    pub(crate) async fn ask(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
-        let subject = self.resources[resource.0 as usize].permit.clone();
+    /// Sends requests, of `class` if the subject is to name it, and returns whether that succeeded.
+    pub(crate) async fn ask(
+        &self,
+        resource: ResourceNumber,
+        class: Option<&str>,
+        batch: BatchNumber,
+        payload: Vec<u8>,
+    ) -> bool {
+        let Targets { name, permit, .. } = &self.resources[resource.0 as usize];
+        let subject = class.map_or_else(|| permit.clone(), |class| self.subjects.permit_of_class(name, class).into());
         let reply = self.inbox.address().of(batch.0);
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
@@ -130,6 +138,13 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
         Err(_) => tracing::warn!("NATS took no message for {SEND_PATIENCE:?}"),
     }
     None
+}
+
+/// An event. JetStream can deliver a stored message to any subscription: such a message keeps the
+/// subject that it was stored under, and wants an acknowledgement.
+fn news_arrival(resource: ResourceNumber, subject: &str, message: async_nats::Message) -> Option<Arrival> {
+    let is_event = *message.subject == *subject && message.reply.is_none();
+    is_event.then_some(Arrival::News { resource, payload: message.payload })
 }
 
 fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {

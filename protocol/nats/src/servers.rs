@@ -37,10 +37,12 @@ pub enum ServersError {
     NoText,
 }
 
-/// The user to log in as.
+/// The user to log in as. It has no `Debug`, which would show the password.
 #[derive(Clone, PartialEq, Eq)]
-enum Login {
+pub enum Login {
+    /// A user and the password.
     User(String, String),
+    /// A token.
     Token(String),
 }
 
@@ -54,9 +56,14 @@ impl Servers {
     /// The same options with the user or the token of the first address that names one. It counts
     /// for all servers, also for those found later. The client itself ignores the user in a URL.
     ///
+    /// If one address begins with `tls://`, all servers have to speak TLS. The client itself would
+    /// send the password in plain text to a server that it found later.
+    ///
     /// # Errors
     /// [`ServersError::NoText`].
     pub fn authenticated(&self, options: ConnectOptions) -> Result<ConnectOptions, ServersError> {
+        let encrypted = self.addresses.iter().any(ServerAddr::tls_required);
+        let options = if encrypted { options.require_tls(true) } else { options };
         Ok(match self.login()? {
             Some(Login::User(user, password)) => options.user_and_password(user, password),
             Some(Login::Token(token)) => options.token(token),
@@ -64,7 +71,11 @@ impl Servers {
         })
     }
 
-    fn login(&self) -> Result<Option<Login>, ServersError> {
+    /// The user or the token of the first address that names one.
+    ///
+    /// # Errors
+    /// [`ServersError::NoText`].
+    pub fn login(&self) -> Result<Option<Login>, ServersError> {
         let named = self.addresses.iter().find_map(|server| Some((server.username()?, server.password())));
         let Some((user, password)) = named else { return Ok(None) };
         let user = decoded(user)?;
@@ -88,9 +99,12 @@ impl FromStr for Servers {
     }
 }
 
+/// An address ends with its port. What follows a `/`, `?` or `#` is likely the rest of a password.
 fn address(text: &str) -> Option<ServerAddr> {
     let address: ServerAddr = text.trim().parse().ok()?;
-    (!address.host().is_empty()).then_some(address)
+    let url = address.clone().into_inner();
+    let is_whole = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+    (is_whole && !address.host().is_empty()).then_some(address)
 }
 
 impl fmt::Display for Servers {
@@ -141,7 +155,17 @@ mod tests {
 
     #[test]
     fn what_is_no_url_is_refused_without_being_shown() {
-        for url in ["", "http://u:secret@a", "nats://u:secret@a:port", "nats://a,,nats://u:secret@b"] {
+        let table = [
+            "",
+            "http://u:secret@a",
+            "nats://u:secret@a:port",
+            "nats://a,,nats://u:secret@b",
+            "nats://u:12#secret@a:4222",
+            "nats://u:12/secret@a:4222",
+            "nats://u:12?secret@a:4222",
+            "nats:/u:secret@a:4222",
+        ];
+        for url in table {
             let error = url.parse::<Servers>().err().expect(url);
             assert!(!format!("{error}{error:?}").contains("secret"), "{error}");
         }

@@ -6,7 +6,7 @@ use super::snapshot::{
 };
 use crate::arithmetic::{Credit, Rate};
 use crate::identity::Identity;
-use crate::ids::LimitId;
+use crate::ids::{Asker, LimitId};
 use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
@@ -145,7 +145,7 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
         }
         let is_small = self.resource.is_small(&bill);
-        let slot = self.permits.insert(permit.id.clone(), Identity::default(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), Asker::UNKNOWN, Identity::default(), bill, state);
         self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max), is_small);
     }
 

@@ -268,11 +268,6 @@ impl GrantBudget {
         self.ride = None;
     }
 
-    /// Whether this checkpoint was opened after the last doubt.
-    pub(crate) fn settles_doubt(&self, number: CheckpointNumber) -> bool {
-        number >= self.trusted_from
-    }
-
     /// Whether a confirmed checkpoint was opened after the last doubt.
     pub(crate) fn is_trusted(&self) -> bool {
         self.confirmed >= self.trusted_from

@@ -6,7 +6,7 @@
 use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
-use crate::ids::{LimitId, Tier};
+use crate::ids::{Asker, LimitId, Tier};
 use crate::limits::{Bucket, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
@@ -146,6 +146,32 @@ impl Ledger {
             bucket.freeze_until(until);
             bucket.promises_between(announced, until)
         })
+    }
+
+    /// Notes that `asker` says that a freeze is to be longer.
+    pub(crate) fn note_claim(&mut self, now: Time, bill: &Bill, limit: LimitId, asker: Asker) {
+        self.update(now, Account::of(bill, limit), |bucket, _| bucket.note_claim(asker));
+    }
+
+    /// Whether another client than `asker` has said that a freeze is to be longer.
+    pub(crate) fn is_claimed_by_another(&self, now: Time, bill: &Bill, limit: LimitId, asker: Asker) -> bool {
+        let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(asker));
+        self.read(now, Account::of(bill, limit), |bucket, _| is_confirmed(bucket))
+    }
+
+    /// Whether calls wait for a pause of `limit` or of one of its keys, or for a spent quota.
+    pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
+        let adaptive = self.adaptive(limit);
+        let is_frozen = adaptive.bucket.freeze().is_some_and(|freeze| freeze.next_start() > now);
+        is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
+    }
+
+    /// Ends all pauses of `limit`.
+    pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
+        let adaptive = self.adaptive_mut(limit);
+        adaptive.bucket.thaw_now();
+        adaptive.spend_until(now);
+        self.keys.thaw(now, limit);
     }
 
     /// When limits that differ from their configuration are to be [reviewed](Ledger::review).

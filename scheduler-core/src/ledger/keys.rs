@@ -23,6 +23,8 @@ pub(crate) const NEAR: Span = Span::from_millis(2500);
 const SWEPT_BY_EVENT: usize = 2;
 /// Buckets that are looked at before a new key is refused.
 const SWEPT_FOR_ROOM: usize = 64;
+/// Frozen buckets that one event thaws, which takes some milliseconds: an operator asks for it.
+const MAX_THAWED: usize = 4_000;
 /// Buckets that are looked at for the lowest level, which takes less than a millisecond.
 const MAX_SHOWN: usize = 4_000;
 
@@ -179,6 +181,25 @@ impl Keys {
         }
         let known = |(until, slot): &(Time, Slot)| Some((*until, self.buckets.get(*slot)?));
         self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
+    }
+
+    /// Whether a key of `limit` is frozen.
+    pub(crate) fn has_frozen(&self, limit: LimitId) -> bool {
+        self.frozen_of(limit).next().is_some()
+    }
+
+    /// Ends the freezes of some keys of `limit`.
+    pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
+        for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
+            self.note_change(slot);
+            self.change_at(now, slot, |bucket, _| bucket.thaw_now());
+        }
+    }
+
+    fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
+        let is_frozen = move |known: &KeyBucket| known.limit == limit && known.bucket.freeze().is_some();
+        let slots = self.frozen.iter().map(|(_, slot)| *slot);
+        slots.filter(move |slot| self.buckets.get(*slot).is_some_and(is_frozen))
     }
 
     /// Notes that the key queue of a bucket, if it has one, is to be looked at.

@@ -7,6 +7,7 @@ use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
 use crate::arithmetic::{Credit, StartCost};
+use crate::ids::Asker;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -202,13 +203,23 @@ impl Bucket {
 
     /// No call starts before `until`; then a single probe does.
     pub(crate) fn freeze_until(&mut self, until: Time) {
-        let later = self.freeze().map_or(until, |freeze| freeze.until().max(until));
-        self.set_freeze(Some(Freeze::new(later)));
+        let freeze = self.freeze().map_or(Freeze::new(until), |freeze| freeze.lasting_until(until));
+        self.set_freeze(Some(freeze));
+    }
+
+    /// Notes that `asker` says that the freeze is to be longer.
+    pub(crate) fn note_claim(&mut self, asker: Asker) {
+        self.if_frozen(|freeze| freeze.note_claim(asker));
     }
 
     /// Ends the freeze whose probe is `key`.
     pub(crate) fn thaw(&mut self, key: StartKey) {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
+    }
+
+    /// Ends any freeze.
+    pub(crate) fn thaw_now(&mut self) {
+        self.set_freeze(None);
     }
 
     /// Whether starts after `from` and until `until` are promised.

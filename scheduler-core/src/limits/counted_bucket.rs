@@ -180,8 +180,7 @@ impl CountedBucket {
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period the usage lasts longer than the predecessor reported. The first
-            // start of a snapshot is the last one, and shows by how much.
+            // A longer period lasts longer than reported: the first listed start shows by how much.
             if alignment(limit).is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }

@@ -1,21 +1,44 @@
 //! A pause of one limit that the upstream demands.
 
 use super::timeline::StartKey;
+use crate::ids::Asker;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
+/// The longest pause on one client's word. Behind it the probe call asks the upstream again.
+pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
 /// No call starts before its end. Then one call starts, the probe; others follow if it is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,
     probe: Option<StartKey>,
+    /// Who said that the upstream demands a longer pause.
+    claimed_by: Asker,
 }
 
 impl Freeze {
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, probe: None }
+        Freeze { until, probe: None, claimed_by: Asker::UNKNOWN }
+    }
+
+    /// The same freeze until the later of both ends. Another probe follows, and a claim stays.
+    pub(crate) fn lasting_until(self, until: Time) -> Self {
+        Freeze { until: self.until.max(until), probe: None, ..self }
+    }
+
+    /// Notes that `asker` says that the pause is to be longer. The first one to say so counts.
+    pub(crate) fn note_claim(&mut self, asker: Asker) {
+        if self.claimed_by == Asker::UNKNOWN {
+            self.claimed_by = asker;
+        }
+    }
+
+    /// Whether `asker` is the second one to say that the pause is to be longer.
+    pub(crate) fn is_confirmed_by(&self, asker: Asker) -> bool {
+        let known = asker != Asker::UNKNOWN && self.claimed_by != Asker::UNKNOWN;
+        known && asker != self.claimed_by
     }
 
     pub(crate) fn until(&self) -> Time {

@@ -7,8 +7,8 @@ use rampmeter_protocol::time::Time;
 /// A level at some time.
 type Point = (Time, Credit);
 
-/// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound neighbours are
-/// merged, which makes a refund smaller, never larger.
+/// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound
+/// neighbours are merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
 /// The largest number of remembered levels of a bucket; older ones are thinned out.
 const MAX_LEVELS: usize = 512;

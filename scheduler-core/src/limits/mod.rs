@@ -11,6 +11,7 @@ pub mod usage;
 mod window_start;
 
 pub(crate) use bucket::Bucket;
+pub(crate) use freeze::UNCONFIRMED;
 pub(crate) use pending_debits::PendingDebits;
 pub(crate) use timeline::{StartKey, just_after};
 pub(crate) use usage::{Usage, UsageBlock, distance};

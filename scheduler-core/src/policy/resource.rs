@@ -159,7 +159,7 @@ impl Resource {
     }
 
     /// Its limits with their ids.
-    pub(crate) fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
+    pub fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
         (0..).map(LimitId).zip(&self.limits)
     }
 

@@ -261,7 +261,7 @@ pub struct Bounds {
     /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
     /// The largest number of remembered permits, about 100 bytes each. An id is known for
-    /// 300 s, and near this bound for a minute. So the default suffices for 66 000 permits a second.
+    /// 300 s, and near this bound for a minute. The default suffices for 66 000 permits a second.
     pub max_permits: usize,
     /// The largest number of buckets by key that are not full, about 160 bytes each.
     pub max_keys: usize,

@@ -70,7 +70,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Repeats the answer, as long as the margin pays for a start that is so late. A lapsed permit
-    /// stays charged until it is settled, as its call may have been made.
+    /// stays charged until it is settled, as its call may have been made. A settled one is used up:
+    /// another call under its id would be free.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         if self.is_anothers(slot, &ask) {
             return self.refuse(ask.to, Some(ask.id), Refusal::IdInUse);
@@ -81,7 +82,8 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(granted) if granted.stage == Stage::Promised => {
                 self.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
             }
-            State::Granted(granted) if granted.is_open() && granted.key.at + LATENESS < now => {
+            State::Granted(granted) if !granted.is_open() => self.refuse(ask.to, Some(ask.id), Refusal::AlreadySettled),
+            State::Granted(granted) if granted.key.at + LATENESS < now => {
                 self.refuse(ask.to, Some(ask.id), Refusal::Lapsed);
             }
             State::Granted(granted) => {
@@ -221,7 +223,7 @@ impl<R: Clone> Scheduler<R> {
         stage: Stage,
     ) -> (Slot, Granted) {
         let granted = self.next_start(offer, ask.class, stage);
-        let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Granted(granted));
+        let slot = self.permits.insert(ask.id, ask.asker, ask.identity, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.tier(ask.class), latest);
         (slot, granted)
     }
@@ -246,7 +248,7 @@ impl<R: Clone> Scheduler<R> {
             call,
             edition: self.queues.edition(),
         });
-        let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Waiting(waiting));
+        let slot = self.permits.insert(ask.id, ask.asker, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
         let may_start = if self.is_changing() {

@@ -4,32 +4,49 @@
 //! to call again shows by how much. If it does not name the limit, the limit with the least slack
 //! is corrected. Answers are compared with the levels at the time of the call, corrected by what
 //! was learned since. So the calls of one round trip do not teach the same thing twice.
+//!
+//! A worker tells what the upstream has answered, and may be wrong. What it says counts for the
+//! limits that its call was charged to. It stops their calls for a minute at most: a longer pause
+//! needs the word of a second client, such as the one that makes the probe call after the minute.
 
 use super::Scheduler;
 use super::permits::Granted;
 use crate::adaptation::{Observation, Reading, Scope, Verdict};
 use crate::command::{Command, FreezeNotice};
-use crate::ids::LimitId;
-use crate::policy::Bill;
+use crate::ids::{Asker, LimitId};
+use crate::limits::UNCONFIRMED;
+use crate::policy::{Bill, Limit};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 /// How long a key is frozen after a rejection that does not say.
 const KEY_PAUSE: Span = Span::from_secs(1);
 /// How long a quota counts as spent, if the upstream does not say when it is reset.
 const UNKNOWN_RESET: Span = Span::from_secs(3600);
+/// The longest pause for a spent quota, if none of the call's limits is one.
+const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
 type Limits = SmallVec<[LimitId; 3]>;
+type Pauses = SmallVec<[Pause; 3]>;
+
+/// How long calls of a limit are to pause.
+struct Pause {
+    limit: LimitId,
+    /// The time that is believed; nothing if none was told.
+    believed: Option<Span>,
+    /// Whether more was told than is believed.
+    is_claim: bool,
+}
 
 impl<R: Clone> Scheduler<R> {
-    /// Takes note of the answer to a call that was charged `bill`. If a limit rejected the call,
-    /// returns the bill that it is settled at: the other charges are refunded.
+    /// Takes note of the answer to a call of `asker` that was charged `bill`. If a limit rejected
+    /// the call, returns the bill that it is settled at: the other charges are refunded.
     pub(crate) fn observe(
         &mut self,
         now: Time,
-        granted: &Granted,
+        (asker, granted): (Asker, &Granted),
         bill: &Bill,
         observation: &Observation,
     ) -> Option<Bill> {
@@ -38,15 +55,22 @@ impl<R: Clone> Scheduler<R> {
         match &observation.verdict {
             Verdict::Passed => self.ledger.note_served(now, granted.key, at, bill),
             Verdict::Limited { scope, retry_after, others } => {
-                let limits = self.limits_in(bill, scope);
+                let limits = self.blamed(bill, scope);
+                let pauses = self.pauses(now, asker, bill, &limits, *retry_after);
                 if !others {
-                    settled = Some(self.learn_rejection(now, at, bill, &limits, *retry_after));
+                    settled = Some(self.learn_rejection(now, at, bill, &pauses));
                 }
-                self.freeze(now, bill, &limits, *retry_after);
+                self.freeze(now, asker, bill, &pauses);
             }
             Verdict::Exhausted { scope, reset } => {
-                let limits = self.limits_in(bill, scope);
-                self.spend_quotas(now, bill, &limits, now + reset.unwrap_or(UNKNOWN_RESET));
+                let reset = reset.unwrap_or(UNKNOWN_RESET);
+                let (limits, are_quotas) = self.exhausted(bill, scope);
+                let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
+                let pauses = self.pauses(now, asker, bill, &limits, Some(told));
+                match are_quotas {
+                    true => self.spend_quotas(now, asker, bill, &pauses),
+                    false => self.freeze(now, asker, bill, &pauses),
+                }
                 settled = Some(bill.keyed_part());
             }
         }
@@ -75,58 +99,117 @@ impl<R: Clone> Scheduler<R> {
         Some(Refusal::QuotaSpent { limit, retry_after })
     }
 
-    /// The limits of the bill that a scope means.
+    /// The limits of the bill that a scope means. A limit that the call was not charged to is none.
     fn limits_in(&self, bill: &Bill, scope: &Scope) -> Limits {
-        let limits = self.resource.limits();
+        let charged = |means: &dyn Fn(LimitId) -> bool| bill.charged().filter(|limit| means(*limit)).collect();
         match scope {
-            Scope::Unnamed => bill.charged().collect(),
-            Scope::Unit(unit) => bill.charged().filter(|limit| *limits[limit.index()].spec().unit == **unit).collect(),
-            Scope::Limit(name) => {
-                self.resource.limit(name).map_or_else(|| bill.charged().collect(), |limit| smallvec![limit])
-            }
+            Scope::Unnamed => charged(&|_| true),
+            Scope::Unit(unit) => charged(&|limit| *self.resource[limit].spec().unit == **unit),
+            Scope::Limit(name) => match self.resource.limit(name) {
+                Some(named) => charged(&|limit| limit == named),
+                None => charged(&|_| true),
+            },
         }
+    }
+
+    /// The limits of the bill that rejected the call: any, if none of those is meant.
+    fn blamed(&self, bill: &Bill, scope: &Scope) -> Limits {
+        let meant = self.limits_in(bill, scope);
+        if meant.is_empty() { bill.charged().collect() } else { meant }
+    }
+
+    /// The limits of the bill that are spent, and whether they are quotas. If none is one, it is a
+    /// limit of a long period.
+    fn exhausted(&self, bill: &Bill, scope: &Scope) -> (Limits, bool) {
+        let blamed = self.blamed(bill, scope);
+        let of = |is: fn(&Limit) -> bool| -> Limits {
+            blamed.iter().copied().filter(|limit| is(&self.resource[*limit])).collect()
+        };
+        let (quotas, long) = (of(Limit::is_quota), of(Limit::has_long_period));
+        match (quotas.is_empty(), long.is_empty()) {
+            (false, _) => (quotas, true),
+            (true, false) => (long, false),
+            (true, true) => (blamed, false),
+        }
+    }
+
+    /// The pause of each limit, as far as it is believed.
+    fn pauses(&self, now: Time, asker: Asker, bill: &Bill, limits: &Limits, told: Option<Span>) -> Pauses {
+        let pause = |limit: &LimitId| {
+            let believed = told.map(|told| match self.ledger.is_claimed_by_another(now, bill, *limit, asker) {
+                true => told,
+                false => told.min(UNCONFIRMED),
+            });
+            Pause { limit: *limit, believed, is_claim: believed < told }
+        };
+        limits.iter().map(pause).collect()
     }
 
     /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
     /// correction sets the level as a whole, and so do those of keys.
-    fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, limits: &Limits, after: Option<Span>) -> Bill {
+    fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, pauses: &Pauses) -> Bill {
         let mut settled = bill.keyed_part();
-        let slack = |limit: &LimitId| self.ledger.adaptive(*limit).slack(at, bill.get(*limit));
-        let shared = limits.iter().copied().filter(|limit| bill.key_charge(*limit).is_none());
-        if let Some(limit) = shared.min_by_key(slack) {
-            let cost = bill.get(limit);
-            self.ledger.adaptive_mut(limit).learn_rejection(now, at, cost, after);
-            settled.set(limit, cost);
+        let slack = |pause: &&Pause| self.ledger.adaptive(pause.limit).slack(at, bill.get(pause.limit));
+        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none());
+        if let Some(Pause { limit, believed, .. }) = shared.min_by_key(slack) {
+            let cost = bill.get(*limit);
+            self.ledger.adaptive_mut(*limit).learn_rejection(now, at, cost, *believed);
+            settled.set(*limit, cost);
         }
         settled
     }
 
-    fn freeze(&mut self, now: Time, bill: &Bill, limits: &Limits, retry_after: Option<Span>) {
+    fn freeze(&mut self, now: Time, asker: Asker, bill: &Bill, pauses: &Pauses) {
         let mut longest = Span::ZERO;
         let mut voids = false;
-        for limit in limits.iter().copied() {
-            let pause = retry_after.unwrap_or_else(|| match bill.key_charge(limit) {
+        for Pause { limit, believed, is_claim } in pauses {
+            let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
                 Some(_) => KEY_PAUSE,
-                None => self.ledger.adaptive_mut(limit).next_pause(now),
+                None => self.ledger.adaptive_mut(*limit).next_pause(now),
             });
             // Starts within the horizon were told already, and cannot be called back.
-            voids |= self.ledger.freeze(now, bill, limit, now + self.resource.spec().horizon, now + pause);
+            voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
+            if *is_claim {
+                self.ledger.note_claim(now, bill, *limit, asker);
+            }
             longest = longest.max(pause);
         }
         self.hasten_checkpoint();
         if voids {
-            self.push(Command::Announce(FreezeNotice { limits: limits.to_vec(), span: longest }));
+            let limits = pauses.iter().map(|pause| pause.limit).collect();
+            self.push(Command::Announce(FreezeNotice { limits, span: longest }));
         }
     }
 
-    /// Marks quotas as spent. The next dispatches refuse the requests that wait for them.
-    fn spend_quotas(&mut self, now: Time, bill: &Bill, limits: &Limits, until: Time) {
-        for limit in limits.iter().copied() {
-            match bill.key_charge(limit) {
-                Some(_) => _ = self.ledger.freeze(now, bill, limit, until, until),
-                None => self.ledger.adaptive_mut(limit).spend_until(until),
+    /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
+    /// call follows if only one client says so.
+    fn spend_quotas(&mut self, now: Time, asker: Asker, bill: &Bill, pauses: &Pauses) {
+        for Pause { limit, believed, is_claim } in pauses {
+            let until = now + believed.unwrap_or(UNKNOWN_RESET);
+            if bill.key_charge(*limit).is_none() {
+                self.ledger.adaptive_mut(*limit).spend_until(until);
+            }
+            if bill.key_charge(*limit).is_some() || *is_claim {
+                self.ledger.freeze(now, bill, *limit, until, until);
+            }
+            if *is_claim {
+                self.ledger.note_claim(now, bill, *limit, asker);
             }
         }
+        self.hasten_checkpoint();
+    }
+
+    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
+    #[must_use]
+    pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
+        let all = self.resource.limits_by_id().map(|(limit, _)| limit);
+        let chosen = all.filter(|limit| chosen.is_none_or(|chosen| chosen == *limit));
+        chosen.filter(|limit| self.ledger.is_paused(now, *limit)).collect()
+    }
+
+    /// Ends the pauses of these limits: the upstream's word no longer counts.
+    pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
+        limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
         self.hasten_checkpoint();
     }
 

@@ -57,6 +57,7 @@ use std::sync::Arc;
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
 /// use rampmeter_scheduler_core::identity::Identity;
+/// use rampmeter_scheduler_core::ids::Asker;
 /// use rampmeter_scheduler_core::policy::resource::Resource;
 /// use rampmeter_scheduler_core::scheduler::Scheduler;
 /// use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
@@ -73,7 +74,7 @@ use std::sync::Arc;
 /// let mut delays = Vec::new();
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask {
-///         to: worker, id: PermitId::new(worker)?, identity: Identity::default(), bill: bill.clone(), class, mode: Mode::Reserve,
+///         to: worker, id: PermitId::new(worker)?, asker: Asker::UNKNOWN, identity: Identity::default(), bill: bill.clone(), class, mode: Mode::Reserve,
 ///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
 ///     };
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
@@ -216,7 +217,11 @@ impl<R: Clone> Scheduler<R> {
             Event::HeldUp => self.held_up(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
-            Event::StoreWentBack { epoch } => self.distrust_stock(now, epoch),
+            Event::Recheck => self.hasten_checkpoint(),
+            Event::Epoch(epoch) => self.raise_epoch(epoch),
+            Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
+            Event::Thaw(limits) => self.thaw(now, &limits),
+            Event::Empty(limits) => self.empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),

@@ -4,7 +4,7 @@ use super::dispatch::just_past;
 use super::idle_permits::IdlePermits;
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;
-use crate::ids::{ClassId, LimitId};
+use crate::ids::{Asker, ClassId, LimitId};
 use crate::ledger::Bills;
 use crate::limits::StartKey;
 use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
@@ -20,6 +20,8 @@ use std::sync::Arc;
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
+    /// Whose word the settle of the call is.
+    pub(crate) asker: Asker,
     /// Who has asked for what, if that is known.
     pub(crate) identity: Identity,
     pub(crate) state: State<R>,
@@ -161,11 +163,18 @@ impl<R> Permits<R> {
         self.permits.nth_place(number)
     }
 
-    /// Remembers a permit whose id is new. It stays until [`Permits::remove`], or until
+    /// Remembers a permit of `asker` whose id is new. It stays until [`Permits::remove`], or until
     /// [`Permits::started`] has named its start and that is long ago.
-    pub(crate) fn insert(&mut self, id: PermitId, identity: Identity, bill: Bill, state: State<R>) -> Slot {
+    pub(crate) fn insert(
+        &mut self,
+        id: PermitId,
+        asker: Asker,
+        identity: Identity,
+        bill: Bill,
+        state: State<R>,
+    ) -> Slot {
         let bill = self.bills.keep(bill);
-        let slot = self.permits.insert(Permit { id, bill, identity, state });
+        let slot = self.permits.insert(Permit { id, bill, asker, identity, state });
         self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
         slot
     }

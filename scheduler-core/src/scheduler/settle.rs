@@ -7,6 +7,7 @@ use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
+use crate::ids::Asker;
 use crate::limits::StartKey;
 use crate::policy::{Bill, LimitSet};
 use crate::refusal::Refusal;
@@ -27,8 +28,11 @@ impl<R: Clone> Scheduler<R> {
         };
         match (to, done) {
             (Some(to), Ok(())) => self.push(Command::Settled { to, id, extended }),
-            (Some(to), Err(refusal)) => self.refuse(to, Some(id), refusal),
-            (None, Ok(()) | Err(_)) => {}
+            (None, Ok(())) => {}
+            (to, Err(refusal)) => {
+                self.counters.refused += u64::from(to.is_some());
+                self.push(Command::RefuseSettle { to, id, refusal });
+            }
         }
     }
 
@@ -70,21 +74,24 @@ impl<R: Clone> Scheduler<R> {
         mut cost: Vec<(String, Amount)>,
         observation: Option<&Observation>,
     ) -> Result<(), Refusal> {
-        let bill = Arc::clone(&self.permits.get(slot).bill);
+        let permit = self.permits.get(slot);
+        let (bill, asker) = (Arc::clone(&permit.bill), permit.asker);
         let is_former = |unit: &str| self.former_units.iter().any(|former| **former == *unit);
         cost.retain(|(unit, _)| self.resource.counts(unit) || !is_former(unit));
-        let by_unit = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-        self.resource.check_units(by_unit.clone())?;
-        let actual = self.resource.corrected(&bill, by_unit);
+        // The call was made and answered, whatever its cost is said to be.
+        let checked = self.resource.check_units(by_unit(&cost));
+        cost.retain(|(unit, _)| self.resource.counts(unit));
+        let actual = self.resource.corrected(&bill, by_unit(&cost));
         self.shadow_limits.correct(now, granted.key, &bill, Some(&cost));
         // The cost of a rejected call teaches nothing.
         let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
         for (unit, amount) in cost.iter().filter(|_| served) {
             self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
         }
-        let settled = observation.and_then(|observation| self.observe(now, &granted, &bill, observation));
+        let answered = (asker, &granted);
+        let settled = observation.and_then(|observation| self.observe(now, answered, &bill, observation));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
-        Ok(())
+        checked
     }
 
     /// Cancels a waiting request, and answers it too: the settle may come from another client.
@@ -165,7 +172,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.renew(now, key, &bill);
         self.charge(&bill, now);
         let end = self.ledger.end(now, key, &bill);
-        let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
+        let slot = self.permits.insert(id.clone(), Asker::UNKNOWN, Identity::default(), bill, State::Granted(granted));
         self.permits.started(slot, end, false);
         Ok(())
     }
@@ -215,4 +222,8 @@ impl<R: Clone> Scheduler<R> {
         let slot = self.permits.find(id);
         slot.is_some_and(|slot| !matches!(self.permits.get(slot).state, State::Returned))
     }
+}
+
+fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
+    cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
 }

@@ -2,8 +2,9 @@
 
 use super::Scheduler;
 use crate::fencing::GrantBudget;
-use crate::ids::CheckpointNumber;
+use crate::ids::LimitId;
 use crate::policy::Bill;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
@@ -54,17 +55,24 @@ impl<R: Clone> Scheduler<R> {
         self.grant_budget.as_ref().is_none_or(GrantBudget::is_trusted)
     }
 
-    /// Whether the checkpoint with this number was taken since the last doubt.
-    #[must_use]
-    pub fn settles_doubt(&self, number: CheckpointNumber) -> bool {
-        self.grant_budget.as_ref().is_none_or(|budget| budget.settles_doubt(number))
+    /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
+    /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
+    /// too long, on the word of a client.
+    pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
+        self.raise_epoch(epoch);
+        self.ledger.drain(now, |limit| !limit.has_long_period());
+        self.doubt();
     }
 
-    /// Empties all buckets, as unknown schedulers may have granted whatever is in stock. Requests
-    /// wait no longer than the refill takes.
-    pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
+    /// Goes on in a higher epoch.
+    pub(crate) fn raise_epoch(&mut self, epoch: u64) {
         self.epoch = self.epoch.max(epoch);
-        self.ledger.drain(now, |_| true);
+    }
+
+    /// Takes the whole stock of these limits, by an operator's order.
+    pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
+        let names: Vec<Name> = limits.iter().map(|limit| self.resource[*limit].spec().name.clone()).collect();
+        self.ledger.drain(now, |limit| names.contains(&limit.spec().name));
         self.doubt();
     }
 

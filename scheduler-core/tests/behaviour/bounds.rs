@@ -10,6 +10,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
+use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
     LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, ResourceSpec, SpecField,
@@ -256,6 +257,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
     match kind {
         Kind::Ask { id, cost, bulk, mode, within } => Event::Ask(Ask {
             to,
+            asker: Asker::UNKNOWN,
             id: id.map_or(PermitId::secret(to as u128), permit),
             identity: Identity::default(),
             bill: resource.bill(&Labels::new(), [("requests", units(*cost))].into_iter()).unwrap(),

@@ -21,6 +21,12 @@ fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
 }
 
+/// Requests by the second, and units that are never given back.
+fn with_quota() -> ResourceSpec {
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(10_000)) };
+    resource(vec![limit("requests", 10.0, span(1000)), quota])
+}
+
 #[test]
 fn a_settle_counts_the_upstreams_429() {
     let mut world = World::new(&ten_per_second());
@@ -214,7 +220,7 @@ fn the_limit_in_the_way_is_the_one_that_is_named_or_the_nearest() {
 #[test]
 fn a_spent_quota_is_terminal_until_its_reset() {
     play(
-        &two_limits(),
+        &with_quota(),
         "
         0     wait a units=10                  -> a@0
         0     reserve x requests=9             -> x@0
@@ -231,8 +237,8 @@ fn a_spent_quota_is_terminal_until_its_reset() {
 /// Requests without a chance are refused at once, some with each event.
 #[test]
 fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
-    let mut world = World::new(&two_limits());
-    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 100.0)]).named("a"));
+    let mut world = World::new(&with_quota());
+    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 10.0)]).named("a"));
     for _ in 0..2000 {
         world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 1.0)]));
     }

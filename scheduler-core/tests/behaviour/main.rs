@@ -6,6 +6,7 @@
 mod bounds;
 mod calendars;
 mod changes;
+mod claims;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
@@ -29,6 +30,7 @@ mod restart;
 mod rules;
 mod settling;
 mod status;
+mod subject_classes;
 mod uncounted;
 mod undelivered;
 mod windows;

@@ -94,9 +94,9 @@ fn a_spent_quota_is_told_by_the_status() {
         0    wait b                 -> b@0
         0    why next               -> requests:quota_spent
         ";
-    play(&resource(vec![quota]), for_people);
+    play(&resource(vec![quota.clone()]), for_people);
     play(
-        &ten_per_second(),
+        &resource(vec![quota]),
         "
         0    wait a                 -> a@0
         0    answered a 403 after=60000 -> a:settled

@@ -87,9 +87,10 @@ fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
         51    wait a                             -> a:lapsed
         150   reserve b                          -> b@150
         151   reserve b                          -> b:lapsed
-        # One that is settled was heard of.
+        # Another call of one that is settled would be charged to no limit.
         200   used c                             -> c:settled
-        900   reserve c                          -> c@900
+        200   reserve c                          -> c:already_settled
+        900   wait c                             -> c:already_settled
         # What lapses stays charged, for its call may have been made, until it is known that it was not.
         900   levels                             -> requests=7
         900   unused b                           -> b:settled
@@ -186,10 +187,10 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         1500    unused c                         -> c:settled
         2500    used a                           -> a:settled
         2500    used b                           -> b:settled
-        300999  allow a                          -> a@300999
+        300999  allow a                          -> a:already_settled
         # Forgotten, it is a new request. The other ids stay known.
         301000  allow a requests=10              -> a@301000
-        301000  allow b                          -> b@301000
+        301000  allow b                          -> b:already_settled
         301000  levels                           -> requests=0
         # What was given back is known for as long after that.
         301499  allow c                          -> c:unknown_permit

@@ -106,7 +106,7 @@ fn levels_debts_promises_and_ids_survive() {
         (100, 100),
         "
         100  levels                              -> requests=-12
-        100  reserve a                           -> a@100
+        100  reserve a                           -> a:already_settled
         100  reserve c                           -> c@1100
         100  reserve d                           -> d:unknown_permit
         100  used a requests=20                  -> a:settled
@@ -445,7 +445,8 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
 
 #[test]
 fn a_spent_quota_survives_a_hand_over_and_a_crash() {
-    let spec = ten_per_second();
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
+    let spec = resource(vec![quota]);
     let before = "0 wait a -> a@0\n 0 answered a 403 after=60000 -> a:settled";
     let [stopped, crashed, old] = told(&spec, before, 100);
     for snapshot in [stopped, crashed] {

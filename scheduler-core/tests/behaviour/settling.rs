@@ -1,12 +1,15 @@
 //! Settles: returned permits, and calls that cost less or more than estimated.
 
-use crate::common::{Judge, World, limit, ms, play, resource, span, ten_per_second, wish};
+use crate::common::{Judge, NOBODY, Said, World, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
+use rampmeter_scheduler_core::refusal::Refusal;
 
 #[test]
 fn a_permit_given_back_before_its_start_frees_all_of_its_tokens() {
@@ -182,7 +185,7 @@ fn a_second_settle_changes_nothing() {
             &format!("0 reserve a requests=5 -> a@0\n 0 reserve b requests=9 -> b@400\n 10 {first} -> a:settled"),
         );
         let level = world.level_micros(Time::ORIGIN + span(10));
-        let mut world = crate::common::play_on(world, &format!("10 {second} -> a:{answer}"));
+        let mut world = play_on(world, &format!("10 {second} -> a:{answer}"));
         assert_eq!(world.level_micros(Time::ORIGIN + span(10)), level, "{first}, {second}");
     }
 }
@@ -196,17 +199,41 @@ fn what_can_not_be_settled_is_refused_and_changes_nothing() {
         0     unused nobody                      -> nobody:unknown_permit
         0     used nobody                        -> nobody:unknown_permit
         0     extend nobody                      -> nobody:unknown_permit
-        0     used a pages=1                     -> a:unknown_unit
-        0     extend a                           -> a:extended
-        0     levels                             -> requests=0
         0     wait b                             ->
         0     used b                             -> b:invalid_request
         0     extend b                           -> b:invalid_request
         # A settle that was refused is no settle.
+        0     extend a                           -> a:extended
+        0     levels                             -> requests=0
         0     used a requests=4                  -> a:settled b@0
         0     levels                             -> requests=5
         ",
     );
+}
+
+/// The call was made and answered, whatever its cost is said to be.
+#[test]
+fn a_settle_with_a_wrong_unit_counts_but_for_that_unit() {
+    let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("calls", 1.0, span(60_000)) };
+    let in_flight = LimitSpec { unit: name("requests"), ..in_flight };
+    let mut world = play(
+        &resource(vec![limit("requests", 10.0, span(1000)), in_flight]),
+        "
+        0     reserve a requests=1               -> a@0
+        0     wait b                             ->
+        0     used a pages=1 requests=0.5        -> a:unknown_unit b@0
+        0     used a                             -> a:settled
+        0     levels                             -> requests=8.5 calls=0
+        ",
+    );
+    // The answer of the upstream counts too, and nobody has to want an answer.
+    let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), others: false };
+    let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
+    let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);
+    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true };
+    world.handle(ms(0), Event::Settle(settle));
+    assert!(matches!(world.said(NOBODY), Some(Said::Refused(Refusal::UnknownUnit { .. }))));
+    play_on(world, "0 why next -> requests:frozen+500");
 }
 
 /// A token comes every microsecond, and a nanosecond brings a whole number of millionths.

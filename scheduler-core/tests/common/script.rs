@@ -6,9 +6,10 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<asker>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<asker>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, `others` if other accounts are to blame |
+//! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
 //! | `held-up` | answers are delayed |
 //! | `delivered` | all answers have arrived |
 //! | `hand-over` | the scheduler gives the resource up |
@@ -41,6 +42,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
@@ -101,6 +103,15 @@ impl Player<'_> {
                 let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
                 let resource = Resource::new(spec).expect("valid limits");
                 self.world.handle(now, Event::Limits(Box::new(resource)));
+            }
+            ["thaw", limit] => {
+                let limit = self.world.scheduler.resource().limit(limit);
+                let paused = self.world.scheduler.paused(now, limit);
+                self.world.handle(now, Event::Thaw(paused));
+            }
+            ["empty", limit] => {
+                let limit = self.world.scheduler.resource().limit(limit).expect("a limit");
+                self.world.handle(now, Event::Empty(vec![limit]));
             }
             ["held-up"] => self.world.handle(now, Event::HeldUp),
             ["delivered"] => self.world.handle(now, Event::Delivered(now)),
@@ -209,6 +220,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),
+        Some(("by", number)) => wish.asker = Asker(number.parse().unwrap()),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
         None => panic!("no such option: {option}"),
     }

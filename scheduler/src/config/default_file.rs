@@ -6,6 +6,7 @@ use super::http::{CheckTable, HttpTable};
 use super::keys::{Key, Shown};
 use super::provider::ProviderTable;
 use super::table::{ClassTable, LimitTable, NatsTable, ResourceTable};
+use super::tls::TlsTable;
 use rampmeter_dialects::Dialect;
 
 const HEAD: &str = "\
@@ -76,6 +77,7 @@ fn write(file: &mut String, head: &str, keys: &[Key]) {
 /// The choices of a key that other code lists.
 fn choices(key: &str) -> String {
     match key {
+        "tls" => TlsTable::KEYS.iter().map(Key::item).collect(),
         "classes" => ClassTable::KEYS.iter().map(Key::item).collect(),
         "dialect" => Dialect::ALL.iter().map(|dialect| format!("# * \"{dialect}\"\n")).collect(),
         "algorithm" => ALGORITHMS.iter().map(|(name, meaning)| format!("# * \"{name}\": {meaning}\n")).collect(),
@@ -107,8 +109,9 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 7] = [
+    const PLACES: [Tried; 8] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
+        (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
         (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
@@ -126,6 +129,9 @@ mod tests {
     fn beside(keys: &[Key], name: &str) -> &'static str {
         let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
         match name {
+            "trusted_hops" => "trusted_proxies = [\"127.0.0.1\"]\n",
+            "cert_file" => "key_file = \"a.pem\"\n",
+            "key_file" => "cert_file = \"a.pem\"\n",
             "ride_for" => "on_kv_loss = \"ride\"\n",
             "weights" => "fair_share = \"client\"\n",
             "client_secret_file" => "",

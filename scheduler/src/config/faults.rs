@@ -84,7 +84,8 @@ pub(super) fn read_prepared<T: DeserializeOwned>(
     let mut root = root.into_inner();
     prepare(source, &mut root)?;
     let mut root = Spanned::new(span, DeValue::Table(root));
-    loop {
+    // Each fault takes another reading of all tables.
+    for _ in 0..MANY {
         let error = match T::deserialize(root.clone().into_deserializer()) {
             Ok(tables) => return Ok((tables, faults)),
             Err(error) => error,
@@ -95,9 +96,10 @@ pub(super) fn read_prepared<T: DeserializeOwned>(
             faults.add(fault(&error));
         }
         if remove(&mut root, &at, &mut faults.spoiled).is_none() {
-            return faults.or(None);
+            break;
         }
     }
+    faults.or(None)
 }
 
 /// What a removal was made from.

@@ -1,6 +1,6 @@
 //! `[http]` and `[http.check]` of the file.
 
-use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable};
+use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, TokenPlace};
 use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::provider::variable;
@@ -8,6 +8,7 @@ use super::range::within;
 use super::value::name;
 use crate::provider::SecretPlace;
 use axum::http::HeaderName;
+use axum::http::uri::Authority;
 use ipnet::IpNet;
 use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
 use rampmeter_protocol::time::Span;
@@ -20,6 +21,10 @@ use toml::Spanned;
 const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 /// Health needs one connection, and an address has no more ports than this.
 const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
+/// Names that a request's is compared with, one by one.
+const MAX_HOSTS: usize = 64;
+/// A longer chain of proxies would be a loop.
+const TRUSTED_HOPS: RangeInclusive<usize> = 1..=16;
 
 keys! {
     /// `[http]`
@@ -32,12 +37,21 @@ keys! {
         /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
         /// false leaves health and metrics.
         front: Option<bool> = Default("true"),
+        /// The names by which clients and proxies call this scheduler, without a port, beside its
+        /// addresses and `localhost`. A request for another Host is answered with 421, because web
+        /// pages can have their own names lead here.
+        hosts: Option<Vec<Spanned<String>>> = Default(r#"["rampmeter"]"#),
         /// The environment variable with the token that clients of the front show
         /// (Authorization: Bearer ...), 16 bytes or more. An address beyond loopback needs a token.
         token_env: Option<Spanned<String>> = Example(r#""RAMPMETER_TOKEN""#),
-        /// The file with that token, in place of the variable.
+        /// The file with that token, in place of the variable. It is read again when it changes.
         token_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-token""#),
-        /// How many connections are open at once. Beyond it, idle and slow ones are closed.
+        /// The file with several tokens, in place of the one: a [[token]] has a `name`, a `secret`,
+        /// and perhaps the `resources`, the `classes` and the `client` that its holder may name.
+        /// It is read again when it changes.
+        tokens_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-tokens.toml""#),
+        /// How many connections may wait for permits at once. Beyond it, idle and slow ones are
+        /// closed. 64 more are kept for /healthz, /readyz and /metrics.
         max_connections: Option<Spanned<usize>> = Default("4096"),
         /// What reverse proxies ask.
         check: Option<Spanned<CheckTable>> = Table,
@@ -61,6 +75,13 @@ keys! {
         /// Without this, none.
         #[serde(default)]
         trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
+        /// How many proxies have added an address to X-Forwarded-For, if their own addresses are
+        /// not known. Without this, addresses in `trusted_proxies` are passed over.
+        trusted_hops: Option<Spanned<usize>> = Example("2"),
+        /// Whether spellings of a path that mean the same become one before limits match it
+        /// (RFC 3986): `/%64ear` and `/a/../dear` are `/dear`. true is right if the backend takes
+        /// them for the same page; false leaves paths as they were written.
+        normalise: Option<bool> = Default("false"),
         /// The labels, and where each comes from: "header:NAME", "path", "method",
         /// "client-address".
         #[serde(default)]
@@ -86,28 +107,69 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
     Ok(HttpSettings {
         listen: table.listen.clone().unwrap_or(defaults.listen),
         front,
-        token: token(source, table)?,
-        max_connections: max_connections(source, table)?.unwrap_or(defaults.max_connections),
+        hosts: table.hosts.as_ref().map(|names| hosts(source, names)).transpose()?.unwrap_or(defaults.hosts),
+        tokens: tokens(source, table)?,
+        max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?
+            .unwrap_or(defaults.max_connections),
         check: table.check.as_ref().map(|check| check_settings(source, check.get_ref())).transpose()?,
     })
 }
 
-fn token(source: &Source, table: &HttpTable) -> Result<Option<SecretPlace>, ConfigError> {
-    match (&table.token_env, &table.token_file) {
-        (Some(_), Some(file)) => Err(source.fault(&file.span(), "give `token_env` or `token_file`, not both")),
-        (Some(name), None) => Ok(Some(SecretPlace::Env(variable(source, name)?))),
-        (None, Some(file)) => Ok(Some(SecretPlace::File(file.get_ref().into()))),
-        (None, None) => Ok(None),
+fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, ConfigError> {
+    if let Some(beyond) = hosts.get(MAX_HOSTS) {
+        return Err(source.fault(&beyond.span(), format!("at most {MAX_HOSTS} hosts")));
+    }
+    hosts.iter().map(|name| host(source, name)).collect()
+}
+
+/// The name in the header Host, without the port.
+fn host(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
+    let bare: Option<Authority> = name.get_ref().parse().ok();
+    match bare.is_some_and(|authority| authority.host() == name.get_ref() && !name.get_ref().contains('*')) {
+        true => Ok(name.get_ref().clone()),
+        false => {
+            Err(source.fault(&name.span(), "a host is one name like \"scheduler-a.internal\", without scheme and port"))
+        }
     }
 }
 
-fn max_connections(source: &Source, table: &HttpTable) -> Result<Option<usize>, ConfigError> {
-    let Some(most) = &table.max_connections else { return Ok(None) };
-    if MAX_CONNECTIONS.contains(most.get_ref()) {
-        return Ok(Some(*most.get_ref()));
+fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenPlace>, ConfigError> {
+    let mut given = [&table.token_env, &table.token_file, &table.tokens_file].into_iter().flatten();
+    if let Some(second) = given.nth(1) {
+        return Err(source.fault(&second.span(), "give one of `token_env`, `token_file` and `tokens_file`"));
     }
-    let (from, to) = (MAX_CONNECTIONS.start(), MAX_CONNECTIONS.end());
-    Err(source.fault(&most.span(), format!("this is from {from} to {to}, not {}", most.get_ref())))
+    let file = |path: &Spanned<String>| SecretPlace::File(path.get_ref().into());
+    Ok(match (&table.token_env, &table.token_file, &table.tokens_file) {
+        (Some(name), ..) => Some(TokenPlace::One(SecretPlace::Env(variable(source, name)?))),
+        (None, Some(path), _) => Some(TokenPlace::One(file(path))),
+        (None, None, Some(path)) => Some(TokenPlace::Several(path.get_ref().into())),
+        (None, None, None) => None,
+    })
+}
+
+/// A number, which has to be within `range`.
+fn counted(
+    source: &Source,
+    number: Option<&Spanned<usize>>,
+    range: &RangeInclusive<usize>,
+) -> Result<Option<usize>, ConfigError> {
+    match number {
+        Some(number) if !range.contains(number.get_ref()) => {
+            let (from, to) = (range.start(), range.end());
+            Err(source.fault(&number.span(), format!("this is from {from} to {to}, not {}", number.get_ref())))
+        }
+        number => Ok(number.map(|number| *number.get_ref())),
+    }
+}
+
+/// The nearest proxy is trusted by its address: a client that is none may write any header.
+fn trusted_hops(source: &Source, table: &CheckTable) -> Result<Option<usize>, ConfigError> {
+    match &table.trusted_hops {
+        Some(hops) if table.trusted_proxies.is_empty() => {
+            Err(source.fault(&hops.span(), "`trusted_hops` needs `trusted_proxies` with the proxy that asks here"))
+        }
+        hops => counted(source, hops.as_ref(), &TRUSTED_HOPS),
+    }
 }
 
 fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, ConfigError> {
@@ -120,6 +182,8 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
             Some(OnUnavailableTable::Refuse) | None => OnUnavailable::Refuse,
         },
         trusted_proxies: table.trusted_proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,
+        trusted_hops: trusted_hops(source, table)?,
+        normalise: table.normalise.unwrap_or_default(),
         labels: labels(source, &table.labels)?,
     })
 }

@@ -5,6 +5,7 @@ use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use std::path::PathBuf;
 
 /// The default number of connections at once: far more than a few reverse proxies keep open, with
 /// room for long polls.
@@ -17,12 +18,23 @@ pub struct HttpSettings {
     pub listen: String,
     /// Whether permits are served too, beside health and metrics.
     pub front: bool,
-    /// The place of the token that the front's clients have to show.
-    pub token: Option<SecretPlace>,
-    /// The most connections at once.
+    /// The names of this scheduler, beside its addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// The place of the tokens of which the front's clients have to show one.
+    pub tokens: Option<TokenPlace>,
+    /// The most connections with a request of the front at once.
     pub max_connections: usize,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
+}
+
+/// The place of the front's tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenPlace {
+    /// One token, whose holder may ask for everything.
+    One(SecretPlace),
+    /// A file of tokens, each with what its holder may ask for.
+    Several(PathBuf),
 }
 
 /// `[http.check]`, checked.
@@ -38,6 +50,10 @@ pub struct CheckSettings {
     pub on_unavailable: OnUnavailable,
     /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
+    /// How many proxies have noted an address; without it, trusted addresses are passed over.
+    pub trusted_hops: Option<usize>,
+    /// Whether equivalent spellings of a path become one.
+    pub normalise: bool,
     /// The labels and their sources.
     pub labels: Vec<(String, LabelSource)>,
 }
@@ -70,7 +86,9 @@ impl Default for HttpSettings {
         HttpSettings {
             listen: "127.0.0.1:9480".to_owned(),
             front: true,
-            token: None,
+            // What the nginx that ships has called it.
+            hosts: vec!["rampmeter".to_owned()],
+            tokens: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
             check: None,
         }

@@ -6,6 +6,7 @@ use super::http::HttpTable;
 use super::keys::keys;
 use super::provider::ProviderTable;
 use super::value::{Bound, Duration};
+use rampmeter_nats::tls::Tls;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched};
@@ -36,6 +37,12 @@ keys! {
         pub url: String = Default(r#""nats://127.0.0.1:4222""#),
         /// The file with the credentials (JWT and seed), if the server wants some.
         pub credentials_file: Option<String> = Example(r#""/etc/rampmeter/nats.creds""#),
+        /// The file with the seed of an `NKey`, if the server wants one. Not beside credentials.
+        pub nkey_file: Option<String> = Example(r#""/etc/rampmeter/nats.nk""#),
+        /// How the connection is encrypted. Without this the server and the URL decide:
+        /// `tls://host:4222` requires TLS. With it there are
+        #[serde(deserialize_with = "super::tls::tls")]
+        pub tls: Tls = Example(r#"{ ca_file = "/etc/rampmeter/nats-ca.pem" }"#),
         /// The first token of all subjects, and the name of the KV bucket.
         pub prefix: Name = Default(r#""rampmeter""#),
         /// The first token of the subjects that answers come to.
@@ -60,6 +67,8 @@ impl Default for NatsTable {
         NatsTable {
             url: "nats://127.0.0.1:4222".to_owned(),
             credentials_file: None,
+            nkey_file: None,
+            tls: Tls::default(),
             prefix: Subjects::default().prefix().clone(),
             inbox_prefix: Name::new("_INBOX").expect("a valid name"),
             replicas: 1,

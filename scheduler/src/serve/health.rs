@@ -16,6 +16,9 @@ pub enum Duty {
     Leading {
         /// Since which epoch.
         epoch: u64,
+        /// A higher one that a client has named lately. The store says that this scheduler leads.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        named_epoch: Option<u64>,
     },
     /// Another scheduler answers requests; this one takes over when that one is gone.
     Standby,
@@ -32,7 +35,10 @@ impl fmt::Display for Duty {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Duty::Starting => f.write_str("starting"),
-            Duty::Leading { epoch } => write!(f, "leading since epoch {epoch}"),
+            Duty::Leading { epoch, named_epoch: None } => write!(f, "leading since epoch {epoch}"),
+            Duty::Leading { epoch, named_epoch: Some(named) } => {
+                write!(f, "leading since epoch {epoch}; a client names epoch {named}")
+            }
             Duty::Standby => f.write_str("standing by"),
             Duty::Troubled { reason } => write!(f, "in trouble: {reason}"),
             Duty::Stopping => f.write_str("stopping"),

@@ -111,6 +111,17 @@ fn register_counters(registry: &mut Registry, reports: &[Report]) {
         })
     });
     registry.register("refused", "Refusals by code", Samples(refused.collect()));
+    let settles = reports.iter().flat_map(|report| {
+        report.tally.refused_settles.iter().map(|(code, count)| {
+            let labels = vec![("resource", report.status.resource.to_string()), ("code", code.as_str().to_owned())];
+            (labels, Counter(count))
+        })
+    });
+    registry.register(
+        "refused_settles",
+        "Settles that were refused, as a whole or in a part",
+        Samples(settles.collect()),
+    );
     let remembered = reports.iter().map(|report| (resource(report), Gauge(report.remembered as f64)));
     registry.register("remembered_permits", "Permits whose ids are known", Samples(remembered.collect()));
     let decisions = reports.iter().map(|report| (resource(report), report.tally.decisions));
@@ -164,6 +175,9 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
     count("store_losses", "Times that the store did not take a checkpoint", |report| report.tally.store_losses);
     count("store_went_back", "Times that the store turned out to be older than it was", |report| {
         report.tally.store_went_back
+    });
+    count("named_epochs", "Requests that named a higher epoch than this leader's; /readyz tells it", |report| {
+        report.tally.named_epochs
     });
     count("undelivered", "Answers to requests that waited which have reached no client", |report| {
         report.tally.undelivered

@@ -16,7 +16,7 @@ pub mod permits;
 pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
-use crate::connection::connect_noting;
+use crate::connection::{connect_noting, warn_of_open_files};
 use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
@@ -70,6 +70,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let leader = process_name();
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
+    warn_of_open_files(&nats);
     let clock = Clock::start();
     let denials = Denials::default();
     let (stop, stopping) = watch::channel(false);

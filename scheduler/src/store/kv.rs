@@ -286,7 +286,11 @@ fn content(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are plain data")
 }
 
-pub(super) fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
+/// The content of a stored value.
+///
+/// # Errors
+/// Why there is none.
+pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     let content = envelope::open(value)?;
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
 }

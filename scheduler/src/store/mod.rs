@@ -19,7 +19,7 @@ mod rules;
 pub use bucket::OpenError;
 pub use envelope::Damage;
 pub(crate) use kv::CLOCK_KEY;
-pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, parse};
+pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, decode, parse};
 pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
 pub use operation::StoreError;

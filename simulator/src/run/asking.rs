@@ -127,7 +127,8 @@ impl Run<'_> {
 
     pub(super) fn receive_broadcast(&mut self, now: Time, by: Address, payload: &[u8]) {
         if let Some(worker) = self.current(by) {
-            worker.tell(now, Event::News { resource: RESOURCE, payload });
+            // Virtual schedulers count from one, and no wall clock is behind that.
+            worker.tell(now, Event::News { resource: RESOURCE, payload, unix_ms: 0 });
             self.poll(now, by.worker);
         }
     }

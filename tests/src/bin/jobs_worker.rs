@@ -12,7 +12,7 @@ async fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [nats, queue, upstream] = arguments.as_slice() else { anyhow::bail!("NATS QUEUE UPSTREAM") };
     let options = ConnectOptions::new().name("jobs-worker");
-    let queue = Queue::builder().options(options).lease(guilds::LEASE).open(nats, queue).await?;
+    let queue = Queue::builder().options(options).open(nats, queue).await?;
     let discord = Client::connect(nats).await?.resource("discord")?;
     let mut worker = guilds::worker(&queue, discord).backoff(Duration::from_millis(100), guilds::LEASE);
     if let Ok(patience) = std::env::var("PATIENCE_MS") {

@@ -36,7 +36,7 @@ async fn many_groups() {
     let (nats, groups) = (nats::start().await, GROUPS.count() as u32);
     let _scheduler = Process::start(RAMPMETER, &nats, &guilds::discord(100, Duration::from_secs(1))).await;
     let upstream = Guilds::start(100, Duration::from_secs(1)).await;
-    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    let queue = guilds::queue(nats.url()).await;
     let clock = Clock::start();
     publish(&queue, groups, 0..2).await;
     let published = clock.now();
@@ -79,7 +79,7 @@ async fn the_node_that_leads_the_jobs_dies() {
     let configuration = configuration.replace("[http]", &format!("replicas = {NODES}\n[http]"));
     let _scheduler = Process::start_with(RAMPMETER, &configuration, &[]).await;
     let upstream = Guilds::start(100, Duration::from_secs(1)).await;
-    let queue = Queue::builder().replicas(NODES).lease(LEASE).open(&urls, "roles").await.unwrap();
+    let queue = Queue::builder().replicas(NODES).lease(LEASE).create(&urls, "roles").await.unwrap();
     let mut workers = [(); 2].map(|()| JobsWorker::start(JOBS_WORKER, &urls, &upstream, &[]));
     let mut published = 0;
     for death in 0..NODE_DEATHS.count() {

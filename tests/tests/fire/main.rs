@@ -3,6 +3,7 @@
 
 mod cluster;
 mod holders;
+mod hostile;
 mod jobs;
 mod kills;
 mod late;

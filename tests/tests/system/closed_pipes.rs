@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
-use rampmeter_jobs::{Job, Queue};
+use rampmeter_jobs::Job;
 use rampmeter_nats_server::Server;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, repository, scheduler};
+use rampmeter_tests::{guilds, nats, repository, scheduler};
 use std::io::pipe;
 use std::process::Stdio;
 
@@ -65,7 +65,7 @@ async fn commands_at_a_server_end_quietly() {
     let _running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
     let _waiting = worker.send("permit", r#"[{"cost": {"requests": 4}}, {"id": "w", "mode": "wait"}]"#).await;
-    Queue::open(nats.url(), "roles").await.unwrap().publish(Job::new("guild", "a role")).await.unwrap();
+    guilds::queue(nats.url()).await.publish(Job::new("guild", "a role")).await.unwrap();
     worker.status().await;
     for arguments in [
         vec!["status"],
@@ -79,6 +79,8 @@ async fn commands_at_a_server_end_quietly() {
         vec!["jobs", "status", "roles"],
         vec!["jobs", "dead", "roles", "--json"],
         vec!["purge", "hub"],
+        vec!["thaw", "hub"],
+        vec!["empty", "hub", "--all"],
     ] {
         check(&[&arguments[..], &["--nats", nats.url()]].concat()).await;
     }

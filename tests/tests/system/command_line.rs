@@ -34,6 +34,8 @@ async fn help_tells_every_option() {
         ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),

@@ -33,7 +33,11 @@ fn faults_are_reported_with_their_place() {
         ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `resource`"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`, expected one of `name`, `unmatched`"),
         ("headroom = 0.2",                  "headroon = 0.2",                               "7:50: unknown field `headroon`, expected one of `name`, `headroom`, `max_starvation`"),
-        ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `prefix`, `inbox_prefix`, `replicas`"),
+        ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `nkey_file`, `tls`, `prefix`, `inbox_prefix`, `replicas`"),
+        ("replicas = 1\n",                  "tls = { ca = \"a\" }\n",                    "3:9: unknown field `ca`, expected one of `required`, `ca_file`, `cert_file`, `key_file`"),
+        ("replicas = 1\n",                  "tls = { cert_file = \"a\" }\n",             "3:7: `cert_file` needs the private key: `key_file`"),
+        ("replicas = 1\n",                  "tls = { key_file = \"a\" }\n",              "3:7: `key_file` needs the certificate: `cert_file`"),
+        ("replicas = 1\n",                  "tls = true\n",                               "3:7: invalid type: boolean `true`"),
         ("replicas = 1\n",                  "replicas = 2\n",                               "3:12: there can be 1, 3 or 5 replicas, not 2"),
         ("replicas = 1\n",                  "replicas = \"3\"\n",                           "3:12: invalid type: string \"3\""),
         ("prefix = \"rampmeter\"",          "prefix = \"ramp.meter\"",                      "2:10: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
@@ -224,14 +228,22 @@ route = "path"
 #[test]
 fn faults_of_http_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
+    let host = "a host is one name like \"scheduler-a.internal\", without scheme and port";
+    let many_hosts = format!("= 100\nhosts = [{}]", ["\"a\""; 65].join(", "));
     let origin = "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"";
     #[rustfmt::skip]
     let table = [
         // instead of                   this,                                       line:column:
         // reason
-        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `token_env`, `token_file`, `max_connections`, `check`"),
+        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `hosts`, `token_env`, `token_file`, `tokens_file`, `max_connections`, `check`"),
         ("\"TOKEN\"",                   "\"my-token\"",                             &format!("3:13: {environment}")),
-        ("\"TOKEN\"",                   "\"TOKEN\"\ntoken_file = \"f\"",            "4:14: give `token_env` or `token_file`, not both"),
+        ("\"TOKEN\"",                   "\"TOKEN\"\ntoken_file = \"f\"",            "4:14: give one of `token_env`, `token_file` and `tokens_file`"),
+        ("\"TOKEN\"",                   "\"TOKEN\"\ntokens_file = \"f\"",           "4:15: give one of `token_env`, `token_file` and `tokens_file`"),
+        ("= 100",                       "= 100\nhosts = [\"http://a\"]",           &format!("5:10: {host}")),
+        ("= 100",                       "= 100\nhosts = [\"a:9480\"]",             &format!("5:10: {host}")),
+        ("= 100",                       "= 100\nhosts = [\"*.example\"]",          &format!("5:10: {host}")),
+        ("= 100",                       "= 100\nhosts = [\"\"]",                   &format!("5:10: {host}")),
+        ("= 100",                       &many_hosts,                              "5:330: at most 64 hosts"),
         ("= 100",                       "= 0",                                      "4:19: this is from 1 to 65535, not 0"),
         ("= 100",                       "= 100000",                                 "4:19: this is from 1 to 65535, not 100000"),
         ("= 100",                       "= 100\nfront = false",                     "6:1: `[http.check]` is part of the front; leave out `front = false`"),
@@ -243,6 +255,10 @@ fn faults_of_http_are_reported_with_their_place() {
         ("\"allow\"",                   "\"open\"",                                 "9:18: unknown variant `open`, expected `refuse` or `allow`"),
         ("\"127.0.0.1/32\"",            "\"127.0.0.1/33\"",                         "10:20: a network is written like \"127.0.0.1/32\" or \"fd00::/8\""),
         ("\"127.0.0.1/32\"",            "\"localhost\"",                            "10:20: a network is written like \"127.0.0.1/32\" or \"fd00::/8\""),
+        ("on_unavailable = \"allow\"",  "trusted_hops = 0",                        "9:16: this is from 1 to 16, not 0"),
+        ("on_unavailable = \"allow\"",  "trusted_hops = 17",                       "9:16: this is from 1 to 16, not 17"),
+        ("on_unavailable = \"allow\"\ntrusted_proxies = [\"127.0.0.1/32\", \"fd00::/8\"]", "trusted_hops = 2", "9:16: `trusted_hops` needs `trusted_proxies` with the proxy that asks here"),
+        ("on_unavailable = \"allow\"",  "normalise = \"yes\"",                     "9:13: invalid type: string \"yes\", expected true or false"),
         ("\"path\"",                    "\"body\"",                                 &format!("13:9: {origin}")),
         ("\"path\"",                    "\"header:\"",                              &format!("13:9: {origin}")),
         ("\"path\"",                    "\"header:x y\"",                           &format!("13:9: {origin}")),
@@ -400,6 +416,8 @@ fn what_is_right_is_taken() {
         ("horizon = \"50ms\"",              "fair_share = \"client\"\nweights = { team-a = 3, team-b = 0.5 }"),
         ("horizon = \"50ms\"",              "max_waiting = 1\nmax_permits = 1"),
         ("replicas = 1",                    "replicas = 3\ninbox_prefix = \"_INBOX_a\"\ncredentials_file = \"nats.creds\"\nurl = \"tls://nats:4222\""),
+        ("replicas = 1",                    "tls = {}\nnkey_file = \"nats.nk\""),
+        ("replicas = 1",                    "tls = { required = false, ca_file = \"a\", cert_file = \"b\", key_file = \"c\" }"),
         ("[nats]\n",                        "[http]\nlisten = \"\"\n[nats]\n"),
     ];
     for (right, other) in table {

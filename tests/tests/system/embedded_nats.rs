@@ -5,6 +5,7 @@
 
 use crate::RAMPMETER;
 use crate::command_line::free_port;
+use async_nats::ConnectErrorKind;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::nats;
 use rampmeter_tests::patience::until;
@@ -53,6 +54,46 @@ async fn the_server_ends_with_a_scheduler_that_is_killed_and_the_next_one_goes_o
     let mut killed = next;
     killed.kill().await;
     until("the server is gone", async || async_nats::connect(&url).await.is_err().then_some(())).await;
+}
+
+#[tokio::test]
+async fn the_server_requires_the_login_of_the_url_and_shows_it_nowhere() {
+    let table = [("me:canary%22%20%7D", "me:guess"), ("me:canary", "canary"), ("canary-token", "guess")];
+    for (login, wrong) in table {
+        let (plain, data) = (free_url(), TempDir::new().unwrap());
+        let with = |login: &str| plain.replace("nats://", &format!("nats://{login}@"));
+        let process = start(&with(login), data.path()).await;
+        assert_eq!(epoch(&with(login)).await, 1);
+        let guessed = run(RAMPMETER, &["status", "--nats", &with(wrong)]).await;
+        let told = String::from_utf8(guessed.stderr).unwrap();
+        assert!(!guessed.status.success() && told.contains("does not take this user and password"), "{told}");
+        let stranger = async_nats::connect(&plain).await.unwrap_err();
+        assert_eq!(stranger.kind(), ConnectErrorKind::AuthorizationViolation);
+        assert!(!process.log().contains("canary"), "{}", process.log());
+        let child = children(process.id());
+        assert!(child.contains("nats-server") && !child.contains("canary"), "{child}");
+        process.stop().await;
+    }
+}
+
+/// The command lines of this process's children.
+fn children(process: u32) -> String {
+    let path = format!("/proc/{process}/task/{process}/children");
+    let children = std::fs::read_to_string(path).unwrap();
+    children
+        .split_whitespace()
+        .map(|child| std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_password_in_a_malformed_url_is_not_shown() {
+    let data = TempDir::new().unwrap();
+    for url in ["nats://me:12#canary@127.0.0.1:4333", "nats://me:12/canary@127.0.0.1:4333", "nats:/me:canary@127.0.0.1"]
+    {
+        let told = error(url, data.path(), &["--verbose"]).await;
+        assert!(!told.contains("canary") && told.contains("the URL of the NATS server is not like"), "{told}");
+    }
 }
 
 #[tokio::test]

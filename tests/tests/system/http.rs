@@ -101,6 +101,8 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_store_writes",          "counter"),
         ("rampmeter_store_losses",          "counter"),
         ("rampmeter_store_went_back",       "counter"),
+        ("rampmeter_named_epochs",          "counter"),
+        ("rampmeter_refused_settles",       "counter"),
         ("rampmeter_standstills",           "counter"),
         ("rampmeter_log_lines_lost",        "counter"),
         ("rampmeter_provider_up",           "gauge"),

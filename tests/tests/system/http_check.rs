@@ -5,7 +5,8 @@
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_tests::front::Front;
+use rampmeter_tests::api::http;
+use rampmeter_tests::front::{Front, Response};
 use rampmeter_tests::nats;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
@@ -93,6 +94,7 @@ async fn labels_come_from_where_they_are_configured_to() {
         ("x-forwarded-for", "6.6.6.6, 9.9.9.9"),
     ];
     let itself = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1"});
+    let at_root = json!({"route": "/", "method": "GET", "address": "127.0.0.1"});
     let with_key = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1", "client": "team-a"});
     let believed = json!({"route": "/tiles/1", "method": "PUT", "address": "9.9.9.9", "client": "team-a"});
     let traefik =
@@ -108,6 +110,7 @@ async fn labels_come_from_where_they_are_configured_to() {
         (trust,                                         "/check",       &told[..],      &believed),
         (trust,                                         "/check",       &traefik[..],   &of_traefik),
         (trust,                                         "/check/mine",  &told[..0],     &itself),
+        (trust,                                         "/check/",      &told[..0],     &at_root),
     ];
     for (trusted, path, headers, labels) in table {
         let nats = nats::start().await;
@@ -129,6 +132,28 @@ async fn a_client_that_contradicts_its_proxy_is_refused() {
     let response = front.get("/check", &[("x-original-uri", "/free"), ("x-forwarded-uri", "/dear")]).await;
     assert_eq!(response.status, 400);
     assert!(response.body.as_str().unwrap().contains("contradict each other"), "{response:?}");
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_read_is_not_absent() {
+    let nats = nats::start().await;
+    let trusting = LABELS.replace("TRUSTED", "trusted_proxies = [\"127.0.0.1/32\"]");
+    let front = Front::start(&nats, &trusting, API).await;
+    let url = format!("http://{}/check", front.address());
+    #[rustfmt::skip]
+    let table: [(&str, &[&[u8]]); 5] = [
+        ("x-original-uri",      &[b"/dear?\xff"]),
+        ("x-original-uri",      &[b"/free", b"/dear"]),
+        ("x-original-method",   &[b"GET", b"GET"]),
+        ("x-forwarded-for",     &[b"9.9.9.9, \xff"]),
+        ("x-forwarded-for",     &[b"6.6.6.6", b"9.9.9.9"]),
+    ];
+    for (name, values) in table {
+        let request = values.iter().fold(http().get(&url), |request, value| request.header(name, *value));
+        let response = Response::read(request.send().await.unwrap()).await;
+        assert_eq!(response.status, 400, "{name}: {response:?}");
+        assert!(response.body.as_str().unwrap().contains(name), "{name}: {response:?}");
+    }
 }
 
 #[tokio::test]

@@ -69,8 +69,8 @@ async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String)
 #[tokio::test]
 async fn a_reachable_front_without_a_token_does_not_start() {
     let nats = nats::start().await;
-    let remedy = "no token is asked for; set `http.token_env` or `http.token_file`, listen at 127.0.0.1, or leave health and metrics \
-                  alone with `front = false`";
+    let remedy = "no token is asked for; set `http.token_env`, `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave \
+                  health and metrics alone with `front = false`";
     #[rustfmt::skip]
     let table = [
         ("listen = \"0.0.0.0:0\"",                                      "`http.listen`: at 0.0.0.0 others than this host reach /v1 and /check, and"),
@@ -150,9 +150,9 @@ async fn what_is_too_large_is_refused() {
     let fits = format!("{{}}{}", " ".repeat(64 * 1024 - 2));
     assert_eq!(front.post("/v1/permit/api", fits.clone()).await.status, 200);
     assert_eq!(front.post("/v1/permit/api", fits + " ").await.status, 413);
-    let long_header = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "x".repeat(20 * 1024));
-    let many_headers = format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: y\r\n".repeat(200));
-    let long_path = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(20 * 1024));
+    let long_header = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(20 * 1024));
+    let many_headers = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(200));
+    let long_path = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(20 * 1024));
     for (what, sent) in [("long header", long_header), ("many headers", many_headers), ("long path", long_path)] {
         let answer = raw(front.address(), sent.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{what}: {answer}");
@@ -168,7 +168,7 @@ async fn slow_clients_are_cut_off() {
     let address = front.address();
     let head = tokio::spawn(async move { raw(address, b"GET /healthz HTTP/1.1\r\nhost:").await });
     let body = tokio::spawn(async move {
-        raw(address, b"POST /v1/permit/api HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n{").await
+        raw(address, b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{").await
     });
     let answer = body.await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
@@ -180,7 +180,7 @@ async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     let says: [&[u8]; 3] = [
         b"",
         b"GET /healthz HTTP/1.1\r\nx-slow: ",
-        b"POST /v1/permit/api HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n{",
+        b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{",
     ];
     let mut slow = Vec::new();
     for (_, say) in (0..count).zip(says.iter().cycle()) {
@@ -195,7 +195,7 @@ async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 async fn slow_clients_in_every_place_keep_no_client_out() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "max_connections = 500", API).await;
-    let _slow = slow_clients(front.address(), 500).await;
+    let _slow = slow_clients(front.address(), 600).await;
     let asking = async {
         for _ in 0..20 {
             let answer = http().get(format!("http://{}/healthz", front.address())).send().await;
@@ -207,7 +207,7 @@ async fn slow_clients_in_every_place_keep_no_client_out() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_owed_an_answer_keeps_its_place() {
+async fn requests_that_wait_keep_their_places_and_leave_health_its_own() {
     let nats = nats::start().await;
     let client = nats::connect(&nats).await;
     // The test leads this resource, and lets every request wait.
@@ -218,7 +218,7 @@ async fn a_client_that_is_owed_an_answer_keeps_its_place() {
     let mut waiting = Vec::new();
     for _ in 0..3 {
         let sending =
-            http().post(format!("http://{}/v1/permit/other", front.address())).body(r#"{"mode": "wait"}"#).send();
+            http().post(format!("http://{}/v1/permit/other", front.address())).json(&json!({"mode": "wait"})).send();
         polls.push(tokio::spawn(async move { sending.await.unwrap().status().as_u16() }));
         let message = within("it asks", asked.next()).await.unwrap();
         let id = serde_json::from_slice::<Value>(&message.payload).unwrap()["id"].clone();
@@ -227,13 +227,19 @@ async fn a_client_that_is_owed_an_answer_keeps_its_place() {
         client.publish(reply.clone(), queued.to_string().into()).await.unwrap();
         waiting.push((reply, json!({"status": "granted", "id": id, "delay_ms": 0, "epoch": 1})));
     }
-    let full = front.get("/healthz", &[]).await;
-    assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
+    let _slow = slow_clients(front.address(), 70).await;
+    for _ in 0..70 {
+        let full = front.post("/v1/permit/other", r#"{"mode": "wait"}"#).await;
+        assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
+    }
+    for page in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(front.get(page, &[]).await.status, 200, "{page}");
+    }
     for (reply, granted) in waiting {
         client.publish(reply, granted.to_string().into()).await.unwrap();
     }
     for poll in polls {
         assert_eq!(poll.await.unwrap(), 200);
     }
-    assert_eq!(front.get("/healthz", &[]).await.status, 200);
+    assert_ne!(front.post("/v1/permit/api", "").await.status, 503, "the places are free again");
 }

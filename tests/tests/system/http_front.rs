@@ -46,6 +46,7 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
         ("/v1/permit/none",         "",                                                     404,    json!({"code": "unknown_resource"})),
         ("/v1/permit/h.b",          "",                                                     404,    json!({"code": "unknown_resource"})),
         ("/v1/settle/hub",          r#"{"id": "a"}"#,                                       200,    json!({"status": "settled", "id": "a"})),
+        ("/v1/permit/hub",          r#"{"id": "a"}"#,                                       409,    json!({"code": "already_settled", "id": "a"})),
         ("/v1/settle/hub",          r#"{"id": "nobody"}"#,                                  404,    json!({"code": "unknown_permit"})),
         ("/v1/settle/hub",          "",                                                     400,    json!({"code": "invalid_request"})),
         ("/v1/settle/none",         r#"{"id": "a"}"#,                                       404,    json!({"code": "unknown_resource"})),
@@ -196,7 +197,7 @@ async fn a_stop_answers_every_request() {
     worker.ask(json!({"cost": {"requests": 4}})).await;
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {
-        let sent = rampmeter_tests::api::http().post(url).body(r#"{"mode": "wait"}"#).send().await.unwrap();
+        let sent = rampmeter_tests::api::http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
         rampmeter_tests::front::Response::read(sent).await
     });
     until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;

@@ -8,10 +8,11 @@ use rampmeter_tests::front::{Front, Response, check, few};
 use rampmeter_tests::gateway::{self, Behind, Kind};
 use rampmeter_tests::listening::Listening;
 use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::{api, nats};
+use rampmeter_tests::{api, nats, repository};
 use serde_json::{Value, json};
 use std::net::{IpAddr, SocketAddr};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 
 /// The backend's answer.
 const PASSED: &str = "passed";
@@ -108,5 +109,36 @@ async fn no_request_passes_without_a_listener() {
         let gateway = before(kind, nobody).await;
         let refused = post(&gateway, "/tiles").await;
         assert!(refused.status >= 500, "{kind:?}: {refused:?}");
+    }
+}
+
+/// The status that a client gets which sends these bytes as its target.
+async fn status_of(gateway: &Listening, target: &[u8]) -> String {
+    let mut stream = TcpStream::connect(gateway.address(0)).await.unwrap();
+    let headers = b" HTTP/1.1\r\nhost: localhost\r\nx-api-key: team-a\r\nconnection: close\r\n\r\n";
+    stream.write_all(&[b"GET ", target, headers].concat()).await.unwrap();
+    let mut answer = Vec::new();
+    within("the connection is closed", stream.read_to_end(&mut answer)).await.ok();
+    String::from_utf8_lossy(&answer).split_whitespace().nth(1).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn no_spelling_of_a_path_leads_around_its_limit() {
+    let shipped = repository::file("deploy/reverse-proxy.toml").unwrap().text;
+    let shipped = shipped.replace("capacity = 100\nperiod = \"1s\"", "capacity = 3\nperiod = \"400h\"\nmargin = 0");
+    for kind in Kind::ALL {
+        let nats = nats::start().await;
+        let front = Front::start(&nats, "", &shipped.replace("my-api", "api")).await;
+        let gateway = before(kind, front.address()).await;
+        assert_eq!(post(&gateway, "/elsewhere").await.status, 503, "{kind:?}: no limit matches it");
+        for unreadable in [&b"/tiles?\xff"[..], b"/tiles\xff"] {
+            assert_ne!(status_of(&gateway, unreadable).await, "200", "{kind:?}: {unreadable:?}");
+        }
+        for spelling in [&b"/tiles"[..], b"/%74iles", b"/free/../%74%69les/1"] {
+            assert_eq!(status_of(&gateway, spelling).await, "200", "{kind:?}: {spelling:?}");
+        }
+        for spelling in [&b"/tiles"[..], b"/%74iles", b"/./tiles", b"/free/%2e%2e/tiles"] {
+            assert_eq!(status_of(&gateway, spelling).await, "429", "{kind:?}: {spelling:?}");
+        }
     }
 }

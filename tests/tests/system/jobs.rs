@@ -35,7 +35,7 @@ async fn stage(capacity: u32) -> Stage {
 }
 
 async fn open(nats: &Server) -> Queue {
-    Queue::builder().lease(guilds::LEASE).open(nats.url(), "roles").await.unwrap()
+    guilds::queue(nats.url()).await
 }
 
 /// The jobs that ran, in order: `group/payload`, with the number of an attempt after the first.

@@ -22,7 +22,7 @@ async fn a_queue_is_shown_and_jobs_are_taken_away() {
     let complaint = jobs(&nats, &["status", "roles"]).await.unwrap_err();
     assert!(complaint.contains("there is no queue `roles`"), "{complaint}");
 
-    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    let queue = Queue::builder().create(nats.url(), "roles").await.unwrap();
     assert_eq!(jobs(&nats, &["status", "roles"]).await.unwrap().trim(), "no jobs");
     for group in ["guild-1", "guild-2", "guild-1"] {
         queue.publish(Job::new(group, "a role")).await.unwrap();

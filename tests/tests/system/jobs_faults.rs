@@ -18,7 +18,7 @@ use std::time::Duration;
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn open(nats: &Server) -> Queue {
-    Queue::builder().lease(guilds::LEASE).open(nats.url(), "roles").await.unwrap()
+    guilds::queue(nats.url()).await
 }
 
 async fn resource(nats: &Server) -> Resource {

@@ -48,9 +48,17 @@ async fn fault(configuration: &Path, variables: &[(String, String)]) -> Option<S
 async fn every_file_is_valid_and_wants_all_its_variables() {
     let store = ("NATS_STORE".to_owned(), "/nowhere".to_owned());
     let of_one = [vec![store.clone()], shipped::passwords()].concat();
+    let of_jobs = [vec![store.clone()], shipped::passwords_with_jobs()].concat();
     let of_three = [vec![store], shipped::variables(&seat())].concat();
-    for (name, variables) in [("single.conf", of_one), ("cluster.conf", of_three), ("../compose/nats.conf", vec![])] {
-        let path = shipped::path(name);
+    let with_jobs = shipped::folder_with_jobs("");
+    let table = [
+        (shipped::path("single.conf"), of_one),
+        (with_jobs.path().join("single.conf"), of_jobs),
+        (shipped::path("cluster.conf"), of_three),
+        (shipped::path("../compose/nats.conf"), vec![]),
+    ];
+    for (path, variables) in table {
+        let name = path.display();
         assert_eq!(fault(&path, &variables).await, None, "{name}");
         for missing in 0..variables.len() {
             let mut variables = variables.clone();
@@ -64,7 +72,8 @@ async fn every_file_is_valid_and_wants_all_its_variables() {
 #[test]
 fn the_readme_tells_every_variable() {
     let readme = file("deploy/README.md").unwrap().text;
-    let variables = shipped::variables(&seat()).into_iter().map(|(name, _)| name);
+    let variables = [shipped::variables(&seat()), shipped::passwords_with_jobs()].concat();
+    let variables = variables.into_iter().map(|(name, _)| name);
     for name in variables.chain(["NATS_STORE".to_owned()]) {
         assert!(readme.contains(&format!("`{name}`")), "{name}");
     }

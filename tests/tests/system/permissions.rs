@@ -34,11 +34,15 @@ margin = 0
 #[rustfmt::skip]
 const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.permit.hub",                                             "worker scheduler"),
-    ("rampmeter.settle.hub",                                             "worker scheduler"),
+    ("rampmeter.permit-interactive.hub",                                 "worker"),
+    ("rampmeter.permit-bulk.hub",                                        "worker bulk"),
+    ("rampmeter.settle.hub",                                             "worker bulk scheduler"),
     ("rampmeter.status.hub",                                             "operator scheduler"),
     ("rampmeter.explain.hub",                                            "operator"),
     ("rampmeter.purge.hub",                                              "operator"),
-    ("rampmeter.resources",                                              "worker operator"),
+    ("rampmeter.thaw.hub",                                               "operator"),
+    ("rampmeter.empty.hub",                                              "operator"),
+    ("rampmeter.resources",                                              "worker bulk operator"),
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
@@ -52,7 +56,9 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$SRV.STATS.rampmeter",                                             "operator"),
     // Answering in the scheduler's place, or interfering in its exchange with the store.
     ("_INBOX_worker.a.1",                                                "scheduler"),
-    ("_INBOX.a.1",                                                       "scheduler"),
+    ("_INBOX_bulk.a.1",                                                  "scheduler"),
+    ("_INBOX_operator.a.1",                                              "scheduler"),
+    ("_INBOX.a.1",                                                       ""),
     ("_INBOX_scheduler.a.1",                                             "scheduler"),
     // The store.
     ("$KV.rampmeter.state.hub",                                          "scheduler"),
@@ -67,6 +73,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$JS.API.CONSUMER.INFO.KV_rampmeter.a",                             "scheduler"),
     ("$JS.API.CONSUMER.DELETE.KV_rampmeter.a",                           "scheduler"),
     ("$JS.FC.KV_rampmeter.a.b",                                          "scheduler"),
+    ("$JS.FC.domain.hash.KV_rampmeter.a.b",                              "scheduler"),
     // The rules.
     ("$KV.rampmeter-rules.rules",                                        "operator"),
     ("$KV.rampmeter-rules.counts",                                       "scheduler"),
@@ -94,8 +101,8 @@ const PUBLISH: &[(&str, &str)] = &[
 /// Subjects, and the users that may subscribe to them.
 #[rustfmt::skip]
 const SUBSCRIBE: &[(&str, &str)] = &[
-    ("rampmeter.event.hub",                                              "worker operator scheduler"),
-    ("rampmeter.event.*",                                                "worker operator scheduler"),
+    ("rampmeter.event.hub",                                              "worker bulk operator scheduler"),
+    ("rampmeter.event.*",                                                "worker bulk operator scheduler"),
     ("rampmeter.permit.hub",                                             "scheduler"),
     ("rampmeter.settle.hub",                                             "scheduler"),
     ("rampmeter.status.hub",                                             "scheduler"),
@@ -103,12 +110,14 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     ("rampmeter.*.*",                                                    "scheduler"),
     ("rampmeter.undelivered.hub.0.>",                                    "scheduler"),
     // The server lets `*` stand for `>` here; no user may publish to such a subject.
-    ("rampmeter.event.>",                                                "worker operator scheduler"),
+    ("rampmeter.event.>",                                                "worker bulk operator scheduler"),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
     ("rampmeter.resources",                                              "scheduler"),
     ("$SRV.PING.rampmeter",                                              "scheduler"),
     ("_INBOX_worker.a.*",                                                "worker"),
-    ("_INBOX.a.*",                                                       "operator"),
+    ("_INBOX_bulk.a.*",                                                  "bulk"),
+    ("_INBOX_operator.a.*",                                              "operator"),
+    ("_INBOX.a.*",                                                       ""),
     ("_INBOX_scheduler.a.*",                                             "scheduler"),
     ("$KV.rampmeter.>",                                                  ""),
     ("$JS.API.>",                                                        ""),
@@ -145,6 +154,10 @@ impl User {
         User { client: options.connect(nats.url()).await.unwrap(), refusals, markers: 0 }
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     pub(crate) async fn publish(&mut self, subject: &str) -> Vec<String> {
         self.client.publish(subject.to_owned(), "".into()).await.unwrap();
         self.refused().await
@@ -176,7 +189,7 @@ impl User {
         }
     }
 
-    async fn request(&self, subject: &str, payload: Value) -> Value {
+    pub(crate) async fn request(&self, subject: &str, payload: Value) -> Value {
         body(&within("an answer", self.client.request(subject.to_owned(), payload.to_string().into())).await.unwrap())
     }
 }
@@ -321,7 +334,8 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
     for arguments in looks.into_iter().chain(edits) {
         let Output { status, stdout, stderr } =
-            process::run(RAMPMETER, &[&arguments[..], &["--nats", &url]].concat()).await;
+            process::run(RAMPMETER, &[&arguments[..], &["--nats", &url, "--inbox-prefix", "_INBOX_operator"]].concat())
+                .await;
         let text = |bytes| String::from_utf8(bytes).unwrap();
         assert!(status.success() && !stdout.is_empty(), "{arguments:?}: {}{}", text(stdout), text(stderr));
     }

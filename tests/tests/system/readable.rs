@@ -3,11 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
-use rampmeter_jobs::{Job, Queue};
+use rampmeter_jobs::Job;
 use rampmeter_nats_server::Server;
 use rampmeter_tests::process::{self, Process};
 use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, repository, scheduler};
+use rampmeter_tests::{guilds, nats, repository, scheduler};
 use serde_json::{Value, json};
 
 const COLUMNS: usize = 80;
@@ -147,7 +147,7 @@ async fn simulations_and_jobs_fit_a_terminal() {
     told(&["simulate", &scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
 
     let nats = nats::start().await;
-    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    let queue = guilds::queue(nats.url()).await;
     queue.publish(Job::new("guild-1", "a role")).await.unwrap();
     let jobs = at(&nats, &["jobs", "status", "roles"]).await;
     check_row(&jobs, &["guild-1", "-", "1", "0", "0"]);

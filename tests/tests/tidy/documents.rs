@@ -14,7 +14,7 @@ const MOST_LINES: usize = 200;
 
 /// What a user reads.
 fn pages() -> Vec<File> {
-    let root = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|path| file(path).expect(path));
+    let root = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|path| file(path).expect(path));
     root.into_iter().chain(files("docs", "md")).collect()
 }
 
@@ -32,7 +32,7 @@ fn blocks(language: &str) -> Vec<(String, String)> {
 
 #[test]
 fn what_is_read_in_one_sitting_is_short() {
-    for path in ["README.md", "ARCHITECTURE.md"] {
+    for path in ["README.md", "ARCHITECTURE.md", "SECURITY.md"] {
         let lines = file(path).unwrap().text.lines().count();
         assert!(lines <= MOST_LINES, "{path}: {lines} lines, at most {MOST_LINES}");
     }
@@ -157,7 +157,12 @@ fn commands_exist() {
 #[test]
 fn configurations_are_valid() {
     for (path, block) in blocks("toml").into_iter().filter(|(_, block)| !is_manifest(block)) {
-        config::parse(Path::new(&path), &block).unwrap_or_else(|error| panic!("{path}: {error}\n{block}"));
+        let file = Path::new(&path);
+        let read = match block.starts_with("[[token]]") {
+            true => config::parse_tokens(file, &block).map(drop),
+            false => config::parse(file, &block).map(drop),
+        };
+        read.unwrap_or_else(|error| panic!("{path}: {error}\n{block}"));
     }
 }
 
@@ -209,6 +214,31 @@ fn anchor_of(heading: &str) -> String {
     let words = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = words.chars().filter(|letter| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_'));
     kept.map(|letter| if letter == ' ' { '-' } else { letter }).collect()
+}
+
+/// Each row of a table whose last column is `test` names tests, as `file::function`.
+#[test]
+fn tests_that_show_security_exist() {
+    let sources = files("", "rs");
+    let has = |name: &str| {
+        let (file, function) = name.split_once("::").unwrap_or_else(|| panic!("SECURITY.md: {name}: no file"));
+        let mut of_file = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}.rs")));
+        of_file.any(|source| source.text.contains(&format!("fn {function}(")))
+    };
+    let text = file("SECURITY.md").unwrap().text;
+    let (mut is_shown, mut found) = (false, 0);
+    for line in text.lines() {
+        is_shown = line.ends_with("| test |") || is_shown && line.starts_with('|');
+        if !is_shown || line.ends_with("| test |") || line.starts_with("|--") {
+            continue;
+        }
+        let tests = line.trim_end_matches('|').rsplit(" | ").next().unwrap();
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "SECURITY.md: {line}: no test");
+        names.iter().for_each(|name| assert!(has(name), "SECURITY.md: {name} does not exist"));
+        found += names.len();
+    }
+    assert!(found > 0, "SECURITY.md names no test");
 }
 
 #[test]

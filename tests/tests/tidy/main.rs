@@ -10,6 +10,7 @@ mod module;
 mod names;
 mod package;
 mod packages;
+mod supply;
 
 use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};

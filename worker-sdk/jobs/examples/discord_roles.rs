@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let period = std::env::args().nth(2).map_or(Ok(10), |period| period.parse::<u32>())?;
     let servers = Arc::new(start_servers(period).await?);
 
-    let queue = Queue::open(&url, "roles").await?;
+    let queue = Queue::builder().create(&url, "roles").await?;
     for user in 0..jobs {
         for guild in servers.keys() {
             queue.publish(Job::new(guild, format!("user {user}")).id(format!("{guild}-{user}"))).await?;

@@ -17,8 +17,10 @@ pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;
         // All these jobs were in the stream before their lanes are checked.
-        let lanes: BTreeSet<Lane> =
-            messages.iter().filter_map(|message| store.subjects.lane(LaneMessage::Job, &message.subject)).collect();
+        let lanes: BTreeSet<Lane> = messages
+            .iter()
+            .filter_map(|message| store.layout.subjects.lane(LaneMessage::Job, &message.subject))
+            .collect();
         for lane in &lanes {
             ensure_lane_lease(&store, lane).await;
         }

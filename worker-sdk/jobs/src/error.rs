@@ -1,6 +1,7 @@
 //! Why a queue operation failed.
 
 use rampmeter_nats::servers::{Servers, ServersError};
+use rampmeter_nats::tls_fault::tls_fault;
 use std::error::Error as StdError;
 use std::fmt;
 
@@ -20,8 +21,11 @@ pub enum QueueErrorKind {
     InvalidArgument,
     /// There is no connection to NATS, or the server refused it.
     Connect,
-    /// There is no such queue.
+    /// There is no such queue, or it has no consumer for a class. An operator makes both.
     Missing,
+    /// A stream or a consumer of the queue has another configuration. The text names each
+    /// difference.
+    Differs,
     /// JetStream did not answer, or refused. A published job may have arrived nevertheless: publish
     /// it again under the same id.
     Store,
@@ -38,14 +42,19 @@ impl QueueError {
         QueueError { kind: QueueErrorKind::InvalidArgument, message: message.into(), source: None }
     }
 
-    pub(crate) fn missing(queue: &str) -> Self {
-        let message = format!("there is no queue `{queue}`; a producer or a worker creates it by opening it");
+    pub(crate) fn differs(what: &str, name: &str, differences: &[String]) -> Self {
+        let message = format!("the {what} `{name}` has another configuration: {}", differences.join("; "));
+        QueueError { kind: QueueErrorKind::Differs, message, source: None }
+    }
+
+    pub(crate) fn missing(message: String) -> Self {
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 
     pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
-        let message = format!("no connection to NATS at {servers}: {source}");
+        let reason = tls_fault(&*source).unwrap_or_else(|| source.to_string());
+        let message = format!("no connection to NATS at {servers}: {reason}");
         QueueError { kind: QueueErrorKind::Connect, message, source: Some(source) }
     }
 

@@ -13,6 +13,9 @@ use std::collections::BTreeMap;
 
 const COST: &str = "Rampmeter-Cost";
 const LABELS: &str = "Rampmeter-Labels";
+/// The largest payload. The job has to fit into a message with its headers, and into a dead letter
+/// with the reason.
+const MAX_PAYLOAD: usize = 256 << 10;
 
 /// Delayed work of a group.
 ///
@@ -96,6 +99,9 @@ impl Job {
         for (key, value) in self.labels {
             let set = labels.set(key.clone(), value);
             set.map_err(|error| QueueError::invalid(format!("label {key:?}: {error}")))?;
+        }
+        if self.payload.len() > MAX_PAYLOAD {
+            return Err(QueueError::invalid(format!("the payload of a job has at most {MAX_PAYLOAD} bytes")));
         }
         let headers = JobTerms { id: None, cost, labels }.headers();
         Ok(Written { lane, id, headers, payload: self.payload })
@@ -183,6 +189,7 @@ mod tests {
             (Job::new("a", "").id(""),              "visible ASCII characters"),
             (Job::new("a", "").cost(Cost::requests(-1)), "from 0 to 1e9"),
             (Job::new("a", "").label("", "x"),      "label \"\""),
+            (Job::new("a", vec![0; MAX_PAYLOAD + 1]), "at most 262144 bytes"),
         ];
         for (job, why) in table {
             let error = job.written().err().expect(why);

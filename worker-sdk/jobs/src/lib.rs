@@ -25,6 +25,10 @@
 //! # }
 //! ```
 //!
+//! An operator creates the queue once, with `rampmeter jobs init roles` or
+//! [`QueueBuilder::create`]. Producers and workers need no right to make streams and consumers, and
+//! refuse those that are not of a queue.
+//!
 //! # What is promised
 //!
 //! * **At least once.** A job leaves the stream only after a successful run or as a dead letter. If
@@ -71,6 +75,7 @@
 mod arrivals;
 mod attempt;
 mod connection;
+mod difference;
 mod error;
 mod failure;
 mod held_lease;
@@ -78,6 +83,8 @@ mod job;
 mod lane;
 mod lane_lease;
 mod lane_run;
+mod layout;
+mod opening;
 mod pull;
 mod queue;
 mod queue_builder;

@@ -7,9 +7,7 @@ use crate::status::{DeadLetter, GroupStatus};
 use crate::store::{Store, unique};
 use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
 use async_nats::jetstream::message::PublishMessage;
-use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::Resource;
-use std::time::Duration;
 
 /// A queue of jobs: for producers, for [workers](Queue::worker), and for inspection. Cheap to
 /// clone.
@@ -29,18 +27,16 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Queue {
-    name: Name,
     store: Store,
-    lease: Duration,
 }
 
 impl Queue {
-    pub(crate) fn new(name: Name, store: Store, lease: Duration) -> Self {
-        Queue { name, store, lease }
+    pub(crate) fn new(store: Store) -> Self {
+        Queue { store }
     }
 
-    /// Opens the queue `name` with no options, and creates it if it does not exist. See
-    /// [`Queue::builder`] for more.
+    /// Opens the queue `name` with no options. An operator has created it, with `rampmeter jobs
+    /// init` or [`QueueBuilder::create`]. See [`Queue::builder`] for more.
     ///
     /// # Errors
     /// As [`QueueBuilder::open`].
@@ -56,7 +52,7 @@ impl Queue {
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        self.store.layout.queue()
     }
 
     /// Publishes a job. The job is in the stream when this returns.
@@ -66,7 +62,7 @@ impl Queue {
     /// minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let Written { lane, id, headers, payload } = job.written()?;
-        let (subject, id) = (self.store.subjects.of(LaneMessage::Job, &lane), id.unwrap_or_else(unique));
+        let (subject, id) = (self.store.layout.subjects.of(LaneMessage::Job, &lane), id.unwrap_or_else(unique));
         let message = || PublishMessage::build().payload(payload.clone()).headers(headers.clone()).message_id(&id);
         let published = retry_for_a_while(|| self.store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
@@ -123,9 +119,5 @@ impl Queue {
 
     pub(crate) fn store(&self) -> &Store {
         &self.store
-    }
-
-    pub(crate) fn lease(&self) -> Duration {
-        self.lease
     }
 }

@@ -1,13 +1,12 @@
 //! Options of a queue.
 
 use crate::connection::Connection;
-use crate::lane::Subjects;
-use crate::retry::retry_for_a_while;
+use crate::lane::class_name;
+use crate::layout::{Layout, Terms};
+use crate::opening::{existing_stream, made_stream, make_consumer};
 use crate::store::Store;
 use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
-use async_nats::jetstream::context::GetStreamErrorKind;
-use async_nats::jetstream::{Context, ErrorCode, stream};
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
 
@@ -16,20 +15,21 @@ const LEASE: Duration = Duration::from_secs(10);
 const LEAST_LEASE: Duration = Duration::from_secs(1);
 /// How long the server remembers ids of jobs by default.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// How long the server remembers ids of lane messages. Repetitions of a message end sooner.
-const REMEMBERED_OF_LANES: Duration = Duration::from_secs(120);
+/// The bytes of jobs by default: a million small ones. Producers cannot fill a disk.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// Options of a [`Queue`].
 ///
-/// The first call that opens a queue creates it with its options.
+/// An operator [creates](QueueBuilder::create) a queue once, with all these options. Producers and
+/// workers [open](QueueBuilder::open) it, and need only those of the connection: `options` and
+/// `prefix`.
 #[derive(Debug)]
-#[must_use = "nothing happens until `open`"]
+#[must_use = "nothing happens until `open` or `create`"]
 pub struct QueueBuilder {
     options: ConnectOptions,
     prefix: String,
-    replicas: usize,
-    lease: Duration,
-    remember_ids: Duration,
+    classes: Vec<String>,
+    terms: Terms,
 }
 
 impl Default for QueueBuilder {
@@ -37,9 +37,8 @@ impl Default for QueueBuilder {
         QueueBuilder {
             options: ConnectOptions::new().name("rampmeter-jobs"),
             prefix: "rampmeter".to_owned(),
-            replicas: 1,
-            lease: LEASE,
-            remember_ids: REMEMBERED,
+            classes: Vec::new(),
+            terms: Terms { replicas: 1, lease: LEASE, remember_ids: REMEMBERED, max_bytes: MAX_BYTES },
         }
     }
 }
@@ -56,90 +55,78 @@ impl QueueBuilder {
         QueueBuilder { prefix: prefix.into(), ..self }
     }
 
-    /// How many servers keep a copy of a new queue; 1 by default.
-    pub fn replicas(self, replicas: usize) -> Self {
-        QueueBuilder { replicas, ..self }
+    /// A class of jobs in a new queue. Jobs without a class need none.
+    pub fn class(mut self, class: impl Into<String>) -> Self {
+        self.classes.push(class.into());
+        self
     }
 
-    /// How long after a worker's death another worker gets its jobs: at least a second; ten seconds
-    /// by default. Jobs may take longer, because a live worker renews the lease.
-    pub fn lease(self, lease: Duration) -> Self {
-        QueueBuilder { lease: lease.max(LEAST_LEASE), ..self }
+    /// How many servers keep a copy of a new queue; 1 by default.
+    pub fn replicas(mut self, replicas: usize) -> Self {
+        self.terms.replicas = replicas;
+        self
+    }
+
+    /// How long after a worker's death another worker gets its jobs, in a new queue: at least a
+    /// second; ten seconds by default. Jobs may take longer, because a live worker renews the
+    /// lease.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.terms.lease = lease.max(LEAST_LEASE);
+        self
     }
 
     /// How long a new queue remembers a job's id; ten minutes by default. Servers keep the ids in
     /// memory.
-    pub fn remember_ids(self, time: Duration) -> Self {
-        QueueBuilder { remember_ids: time, ..self }
+    pub fn remember_ids(mut self, time: Duration) -> Self {
+        self.terms.remember_ids = time;
+        self
     }
 
-    /// Opens the queue `name`, and creates it if it does not exist.
+    /// The bytes of jobs and dead letters in a new queue; 256 MiB by default. Its lanes may have a
+    /// fourth of that. A full queue refuses jobs.
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.terms.max_bytes = bytes;
+        self
+    }
+
+    /// Opens the queue `name`, which an operator has created.
     ///
     /// # Errors
-    /// If a name is invalid, if no server answers at `url`, or if the server or JetStream refuses.
+    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it does not exist, and
+    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if its streams are not those of
+    /// a queue. Otherwise if a name is invalid, if no server answers at `url`, or if the server or
+    /// JetStream refuses.
     pub async fn open(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
-        self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
-            let made = retry_for_a_while(|| jetstream.get_or_create_stream(&config)).await;
-            made.map_err(|error| QueueError::store("making a stream", error))
-        })
-        .await
+        let layout = self.layout(name)?;
+        let connection = Connection::connect(self.options, url.as_ref()).await?;
+        let jobs = existing_stream(&connection, name, &layout.jobs(&self.terms)).await?;
+        let lanes = existing_stream(&connection, name, &layout.lanes(&self.terms)).await?;
+        Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
 
-    /// Opens the queue `name` only if it exists, for example to inspect it.
+    /// Creates the queue `name`: its streams, and consumers for jobs without a class and for each
+    /// class. What exists stays as it is. Another class can be added later.
     ///
     /// # Errors
-    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it does not exist; otherwise
-    /// as [`QueueBuilder::open`].
-    pub async fn existing(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
-        self.reach(url.as_ref(), name, async |jetstream: &Context, config| {
-            let found = jetstream.get_stream(&config.name).await;
-            found.map_err(|error| match error.kind() {
-                GetStreamErrorKind::JetStream(refusal) if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                    QueueError::missing(name)
-                }
-                GetStreamErrorKind::JetStream(_)
-                | GetStreamErrorKind::EmptyName
-                | GetStreamErrorKind::Request
-                | GetStreamErrorKind::InvalidStreamName => QueueError::store("looking for a stream", error),
-            })
-        })
-        .await
+    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if it exists with other options.
+    /// Otherwise as [`QueueBuilder::open`].
+    pub async fn create(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
+        let layout = self.layout(name)?;
+        let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
+        let connection = Connection::connect(self.options, url.as_ref()).await?;
+        let jobs = made_stream(&connection, &layout.jobs(&self.terms)).await?;
+        let lanes = made_stream(&connection, &layout.lanes(&self.terms)).await?;
+        make_consumer(&jobs, &layout.arrivals()).await?;
+        for class in std::iter::once(None).chain(classes.iter().map(Some)) {
+            make_consumer(&lanes, &layout.lane_leases(class, self.terms.lease)).await?;
+        }
+        Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
 
-    /// Opens a queue with the streams that `provide` returns.
-    async fn reach(
-        self,
-        url: &str,
-        name: &str,
-        provide: impl AsyncFn(&Context, stream::Config) -> Result<stream::Stream, QueueError>,
-    ) -> Result<Queue, QueueError> {
+    fn layout(&self, name: &str) -> Result<Layout, QueueError> {
         let named = |what: &str, name: &str| {
             Name::new(name).map_err(|error| QueueError::invalid(format!("{what} {name:?}: {error}")))
         };
-        let (prefix, name) = (named("prefix", &self.prefix)?, named("queue", name)?);
-        let subjects = Subjects::new(&prefix, &name);
-        let (jobs, lanes) = self.streams(&prefix, &name, &subjects);
-        let connection = Connection::connect(self.options, url).await?;
-        let (jobs, lanes) = (provide(&connection.jetstream, jobs).await?, provide(&connection.jetstream, lanes).await?);
-        Ok(Queue::new(name, Store { connection, subjects, jobs, lanes }, self.lease))
-    }
-
-    /// The stream of jobs and the stream of lanes.
-    fn streams(&self, prefix: &Name, name: &Name, subjects: &Subjects) -> (stream::Config, stream::Config) {
-        let plain = stream::Config { num_replicas: self.replicas, ..stream::Config::default() };
-        let jobs = stream::Config {
-            name: format!("{prefix}-jobs-{name}"),
-            subjects: vec![subjects.all_jobs()],
-            duplicate_window: self.remember_ids,
-            ..plain.clone()
-        };
-        let lanes = stream::Config {
-            name: format!("{prefix}-lanes-{name}"),
-            subjects: vec![subjects.all_lanes()],
-            max_messages_per_subject: 1,
-            duplicate_window: REMEMBERED_OF_LANES,
-            ..plain
-        };
-        (jobs, lanes)
+        Ok(Layout::new(named("prefix", &self.prefix)?, named("queue", name)?))
     }
 }

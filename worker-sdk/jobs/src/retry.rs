@@ -2,7 +2,8 @@
 //! lost its leader, needs a moment.
 
 use async_nats::jetstream::context::{
-    CreateStreamError, CreateStreamErrorKind, PublishError, PublishErrorKind, RequestError,
+    ConsumerInfoError, ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamError,
+    GetStreamErrorKind, PublishError, PublishErrorKind, RequestError,
 };
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
 use rampmeter_nats::entropy::entropy;
@@ -50,6 +51,31 @@ impl Transient for CreateStreamError {
             | CreateStreamErrorKind::Response
             | CreateStreamErrorKind::NotFound
             | CreateStreamErrorKind::ResponseParse => true,
+        }
+    }
+}
+
+impl Transient for GetStreamError {
+    fn is_transient(&self) -> bool {
+        match self.kind() {
+            GetStreamErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
+            GetStreamErrorKind::EmptyName | GetStreamErrorKind::InvalidStreamName => false,
+            GetStreamErrorKind::Request => true,
+        }
+    }
+}
+
+impl Transient for ConsumerInfoError {
+    fn is_transient(&self) -> bool {
+        match self.kind() {
+            ConsumerInfoErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
+            ConsumerInfoErrorKind::InvalidName
+            | ConsumerInfoErrorKind::NotFound
+            | ConsumerInfoErrorKind::StreamNotFound => false,
+            ConsumerInfoErrorKind::Offline
+            | ConsumerInfoErrorKind::Request
+            | ConsumerInfoErrorKind::TimedOut
+            | ConsumerInfoErrorKind::NoResponders => true,
         }
     }
 }

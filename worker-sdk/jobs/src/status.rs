@@ -14,6 +14,8 @@ use std::collections::BTreeMap;
 const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
 const ID: &str = "Rampmeter-Id";
+/// The characters of a reason that are kept, so that a dead letter fits into a message.
+const MAX_REASON: usize = 1000;
 
 /// The jobs of one class and group, by state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -55,7 +57,8 @@ pub struct DeadLetter {
 /// Adds headers that say why `job` was given up.
 pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
     // A header is one line of text.
-    let reason: String = why.chars().map(|char| if char.is_control() { ' ' } else { char }).collect();
+    let plain = |char: char| if char.is_control() { ' ' } else { char };
+    let reason: String = why.chars().take(MAX_REASON).map(plain).collect();
     headers.insert(REASON, reason);
     headers.insert(ATTEMPTS, attempts.to_string());
     if let Some(id) = job.headers.get(NATS_MESSAGE_ID) {
@@ -95,7 +98,8 @@ async fn is_running(store: &Store, lane: &Lane) -> bool {
 pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
     let (mut letters, mut next) = (Vec::new(), 1);
     while letters.len() < most {
-        let found = store.jobs.get_first_raw_message_by_subject(store.subjects.all(LaneMessage::Dead), next).await;
+        let found =
+            store.jobs.get_first_raw_message_by_subject(store.layout.subjects.all(LaneMessage::Dead), next).await;
         let message = match found {
             Ok(message) => message,
             Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
@@ -108,7 +112,7 @@ pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadL
 }
 
 fn letter(store: &Store, message: &StreamMessage) -> Option<DeadLetter> {
-    let Lane { class, group } = store.subjects.lane(LaneMessage::Dead, &message.subject)?;
+    let Lane { class, group } = store.layout.subjects.lane(LaneMessage::Dead, &message.subject)?;
     let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
     Some(DeadLetter {
         sequence: message.sequence,

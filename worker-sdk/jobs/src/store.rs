@@ -5,8 +5,9 @@
 
 use crate::QueueError;
 use crate::connection::Connection;
-use crate::lane::{Lane, LaneMessage, Subjects};
+use crate::lane::{Lane, LaneMessage};
 use crate::lane_lease::{LaneLease, LastAttempt};
+use crate::layout::Layout;
 use crate::retry::{retry_for_a_while, retry_until_done};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
@@ -25,7 +26,7 @@ const COUNT_ATTEMPTS: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) connection: Connection,
-    pub(crate) subjects: Subjects,
+    pub(crate) layout: Layout,
     pub(crate) jobs: stream::Stream,
     pub(crate) lanes: stream::Stream,
 }
@@ -44,7 +45,7 @@ pub(crate) struct Placed<T> {
 impl Store {
     /// The oldest job of `lane`.
     pub(crate) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
-        let subject = self.subjects.of(LaneMessage::Job, lane);
+        let subject = self.layout.subjects.of(LaneMessage::Job, lane);
         retry_until_done("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none))
             .await
     }
@@ -96,7 +97,7 @@ impl Store {
 
     /// Adds a job to the dead letters of its lane.
     pub(crate) async fn add_dead_letter(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
-        let subject = self.subjects.of(LaneMessage::Dead, lane);
+        let subject = self.layout.subjects.of(LaneMessage::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
         // The id makes one dead letter of one job, even if the worker dies before it has deleted
         // the job. No job's id contains a space.
@@ -111,7 +112,7 @@ impl Store {
 
     /// How many jobs were dropped because their ids were known, and the place of this count.
     pub(crate) async fn repeated(&self) -> Result<Placed<u64>, stream::RawMessageError> {
-        let last = or_none(self.lanes.get_last_raw_message_by_subject(&self.subjects.repeated()).await)?;
+        let last = or_none(self.lanes.get_last_raw_message_by_subject(&self.layout.subjects.repeated()).await)?;
         let count = |payload: &[u8]| std::str::from_utf8(payload).ok()?.parse().ok();
         Ok(last.map_or(Placed { sequence: 0, value: 0 }, |message| Placed {
             sequence: message.sequence,
@@ -124,7 +125,8 @@ impl Store {
         for _ in 0..COUNT_ATTEMPTS {
             let Ok(Placed { sequence, value }) = self.repeated().await else { return };
             let message = PublishMessage::build().payload((value + 1).to_string().into());
-            match self.publish(&self.subjects.repeated(), message.expected_last_subject_sequence(sequence)).await {
+            match self.publish(&self.layout.subjects.repeated(), message.expected_last_subject_sequence(sequence)).await
+            {
                 Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {}
                 Ok(_) | Err(_) => return,
             }
@@ -138,18 +140,18 @@ impl Store {
             LaneMessage::LaneLease | LaneMessage::Attempt => &self.lanes,
         };
         let failed = |error| QueueError::store("counting", error);
-        let mut subjects = retry_for_a_while(|| stream.info_with_subjects(self.subjects.all(kind)))
+        let mut subjects = retry_for_a_while(|| stream.info_with_subjects(self.layout.subjects.all(kind)))
             .await
             .map_err(|error| failed(Box::new(error)))?;
         let mut counts = Vec::new();
         while let Some((subject, count)) = subjects.try_next().await.map_err(|error| failed(Box::new(error)))? {
-            counts.extend(self.subjects.lane(kind, &subject).map(|lane| (lane, count)));
+            counts.extend(self.layout.subjects.lane(kind, &subject).map(|lane| (lane, count)));
         }
         Ok(counts)
     }
 
     async fn last<T: serde::de::DeserializeOwned>(&self, kind: LaneMessage, lane: &Lane) -> Option<Placed<T>> {
-        let subject = self.subjects.of(kind, lane);
+        let subject = self.layout.subjects.of(kind, lane);
         let message =
             retry_until_done("reading a lane", || self.lanes.get_last_raw_message_by_subject(&subject).map(or_none))
                 .await?;
@@ -166,7 +168,7 @@ impl Store {
         value: &impl serde::Serialize,
         after: u64,
     ) -> Result<u64, Overtaken> {
-        let subject = self.subjects.of(kind, lane);
+        let subject = self.layout.subjects.of(kind, lane);
         let payload = Bytes::from(serde_json::to_vec(value).expect("numbers have a JSON form"));
         let id = unique();
         let written = retry_until_done("writing a lane", || {

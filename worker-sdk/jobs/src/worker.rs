@@ -1,16 +1,15 @@
 //! Workers run jobs.
 
 use crate::held_lease::HeldLease;
-use crate::lane::{LaneMessage, Subjects, class_name, class_token};
+use crate::lane::{LaneMessage, class_name};
 use crate::lane_lease::{LaneLease, Receipt};
 use crate::lane_run::LaneRun;
-use crate::retry::retry_for_a_while;
+use crate::opening::existing_consumer;
 use crate::retry_policy::RetryPolicy;
 use crate::shared::{Handler, Shared};
-use crate::store::Store;
 use crate::{Attempt, Failure, Queue, QueueError, arrivals, pull};
 use async_nats::Message;
-use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull as consumer};
+use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::{self, AckKind};
 use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::Resource;
@@ -21,9 +20,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-const ARRIVALS: &str = "arrivals";
-/// How long a worker has for an arrival before another worker gets it.
-const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
 const SLOTS: usize = 16;
 const MAX_ATTEMPTS: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -110,7 +106,7 @@ impl WorkerBuilder {
     /// causes another attempt. A handler that panics has failed.
     ///
     /// # Errors
-    /// If a class is not a name, or if JetStream refuses.
+    /// If a class is not a name, if the queue was made without that class, or if JetStream refuses.
     pub async fn start<H, Fut, R>(self, handler: H) -> Result<Worker, QueueError>
     where
         H: Fn(Attempt) -> Fut + Send + Sync + 'static,
@@ -120,10 +116,13 @@ impl WorkerBuilder {
         let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
         let classes = if classes.is_empty() { vec![None] } else { classes.into_iter().map(Some).collect() };
         let store = self.queue.store().clone();
-        let arriving = arrivals_of(&store).await?;
+        let (connection, layout) = (&store.connection, &store.layout);
+        let arriving = existing_consumer(connection, &store.jobs, layout.arrivals()).await?;
         let mut consumers = Vec::new();
         for class in &classes {
-            consumers.push(lane_leases_of(&store, class.as_ref(), self.queue.lease()).await?);
+            // How long a lease lasts was decided when the queue was made.
+            let lane_leases = layout.lane_leases(class.as_ref(), Duration::ZERO);
+            consumers.push(existing_consumer(connection, &store.lanes, lane_leases).await?);
         }
         let handler: Handler = Box::new(move |attempt| {
             let run = handler(attempt);
@@ -180,7 +179,7 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Rece
 /// Acts on a lane lease. The next holder repairs what fails.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
-    let Some(lane) = store.subjects.lane(LaneMessage::LaneLease, &message.subject) else { return };
+    let Some(lane) = store.layout.subjects.lane(LaneMessage::LaneLease, &message.subject) else { return };
     let Some(reply) = message.reply.as_ref().map(ToString::to_string) else { return };
     let Ok(lane_lease) = serde_json::from_slice::<LaneLease>(&message.payload) else {
         tracing::error!(subject = %message.subject, "a lane lease of another version; it is left to workers that know it");
@@ -204,33 +203,4 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
             }
         }
     }
-}
-
-async fn arrivals_of(store: &Store) -> Result<PullConsumer, QueueError> {
-    durable(&store.jobs, ARRIVALS.to_owned(), store.subjects.all(LaneMessage::Job), ARRIVAL_LEASE).await
-}
-
-async fn lane_leases_of(store: &Store, class: Option<&Name>, lease: Duration) -> Result<PullConsumer, QueueError> {
-    let name = format!("batons-{}", class_token(class));
-    durable(&store.lanes, name, Subjects::of_class(&store.subjects, LaneMessage::LaneLease, class), lease).await
-}
-
-/// The consumer of this name, which the first worker creates.
-async fn durable(
-    stream: &jetstream::stream::Stream,
-    name: String,
-    filter: String,
-    lease: Duration,
-) -> Result<PullConsumer, QueueError> {
-    let config = consumer::Config {
-        durable_name: Some(name.clone()),
-        filter_subject: filter,
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: lease,
-        // A lane that waits for its time counts as pending, and any number of lanes may wait.
-        max_ack_pending: -1,
-        ..consumer::Config::default()
-    };
-    let made = retry_for_a_while(|| stream.get_or_create_consumer(&name, config.clone())).await;
-    made.map_err(|error| QueueError::store("making a consumer", error))
 }

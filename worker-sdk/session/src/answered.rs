@@ -82,11 +82,11 @@ impl Session {
 
     /// Whether `epoch` is not of a deposed leader. A new epoch means a new leader.
     fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
-        if self.is_past(resource, epoch) {
+        if self.outbox(resource).epoch.is_past(now, epoch) {
             return false;
         }
-        let known = self.outbox(resource).epoch.replace(epoch);
-        self.note_contact(now, resource, known.is_some_and(|known| epoch > known));
+        let is_new = self.outbox(resource).epoch.confirm(epoch);
+        self.note_contact(now, resource, is_new);
         true
     }
 

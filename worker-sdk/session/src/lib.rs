@@ -2,8 +2,9 @@
 //!
 //! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
 //! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
-//! every [`Command`] until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The
-//! worker SDK drives it over NATS. A simulator drives it in virtual time.
+//! every [`Command`] until there is none. Then it waits for the next event or for
+//! [`Session::next_wakeup`]. The worker SDK drives it over NATS. A simulator drives it in virtual
+//! time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};
@@ -34,6 +35,7 @@ mod fallback;
 mod fallback_policy;
 mod freeze;
 mod ids;
+mod known_epoch;
 mod leases;
 mod outbox;
 mod patience;
@@ -47,6 +49,7 @@ mod sending;
 mod silence;
 mod silence_report;
 mod unreachable;
+mod unsent;
 mod vocabulary;
 
 pub use freeze::Freeze;
@@ -62,6 +65,7 @@ use dice::Dice;
 use ids::Ids;
 use leases::Leases;
 use outbox::Outbox;
+use rampmeter_protocol::epoch::highest_of_an_event;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -93,6 +97,7 @@ pub struct Session {
     leases: Leases,
     renews: bool,
     reports_silence: bool,
+    one_class_per_message: bool,
     most_asks: usize,
     results: VecDeque<Command>,
     batches: u64,
@@ -119,6 +124,7 @@ impl Session {
             leases: Leases::default(),
             renews: true,
             reports_silence: false,
+            one_class_per_message: false,
             most_asks: MOST_ASKS,
             results: VecDeque::new(),
             batches: 0,
@@ -129,6 +135,13 @@ impl Session {
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
         Session { most_asks, ..self }
+    }
+
+    /// Puts requests of one class only into a message, for a driver that names the class in its
+    /// subject.
+    #[must_use]
+    pub fn with_one_class_per_message(self) -> Self {
+        Session { one_class_per_message: true, ..self }
     }
 
     /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
@@ -151,7 +164,7 @@ impl Session {
             Event::Settled { resource, settle } => self.settled(resource, settle),
             Event::Answered { batch, payload } => self.answered(now, batch, payload),
             Event::Undelivered { batch } => self.undelivered(now, batch),
-            Event::News { resource, payload } => self.news(now, resource, payload),
+            Event::News { resource, payload, unix_ms } => self.news(now, resource, payload, unix_ms),
             Event::Closed => self.close(now),
         }
     }
@@ -202,14 +215,15 @@ impl Session {
             return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
-        let reports_silence = self.reports_silence;
-        let outbox = self.outbox(ask.resource);
-        outbox.enter(number, false);
+        let (resource, reports_silence) = (ask.resource, self.reports_silence);
+        self.asks.insert(number, ask);
+        let class = self.subject_class(number);
+        let outbox = self.outbox(resource);
+        outbox.enter(number, false, class);
         outbox.reachability.expect(now);
         if reports_silence {
             outbox.silence_report.expect(now);
         }
-        self.asks.insert(number, ask);
     }
 
     /// An ask that was never sent needs no giving back. An ask that is not known here was granted
@@ -243,9 +257,11 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8]) {
+    /// Drops what is no event, what no leader can have sent, and what is of a deposed leader.
+    fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
-        if news.epoch().is_some_and(|epoch| self.is_past(resource, epoch)) {
+        let known = &self.outbox(resource).epoch;
+        if news.epoch().is_some_and(|epoch| epoch > highest_of_an_event(unix_ms) || known.is_past(now, epoch)) {
             return;
         }
         match news {
@@ -256,15 +272,10 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// Whether the leader of this epoch has a successor that this session knows of.
-    fn is_past(&mut self, resource: ResourceNumber, epoch: u64) -> bool {
-        self.outbox(resource).epoch.is_some_and(|known| epoch < known)
-    }
-
     /// A term has begun. Its epoch may already be known, because a leader with an empty store
     /// counts from one. It learns of the former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        self.outbox(resource).epoch = Some(epoch);
+        self.outbox(resource).epoch.announce(now, epoch);
         self.note_contact(now, resource, true);
     }
 

@@ -2,14 +2,16 @@
 
 use super::backoff::Backoff;
 use super::fallback_policy::FallbackPolicy;
+use super::known_epoch::KnownEpoch;
 use super::payload::ArrayPayload;
 use super::reachability::Reachability;
 use super::silence_report::SilenceReport;
+use super::unsent::{SubjectClass, Unsent};
 use super::vocabulary::AskNumber;
 use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
 /// permit counts as used at its estimated cost, which is safe.
@@ -18,8 +20,7 @@ const MOST_SETTLES: usize = 65_536;
 /// The messages for one resource, and what is known of its schedulers.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// The highest epoch that an answer or an event has named.
-    pub(super) epoch: Option<u64>,
+    pub(super) epoch: KnownEpoch,
     /// The base delay of the answers of that epoch's leader.
     pub(super) base_delay: BaseDelay,
     pub(super) reachability: Reachability,
@@ -30,10 +31,10 @@ pub(super) struct Outbox {
     pub(super) backoff: Backoff,
     /// When something was last sent again.
     pub(super) resent: Time,
-    /// Asks that were sent before, oldest first.
-    again: BTreeSet<AskNumber>,
-    /// Asks that were never sent, oldest first.
-    fresh: BTreeSet<AskNumber>,
+    /// Asks that were sent before.
+    again: Unsent,
+    /// Asks that were never sent.
+    fresh: Unsent,
     settles: VecDeque<Settle<'static>>,
 }
 
@@ -46,24 +47,30 @@ impl Outbox {
     }
 
     /// Adds an ask that is to be sent.
-    pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool) {
+    pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool, class: SubjectClass) {
         let asks = if was_sent { &mut self.again } else { &mut self.fresh };
-        asks.insert(number);
+        asks.insert(number, class);
     }
 
     pub(super) fn leave(&mut self, number: AskNumber) {
-        self.again.remove(&number);
-        self.fresh.remove(&number);
+        self.again.remove(number);
+        self.fresh.remove(number);
     }
 
     pub(super) fn has_resends(&self) -> bool {
         !self.again.is_empty()
     }
 
-    /// The ask to be sent next. Resends go first, if `again` allows them.
-    pub(super) fn next(&mut self, again: bool) -> Option<AskNumber> {
-        let resend = if again { self.again.pop_first() } else { None };
-        resend.or_else(|| self.fresh.pop_first())
+    /// The class in the subject of the next message. Resends go first, if `again` allows them.
+    pub(super) fn next_class(&self, again: bool) -> SubjectClass {
+        let resend = if again { self.again.oldest_class() } else { None };
+        resend.or_else(|| self.fresh.oldest_class()).cloned().flatten()
+    }
+
+    /// The ask to be sent next in a message to `class`. Resends go first, if `again` allows them.
+    pub(super) fn next(&mut self, again: bool, class: &SubjectClass) -> Option<AskNumber> {
+        let resend = if again { self.again.pop(class) } else { None };
+        resend.or_else(|| self.fresh.pop(class))
     }
 
     /// When the next message may be sent, if one waits. `budget` is when the next resend may be

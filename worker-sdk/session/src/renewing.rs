@@ -70,7 +70,7 @@ impl Session {
     pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
         let code = refusal.code;
-        if self.is_past(resource, refusal.epoch) || code == Code::Unavailable {
+        if self.outbox(resource).epoch.is_past(now, refusal.epoch) || code == Code::Unavailable {
             let pause = RETRY + self.dice.span_up_to(RETRY);
             return self.leases.hasten(now, number, pause);
         }

@@ -2,6 +2,7 @@
 
 use super::Session;
 use super::payload::ArrayPayload;
+use super::unsent::SubjectClass;
 use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 
@@ -54,8 +55,10 @@ impl Session {
     pub(super) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
-        let outbox = &mut self.outboxes[ask.resource.0 as usize];
-        outbox.enter(number, ask.was_sent());
+        let (resource, was_sent) = (ask.resource, ask.was_sent());
+        let class = self.subject_class(number);
+        let outbox = self.outbox(resource);
+        outbox.enter(number, was_sent, class);
         outbox.reachability.expect(now);
     }
 
@@ -71,7 +74,16 @@ impl Session {
             outbox.backoff.hold_until(opens);
         }
         outbox.reachability.expect(now);
-        again.into_iter().for_each(|number| outbox.enter(number, true));
+        for number in again {
+            let class = self.subject_class(number);
+            self.outbox(resource).enter(number, true, class);
+        }
+    }
+
+    /// The class that the subject of this ask's message names.
+    pub(super) fn subject_class(&self, number: AskNumber) -> SubjectClass {
+        let ask = self.asks.get(number).filter(|_| self.one_class_per_message);
+        ask.and_then(|ask| ask.request.class.clone())
     }
 
     /// How long a resource's schedulers have owed an answer.
@@ -114,12 +126,13 @@ impl Session {
             // An absent scheduler reports no failure, so silence counts as one.
             outbox.backoff.fail(now, &mut self.dice);
         }
+        let class = outbox.next_class(again);
         let mut array = ArrayPayload::default();
         while !array.is_full() {
-            let Some(number) = outbox.next(again) else { break };
-            array.push(self.asks.send(now, number, batch, outbox.epoch));
+            let Some(number) = outbox.next(again, &class) else { break };
+            array.push(self.asks.send(now, number, batch, outbox.epoch.get()));
         }
-        Command::Ask { resource, batch, payload: array.finish() }
+        Command::Ask { resource, class, batch, payload: array.finish() }
     }
 }
 

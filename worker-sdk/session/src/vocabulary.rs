@@ -6,6 +6,7 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 /// One request for a permit. The driver numbers requests and never uses a number twice.
@@ -71,6 +72,9 @@ pub enum Event<'a> {
         resource: ResourceNumber,
         /// The payload as received.
         payload: &'a [u8],
+        /// The wall clock at the receipt, in milliseconds since 1970. An event with an epoch far
+        /// beyond it is not believed.
+        unix_ms: u64,
     },
     /// The client closes. Callers are told, and unsettled permits are settled.
     Closed,
@@ -83,6 +87,9 @@ pub enum Command {
     Ask {
         /// The resource.
         resource: ResourceNumber,
+        /// The class for the subject: that of all these requests. Nothing if they have none, or if
+        /// subjects name no classes.
+        class: Option<Text<'static>>,
         /// The batch, for the reply subject.
         batch: BatchNumber,
         /// One request or an array of them.

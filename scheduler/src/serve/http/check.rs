@@ -5,6 +5,7 @@ use super::element::{Answered, Outcome};
 use super::front::{Front, one};
 use super::origin::Origin;
 use super::rate_limit::Policies;
+use super::token::Caller;
 use crate::config::{CheckSettings, OnUnavailable};
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -34,7 +35,7 @@ impl Check {
         Check { front, settings, policies, is_alone: AtomicBool::new(false) }
     }
 
-    async fn ask(&self, labels: Labels<'_>) -> Answered {
+    async fn ask(&self, caller: &Caller, labels: Labels<'_>) -> Answered {
         let request = PermitRequest {
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
@@ -43,7 +44,7 @@ impl Check {
             left: true,
             ..PermitRequest::default()
         };
-        let answers = self.front.permits(&self.settings.resource, [Ok(request)]).await;
+        let answers = self.front.permits(caller, &self.settings.resource, [Ok(request)]).await;
         answers.into_iter().next().expect("every element is answered")
     }
 
@@ -107,12 +108,13 @@ fn is_nobody(code: Code) -> bool {
 /// Any request to `/check` or below it.
 pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
     let (asked, _body) = request.into_parts();
+    let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
-    match Origin::new(&asked, peer, &check.settings.trusted_proxies).labels(&check.settings) {
+    match Origin::new(&asked, peer, &check.settings).and_then(|origin| origin.labels()) {
         Ok(labels) => {
-            let (answered, ()) = tokio::join!(check.ask(labels), check.policies.first_told());
+            let (answered, ()) = tokio::join!(check.ask(caller, labels), check.policies.first_told());
             check.respond(answered).await
         }
-        Err(contradiction) => (StatusCode::BAD_REQUEST, format!("{contradiction}\n")).into_response(),
+        Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),
     }
 }

@@ -2,6 +2,10 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::{Request, State as RouterState};
+use axum::http::{StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::collections::BTreeMap;
@@ -23,6 +27,9 @@ const MAX_HEAD: usize = 16 * 1024;
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave at the end.
 const LEAVE: Duration = Duration::from_secs(1);
+/// Connections beyond those that wait for permits: a request for health gets one of them. Fewer
+/// would let a burst of new connections close them all.
+const KEPT_FOR_HEALTH: usize = 64;
 /// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Clients that are told so at once, each for so long. Further clients are not let in.
@@ -36,6 +43,8 @@ const FULL: &[u8] =
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimiter {
     places: usize,
+    /// The places of requests of the front.
+    front_places: Arc<Semaphore>,
     /// By number, the oldest first. The lock guards the map, for one look through it.
     open: Arc<Mutex<BTreeMap<u64, Open>>>,
     turned_away: Arc<Semaphore>,
@@ -67,7 +76,12 @@ pub(super) struct Owed(Arc<State>);
 
 impl ConnectionLimiter {
     pub(super) fn new(places: usize) -> Self {
-        ConnectionLimiter { places, open: Arc::default(), turned_away: Arc::new(Semaphore::new(TURNED_AWAY.0)) }
+        ConnectionLimiter {
+            places: places + KEPT_FOR_HEALTH,
+            front_places: Arc::new(Semaphore::new(places)),
+            open: Arc::default(),
+            turned_away: Arc::new(Semaphore::new(TURNED_AWAY.0)),
+        }
     }
 
     /// Lets clients in for ever.
@@ -128,6 +142,20 @@ impl ConnectionLimiter {
     }
 }
 
+/// Serves a request of the front, which may wait, in one of the places for them.
+pub(super) async fn in_a_place(
+    RouterState(connection_limiter): RouterState<ConnectionLimiter>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Ok(_place) = connection_limiter.front_places.try_acquire() else {
+        let headers = [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")];
+        let reason = "as many requests wait as `max_connections` in [http] allows\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, headers, reason).into_response();
+    };
+    next.run(request).await
+}
+
 /// Whether there was a connection to be closed.
 fn make_room(open: &BTreeMap<u64, Open>) -> bool {
     let idle = open.values().map(|open| &open.connection).find(|connection| connection.is_idle());
@@ -180,5 +208,46 @@ impl Connection {
 impl Drop for Owed {
     fn drop(&mut self) {
         self.0.is_owed.store(false, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::Extension;
+    use axum::routing::get;
+    use tokio::io::AsyncReadExt;
+
+    async fn hang(Extension(connection): Extension<Connection>) {
+        let _owed = connection.owe();
+        std::future::pending::<()>().await;
+    }
+
+    async fn ask(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
+        stream
+    }
+
+    #[tokio::test]
+    async fn a_client_without_a_place_is_told_when_to_return() {
+        let limiter = ConnectionLimiter::new(1);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(limiter.clone().open(listener, Router::new().route("/", get(hang))));
+        let mut owed = Vec::new();
+        for _ in 0..=KEPT_FOR_HEALTH {
+            owed.push(ask(address).await);
+        }
+        let all_are_owed = || {
+            let open = limiter.lock();
+            open.len() == owed.len() && open.values().all(|open| !open.connection.is_idle())
+        };
+        while !all_are_owed() {
+            tokio::task::yield_now().await;
+        }
+        let mut answer = String::new();
+        ask(address).await.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer.as_bytes(), FULL);
     }
 }

@@ -1,5 +1,6 @@
 //! Requests of HTTP clients, and their answers.
 
+use super::token_holder::{Forbidden, TokenHolder};
 use rampmeter_protocol::answer::{self, Answer};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
@@ -16,6 +17,12 @@ use serde_json::value::RawValue;
 pub(super) trait Ask: Serialize + Sized {
     /// The same under this id.
     fn with_id(self, id: PermitId) -> Self;
+
+    /// The same in the name of a token's holder.
+    ///
+    /// # Errors
+    /// What the holder may not do.
+    fn held_by(self, holder: &TokenHolder) -> Result<Self, Forbidden>;
 
     /// Its id.
     fn id(&self) -> Option<&PermitId>;
@@ -36,6 +43,10 @@ impl Ask for PermitRequest<'_> {
     fn with_id(self, id: PermitId) -> Self {
         let progress = self.mode == Mode::Wait;
         PermitRequest { id: Some(id), progress, ..self }
+    }
+
+    fn held_by(self, holder: &TokenHolder) -> Result<Self, Forbidden> {
+        holder.permit(self)
     }
 
     fn id(&self) -> Option<&PermitId> {
@@ -59,6 +70,10 @@ impl Ask for PermitRequest<'_> {
 impl Ask for Settle<'_> {
     fn with_id(self, id: PermitId) -> Self {
         Settle { id, ..self }
+    }
+
+    fn held_by(self, holder: &TokenHolder) -> Result<Self, Forbidden> {
+        holder.settle(self)
     }
 
     fn id(&self) -> Option<&PermitId> {

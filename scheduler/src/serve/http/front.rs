@@ -4,10 +4,11 @@ use super::batch::Batch;
 use super::conversation::Conversation;
 use super::element::{Answered, Ask, Outcome, refuse};
 use super::front_client::FrontClient;
+use super::token::Caller;
 use crate::serve::messages::inbound::Endpoint;
 use crate::serve::stop::{Stop, stopped};
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use rampmeter_nats::entropy::secret;
@@ -39,21 +40,24 @@ impl Front {
         &self.front_client
     }
 
-    /// The answers to requests for permits of `resource`.
+    /// The answers to requests of `caller` for permits of `resource`.
     pub(super) async fn permits(
         &self,
+        caller: &Caller,
         resource: &Name,
         asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
     ) -> Vec<Answered> {
-        self.answers(resource, Endpoint::Permit, asks).await
+        self.answers(caller, resource, Endpoint::Permit, asks).await
     }
 
     async fn answers<A: Ask>(
         &self,
+        caller: &Caller,
         resource: &Name,
         endpoint: Endpoint,
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
+        let asks = asks.into_iter().map(|ask| allowed(caller, resource, ask?));
         let batch = Batch::new(asks, || PermitId::secret(secret()));
         let conversation = Conversation::new(&self.front_client, resource, endpoint, batch);
         let (code, message) = match self.front_client.knows(resource) {
@@ -72,36 +76,56 @@ impl Front {
     /// The response to what `body` asks at `endpoint`.
     async fn respond<'a, A: Ask + Deserialize<'a>>(
         &self,
+        caller: &Caller,
         resource: &Name,
         endpoint: Endpoint,
         body: &'a [u8],
     ) -> Response {
         match Incoming::<A>::parse(body) {
             Incoming::One(ask) => {
-                let answers = self.answers(resource, endpoint, [ask.map_err(invalid)]).await;
+                let answers = self.answers(caller, resource, endpoint, [ask.map_err(invalid)]).await;
                 answers.into_iter().next().map(one).expect("every element is answered")
             }
             Incoming::Many(asks) => {
-                many(&self.answers(resource, endpoint, asks.into_iter().map(|ask| ask.map_err(invalid))).await)
+                let asks = asks.into_iter().map(|ask| ask.map_err(invalid));
+                many(&self.answers(caller, resource, endpoint, asks).await)
             }
         }
     }
 }
 
 /// `POST /v1/permit/<resource>`
-pub(super) async fn permit(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
+pub(super) async fn permit(
+    State(front): State<Arc<Front>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<PermitRequest<'_>>(&name, Endpoint::Permit, &body).await,
+        Ok(name) => front.respond::<PermitRequest<'_>>(&caller, &name, Endpoint::Permit, &body).await,
         Err(error) => one(unknown(&error)),
     }
 }
 
 /// `POST /v1/settle/<resource>`
-pub(super) async fn settle(State(front): State<Arc<Front>>, Path(resource): Path<String>, body: Bytes) -> Response {
+pub(super) async fn settle(
+    State(front): State<Arc<Front>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<Settle<'_>>(&name, Endpoint::Settle, &body).await,
+        Ok(name) => front.respond::<Settle<'_>>(&caller, &name, Endpoint::Settle, &body).await,
         Err(error) => one(unknown(&error)),
     }
+}
+
+/// `ask` as far as the token of `caller` allows it; otherwise the refusal.
+fn allowed<A: Ask>(caller: &Caller, resource: &Name, ask: A) -> Result<A, Answered> {
+    let Some(holder) = caller.holder() else { return Ok(ask) };
+    let id = ask.id().cloned();
+    let held = holder.check_resource(resource).and_then(|()| ask.held_by(holder));
+    held.map_err(|forbidden| refuse(id.as_ref(), Code::Forbidden, forbidden.to_string(), None))
 }
 
 fn unknown(error: &rampmeter_protocol::name::NameError) -> Answered {

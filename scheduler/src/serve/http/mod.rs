@@ -3,8 +3,8 @@
 //! [`pages`] show how the scheduler is doing. The front gives permits to clients without NATS:
 //! `front` speaks the protocol, `check` answers reverse proxies. Both ask like any client
 //! (`front_client`, `conversation`, `batch`): over NATS, so that they work on every scheduler, or
-//! directly if this process leads. `connection_limiter`, `reading` and `token` decide which
-//! requests get that far.
+//! directly if this process leads. `connection_limiter`, `browser`, `reading` and `token` decide
+//! which requests get that far, and `token_holder` what they may ask for.
 //!
 //! # How it works
 //!
@@ -19,7 +19,9 @@
 //!   conversation, including those that are granted later.
 //! * A connection is either owed an answer or not. If all places are taken, the oldest connection
 //!   that is owed none is closed: an idle, slow or still reading one. Requests are therefore read
-//!   to their end first.
+//!   to their end first. Requests of the front cannot take all places: some are kept for health.
+//! * A browser may have been made to send a request by any web page. It says so, and such a request
+//!   is refused.
 //! * A client may speak for another one only if it is configured as a proxy. A request that
 //!   contradicts itself is refused.
 //! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and
@@ -27,6 +29,7 @@
 //!   the status.
 
 mod batch;
+mod browser;
 mod check;
 mod connection_limiter;
 mod conversation;
@@ -35,27 +38,33 @@ mod front;
 mod front_client;
 mod origin;
 pub mod pages;
+mod path;
 mod rate_limit;
 mod reading;
 mod token;
+mod token_holder;
+mod token_reader;
 
-use crate::config::HttpSettings;
+use crate::config::{CheckSettings, HttpSettings};
 use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, StatusCode, Uri, request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
+use browser::BrowserGuard;
 use check::Check;
 use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
+use origin::Origin;
 use pages::Pages;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use token::Guard;
 use tokio::net::TcpListener;
@@ -103,7 +112,7 @@ impl Socket {
         if settings.listen.is_empty() {
             return Ok(None);
         }
-        let guard = Guard::new(settings.token.as_ref().filter(|_| settings.front))?;
+        let guard = Guard::new(settings.tokens.as_ref().filter(|_| settings.front))?;
         let listen = &settings.listen;
         let bound = TcpListener::bind(listen).await;
         let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
@@ -125,18 +134,28 @@ impl Socket {
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
         let mut router = pages.router().method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, backing.is_some());
+        let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if let Some(backing) = backing {
             let Backing { client, subjects, led, stopping, clock } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
-            router = router.merge(routes(Arc::new(front), &self.settings, self.guard));
+            router = router.merge(routes(Arc::new(front), &self.settings, self.guard, &connection_limiter));
             front_client = Some(asking);
         }
         let router = with_directions(router, has_front, self.settings.check.is_some());
-        let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
-        tokio::spawn(connection_limiter.clone().open(self.listener, router.layer(from_fn(reading::whole))));
+        let browser_guard = BrowserGuard::new(&self.settings);
+        let router = router.layer(from_fn(reading::whole)).layer(from_fn_with_state(browser_guard, browser::guard));
+        tokio::spawn(connection_limiter.clone().open(self.listener, router));
         Ok(Serving { address: self.address, connection_limiter, front_client })
     }
+}
+
+/// The labels of the request that a proxy at `peer` asks about.
+///
+/// # Errors
+/// Why the original request is not clear.
+pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &CheckSettings) -> Result<Labels<'static>, String> {
+    Origin::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
 /// Answers what is nowhere else: which pages there are.
@@ -161,17 +180,22 @@ async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
 }
 
 /// The routes of the front.
-fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard) -> Router {
+fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
     let mut router = Router::new()
         .route("/v1/permit/{resource}", post(front::permit))
         .route("/v1/settle/{resource}", post(front::settle))
+        .route_layer(from_fn(browser::json_only))
         .with_state(front.clone());
     if let Some(settings) = &settings.check {
         let check = Arc::new(Check::new(front, settings.clone()));
-        let checks = Router::new().route("/check", any(check::check)).route("/check/{*path}", any(check::check));
+        let paths = ["/check", "/check/", "/check/{*path}"];
+        let checks = paths.into_iter().fold(Router::new(), |checks, path| checks.route(path, any(check::check)));
         router = router.merge(checks.with_state(check));
     }
-    router.method_not_allowed_fallback(misused).route_layer(from_fn_with_state(guard, token::guard))
+    router
+        .method_not_allowed_fallback(misused)
+        .route_layer(from_fn_with_state(connection_limiter.clone(), connection_limiter::in_a_place))
+        .route_layer(from_fn_with_state(guard, token::guard))
 }
 
 impl Serving {

@@ -34,7 +34,7 @@ fn is_too_long(error: &axum::Error) -> bool {
     error.source().is_some_and(|source| source.is::<http_body_util::LengthLimitError>())
 }
 
-/// What is left of the body is not waited for.
-fn refuse(status: StatusCode, reason: String) -> Response {
+/// An answer that ends the connection: what is left of the body is not waited for.
+pub(super) fn refuse(status: StatusCode, reason: String) -> Response {
     (status, [(header::CONNECTION, "close")], reason).into_response()
 }

@@ -1,23 +1,24 @@
-//! The token that lets clients use the front.
+//! The tokens that let clients use the front.
 
-use crate::config::HttpSettings;
-use crate::provider::SecretPlace;
-use anyhow::{anyhow, bail};
+use super::token_holder::TokenHolder;
+use super::token_reader::{Holders, TokenReader};
+use crate::config::{HttpSettings, TokenPlace};
+use anyhow::bail;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use secrecy::{ExposeSecret, SecretString};
 use std::net::IpAddr;
 use std::sync::Arc;
-use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 
-/// Bytes of a token that cannot be guessed, even without a bound of attempts.
-const LEAST_TOKEN: usize = 16;
-
-/// The token that clients have to show, if there is one.
+/// The tokens of which clients have to show one, if there are any.
 #[derive(Clone, Debug)]
-pub(super) struct Guard(Option<Arc<SecretString>>);
+pub(super) struct Guard(Option<watch::Receiver<Holders>>);
+
+/// The client that a request comes from. Without tokens every client may ask for everything.
+#[derive(Clone, Debug)]
+pub(super) struct Caller(Option<Arc<TokenHolder>>);
 
 impl HttpSettings {
     /// Whether the front may be served at `address`.
@@ -25,51 +26,55 @@ impl HttpSettings {
     /// # Errors
     /// If other hosts would reach it without a token.
     pub fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
-        if address.to_canonical().is_loopback() || !self.front || self.token.is_some() {
+        if address.to_canonical().is_loopback() || !self.front || self.tokens.is_some() {
             return Ok(());
         }
         bail!(
-            "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env` \
-             or `http.token_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
+            "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env`, \
+             `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
         )
     }
 }
 
 impl Guard {
-    /// Reads the token once.
+    /// Reads the tokens, and reads them again when their file changes.
     ///
     /// # Errors
-    /// Why there is none, without any of it.
-    pub(super) fn new(place: Option<&SecretPlace>) -> anyhow::Result<Self> {
-        let Some(place) = place else { return Ok(Guard(None)) };
-        let field = match place {
-            SecretPlace::Env(_) => "http.token_env",
-            SecretPlace::File(_) => "http.token_file",
-        };
-        let token = place.read().map_err(|reason| anyhow!("`{field}`: {reason}"))?;
-        let bytes = token.expose_secret().len();
-        if bytes < LEAST_TOKEN {
-            bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {LEAST_TOKEN} or more");
-        }
-        if place.is_open_to_all() {
-            tracing::warn!("every user of this machine may read {place}; run `chmod o-r` on it");
-        }
-        Ok(Guard(Some(Arc::new(token))))
+    /// Why there are none, without any of them.
+    pub(super) fn new(place: Option<&TokenPlace>) -> anyhow::Result<Self> {
+        let reader = place.map(|place| TokenReader::start(place.clone())).transpose()?;
+        Ok(Guard(reader))
     }
 
-    fn admits(&self, headers: &HeaderMap) -> bool {
-        let Some(token) = &self.0 else { return true };
-        let shown = headers.get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes())).unwrap_or_default();
-        // Only the length of a wrong token can be told from the time that this takes.
-        shown.ct_eq(token.expose_secret().as_bytes()).into()
+    /// The client that has sent these headers; nothing if it shows no token that counts.
+    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        let Some(holders) = &self.0 else { return Some(Caller(None)) };
+        let mut shown = headers.get_all(header::AUTHORIZATION).iter();
+        let (Some(authorization), None) = (shown.next(), shown.next()) else { return None };
+        let token = bearer(authorization.as_bytes())?;
+        let holders = holders.borrow().clone();
+        // All tokens are compared, whichever it is.
+        let matching =
+            holders.iter().fold(None, |found, holder| if holder.shows(token) { Some(holder) } else { found });
+        matching.map(|holder| Caller(Some(holder.clone())))
     }
 }
 
-/// Lets a request with the token through.
-pub(super) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    match guard.admits(request.headers()) {
-        true => next.run(request).await,
-        false => {
+impl Caller {
+    /// The holder of the token, if one was shown.
+    pub(super) fn holder(&self) -> Option<&TokenHolder> {
+        self.0.as_deref()
+    }
+}
+
+/// Lets a request with a token through, and notes its holder.
+pub(super) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+    match guard.caller(request.headers()) {
+        Some(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        None => {
             let body = "the token is missing or wrong: Authorization: Bearer TOKEN\n";
             (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response()
         }

@@ -9,21 +9,24 @@
 //!   that the leader is gone. A silence of 0.7 s means that it hangs or is stopped. A leader that
 //!   answers but has not renewed its checkpoint for 12 s cannot reach the store. A released record
 //!   is taken at once, first by the scheduler that the record names.
-//! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s, or if a
-//!   worker reports a higher epoch. A sleep of the machine counts as a standstill. The leader
-//!   answers nothing until the store has taken another checkpoint. If another scheduler leads, it
-//!   steps down silently. Otherwise it tells the requests that came in meanwhile to ask again.
+//! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s. A sleep of
+//!   the machine counts as a standstill. The leader answers nothing until the store has taken
+//!   another checkpoint. If another scheduler leads, it steps down silently. Otherwise it tells the
+//!   requests that came in meanwhile to ask again.
+//! * **Hearsay.** A client may name a higher epoch. The leader goes on, as its grants are within
+//!   stored checkpoints, and writes the next checkpoint at once. If the store takes it, this
+//!   scheduler leads, and its epoch rises above all that a leader can have had, once in a term.
 //! * **Spread.** Schedulers find each other by the discovery of NATS. A scheduler that leads two
 //!   resources more than another hands one over. A scheduler that leads more waits longer for a
 //!   vacant resource.
 //! * **Listening.** A leader that finds nothing in the store listens for 0.4 s before it grants. It
 //!   announces itself first, so that workers of a former term ask again within a quarter of a
-//!   second. They send the epoch that they know. Such an epoch shows that the store has lost the
-//!   state.
+//!   second. They send the epoch that they know. Such an epoch shows that there was another store:
+//!   limits of less than ten minutes start empty.
 //! * **A store that went back.** Each process remembers what it has seen. If the store then shows
 //!   an older epoch, revision or checkpoint, the memory counts and the store does not. Without a
 //!   memory, buckets start empty. A damaged record leaves the debts of the record before it and no
-//!   stock. A higher epoch from a worker shows that stock may be spent; it counts once a term.
+//!   stock.
 //! * **A server that restarted.** A record names the server that held the store when it was
 //!   written. A server has a new id after each start. The record may be old if a single server
 //!   restarted and no process has watched the store since before. Limits of less than ten minutes

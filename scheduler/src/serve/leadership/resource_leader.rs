@@ -152,7 +152,8 @@ impl ResourceLeader {
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
         let rules = self.limits.revision();
-        let first = PendingCheckpoint { epoch: core.epoch(), moment: Moment::now(), checkpoint, rules };
+        let first =
+            PendingCheckpoint { epoch: core.epoch(), moment: Moment::now(), checkpoint, rules, named_epoch: None };
         let writer = StateWriter::begin(&mut self.state, &first, revision).await?;
         if !fresh {
             core.handle(now, Event::CheckpointStored(number));
@@ -220,7 +221,7 @@ impl ResourceLeader {
                 _ = &mut term.running => return End::Broken,
                 _ = &mut term.channels.opened, if !opened => {
                     opened = true;
-                    self.state.set_duty(Duty::Leading { epoch: term.epoch });
+                    self.state.set_duty(Duty::Leading { epoch: term.epoch, named_epoch: None });
                     continue;
                 }
                 () = self.limits.changed() => {
@@ -248,7 +249,7 @@ impl ResourceLeader {
                 () = stopped(&mut stop) => return End::Stopped,
                 kept = self.keep(&mut term.writer, &pending, &orders) => if kept.is_err() { return End::Lost },
             }
-            self.state.set_duty(Duty::Leading { epoch: term.epoch });
+            self.state.set_duty(Duty::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
             if orders.send(Order::CheckpointWritten(pending.checkpoint.number)).await.is_err() {
                 return End::Broken;
             }

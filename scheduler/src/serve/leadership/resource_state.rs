@@ -83,9 +83,9 @@ impl ResourceState {
     }
 }
 
-/// Whether the record is certainly the newest that was ever written. It compares the present `server` with the server at
-/// the writing, and with the first one that this process saw. A record without a server was written
-/// under another one.
+/// Whether the record is certainly the newest that was ever written. It compares the present
+/// `server` with the server at the writing, and with the first one that this process saw. A record
+/// without a server was written under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }

@@ -144,7 +144,7 @@ impl StateWriter {
 }
 
 fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
-    let PendingCheckpoint { checkpoint, epoch, moment, rules } = pending;
+    let PendingCheckpoint { checkpoint, epoch, moment, rules, .. } = pending;
     StateRecord {
         epoch: *epoch,
         leader: state.context().leader.clone(),

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_scheduler_core::ids::Asker;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::mpsc;
 
 /// Where an answer goes.
@@ -14,6 +16,20 @@ pub enum Address {
     Subject(Subject),
     /// To a task of this process.
     Here(mpsc::Sender<InboxReply>),
+}
+
+/// The number of all clients of this process.
+const HERE: Asker = Asker(1);
+
+impl Address {
+    /// The connection of the client that wants an answer here: its inbox without the last token.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        let Address::Subject(inbox) = self else { return HERE };
+        let mut hash = DefaultHasher::new();
+        inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
+        Asker((hash.finish() as u32).max(HERE.0 + 1))
+    }
 }
 
 /// A message for a permit loop, over NATS or from this process.
@@ -30,8 +46,10 @@ pub struct Inbound {
 /// What a message is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Requests for permits.
+    /// Requests for permits, each of the class that it names.
     Permit,
+    /// Requests for permits of this class.
+    PermitOf(Name),
     /// What became of permits.
     Settle,
     /// How things stand.
@@ -40,6 +58,10 @@ pub enum Endpoint {
     Explain,
     /// Ending waits by hand.
     Purge,
+    /// Ending pauses by hand.
+    Thaw,
+    /// Taking the stock of limits by hand.
+    Empty,
     /// A loop's message to itself.
     Echo,
     /// Not of the protocol.
@@ -51,10 +73,13 @@ impl Endpoint {
     pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
             Endpoint::Permit => subjects.permit(resource).into(),
+            Endpoint::PermitOf(class) => subjects.permit_of_class(resource, class).into(),
             Endpoint::Settle => subjects.settle(resource).into(),
             Endpoint::Status => subjects.status(resource).into(),
             Endpoint::Explain => subjects.explain(resource).into(),
             Endpoint::Purge => subjects.purge(resource).into(),
+            Endpoint::Thaw => subjects.thaw(resource).into(),
+            Endpoint::Empty => subjects.empty(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
             Endpoint::Unknown(subject) => subject.clone(),
         }
@@ -65,13 +90,21 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 6],
+    known: [(Subject, Endpoint); 8],
 }
 
 impl Endpoints {
     pub(crate) fn new(subjects: &Subjects, resource: &Name) -> Self {
-        let endpoints =
-            [Endpoint::Permit, Endpoint::Settle, Endpoint::Status, Endpoint::Explain, Endpoint::Purge, Endpoint::Echo];
+        let endpoints = [
+            Endpoint::Permit,
+            Endpoint::Settle,
+            Endpoint::Status,
+            Endpoint::Explain,
+            Endpoint::Purge,
+            Endpoint::Thaw,
+            Endpoint::Empty,
+            Endpoint::Echo,
+        ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
         Endpoints { known, subjects: subjects.clone() }
     }
@@ -88,7 +121,8 @@ impl Endpoints {
     }
 
     fn endpoint(&self, subject: Subject) -> Endpoint {
-        let known = self.known.iter().find(|(known, _)| *known == subject);
-        known.map_or(Endpoint::Unknown(subject), |(_, endpoint)| endpoint.clone())
+        let known = self.known.iter().find(|(known, _)| *known == subject).map(|(_, endpoint)| endpoint.clone());
+        let of_class = || Name::new(self.subjects.class_in(&subject)?).ok().map(Endpoint::PermitOf);
+        known.or_else(of_class).unwrap_or(Endpoint::Unknown(subject))
     }
 }

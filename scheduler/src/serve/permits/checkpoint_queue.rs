@@ -45,7 +45,8 @@ mod tests {
     fn pending(number: u64) -> PendingCheckpoint {
         let checkpoint =
             Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
-        PendingCheckpoint { checkpoint, epoch: 1, moment: Moment { unix_ms: 0, boot: None }, rules: 0 }
+        let moment = Moment { unix_ms: 0, boot: None };
+        PendingCheckpoint { checkpoint, epoch: 1, moment, rules: 0, named_epoch: None }
     }
 
     #[test]

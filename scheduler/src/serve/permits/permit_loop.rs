@@ -15,6 +15,7 @@ use crate::serve::permits::answers::delivery::Delivery;
 use crate::serve::permits::answers::order::{Handover, Order, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
+use crate::serve::permits::incoming::limit_orders::LimitOrders;
 use crate::serve::permits::incoming::purges::Purges;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
 use crate::serve::permits::incoming::settles::Settles;
@@ -214,13 +215,16 @@ impl PermitLoop {
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
         let Inbound { endpoint, reply, payload } = inbound;
         match endpoint {
-            Endpoint::Permit => self.term.requests(now).take(reply, &payload),
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload, None),
+            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class)),
             Endpoint::Settle => {
                 Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload);
             }
             Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
+            Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
+            Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
             Endpoint::Unknown(subject) => {
                 if let Some(reply) = reply {
@@ -397,7 +401,7 @@ impl PermitLoop {
     /// long to collect.
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) {
         self.term.core().send_elsewhere(self.alarm.now()).await;
-        to.send(self.term.core().handover(self.alarm.now(), self.limits.revision())).ok();
+        to.send(self.term.handover(self.alarm.now(), self.limits.revision())).ok();
     }
 
     /// Sends all requests elsewhere that wait or have come in. A leader that was replaced leaves

@@ -1,11 +1,13 @@
 //! The core of one term, which answers only while this process leads.
 
 use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::permit_requests::PermitRequests;
 use crate::serve::permits::leader_announcement::LeaderAnnouncement;
 use crate::serve::permits::watch::leadership_check::{Finding, LeadershipCheck};
 use crate::serve::permits::watch::loopback_check::LoopbackCheck;
+use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use crate::serve::permits::watch::stall_detector::HEARTBEAT;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::{Span, Time};
@@ -24,6 +26,7 @@ pub(crate) struct TermGuard {
     core: CoreDriver,
     leadership: LeadershipCheck,
     loopback: LoopbackCheck,
+    epochs: NamedEpoch,
     announcement: LeaderAnnouncement,
     checkpoints: CheckpointQueue,
 }
@@ -35,7 +38,7 @@ impl TermGuard {
         announcement: LeaderAnnouncement,
         checkpoints: CheckpointQueue,
     ) -> Self {
-        TermGuard { core, leadership, loopback, announcement, checkpoints }
+        TermGuard { core, leadership, loopback, epochs: NamedEpoch::new(), announcement, checkpoints }
     }
 
     /// Begins the term. Workers that wait for a former leader ask again while this one listens.
@@ -52,7 +55,7 @@ impl TermGuard {
 
     /// Takes the requests that came in at `now`.
     pub(crate) fn requests(&mut self, now: Time) -> PermitRequests<'_> {
-        PermitRequests::at(now, &mut self.core, &mut self.leadership)
+        PermitRequests::at(now, &mut self.core, &self.leadership, &mut self.epochs)
     }
 
     /// Whether messages are read.
@@ -105,7 +108,10 @@ impl TermGuard {
                 self.core.handle(now, Event::Doubt);
             }
             Some(Finding::Listened(checkpoint)) => {
-                self.core.handle(now, Event::CheckpointStored(checkpoint));
+                match self.epochs.rise_now() {
+                    None => self.core.handle(now, Event::CheckpointStored(checkpoint)),
+                    Some(epoch) => self.begin_in_another_store(now, epoch),
+                }
                 self.begin();
             }
             None => {}
@@ -133,8 +139,15 @@ impl TermGuard {
             return;
         }
         if let Some(pending) = self.core.checkpoint(now, rules) {
-            self.checkpoints.push(pending);
+            let epoch = self.epochs.of_checkpoint(pending.checkpoint.number, pending.epoch);
+            self.checkpoints.push(PendingCheckpoint { epoch, named_epoch: self.epochs.alarm(now), ..pending });
         }
+    }
+
+    /// The whole state, for a successor.
+    pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
+        let handover = self.core.handover(now, rules);
+        Handover { epoch: self.epochs.stored(handover.epoch), ..handover }
     }
 
     /// The store has taken a checkpoint: no other scheduler led at that time. Whether messages that
@@ -142,17 +155,10 @@ impl TermGuard {
     pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
         self.checkpoints.note_written();
         self.core.tally().checkpoints += 1;
-        // This scheduler leads alone, but a worker has seen a higher epoch. This term therefore
-        // began with a state that was not the last one written.
-        if self.core.settles_doubt(number)
-            && let Some(epoch) = self.leadership.settle()
-        {
-            self.core.tally().store_went_back += 1;
-            self.core.handle(now, Event::StoreWentBack { epoch });
-            self.begin();
-            return false;
-        }
         self.core.handle(now, Event::CheckpointStored(number));
+        if let Some(epoch) = self.epochs.note_stored(number) {
+            self.raise_epoch(now, epoch);
+        }
         let token = if self.core.is_trusted() { self.leadership.clear(now) } else { None };
         if let Some(token) = &token {
             self.core.delivery().send_echo(token);
@@ -176,6 +182,27 @@ impl TermGuard {
         if self.loopback.notice_late(now) {
             self.core.handle(now, Event::HeldUp);
         }
+    }
+
+    /// The store says that this scheduler leads, although a client has named a higher epoch.
+    fn raise_epoch(&mut self, now: Time, epoch: u64) {
+        let resource = self.core.resource().name();
+        tracing::warn!(%resource, epoch, "this scheduler leads; its epoch rises, and every level stays as it is");
+        self.core.handle(now, Event::Epoch(epoch));
+        self.announce();
+    }
+
+    /// The store has no record of the resource, and yet a worker knows of a leader.
+    fn begin_in_another_store(&mut self, now: Time, epoch: u64) {
+        let resource = self.core.resource().name();
+        tracing::error!(
+            %resource,
+            epoch,
+            "the store is new, and a worker knows of another: limits of short periods start empty; \
+             `rampmeter empty` takes the stock of the others"
+        );
+        self.core.tally().store_went_back += 1;
+        self.core.handle(now, Event::StoreIsAnother { epoch });
     }
 
     /// Permits are granted from now on.

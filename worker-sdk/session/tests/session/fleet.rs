@@ -127,7 +127,7 @@ impl Fleet {
     /// A new leader announces itself to all clients of the first resource.
     fn announce(&mut self, now: Time, client: usize, epoch: u64) {
         let news = json!({"event": "leader", "epoch": epoch, "leader": "x"}).to_string();
-        self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes() });
+        self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes(), unix_ms: 0 });
     }
 
     fn happen(&mut self, now: Time, client: usize, happening: Happening) {
@@ -148,7 +148,7 @@ impl Fleet {
     fn drain(&mut self, now: Time, client: usize) {
         while let Some(command) = self.sessions[client].poll(now) {
             match command {
-                Command::Ask { resource, batch, payload } => self.carry(now, client, resource, batch, &payload),
+                Command::Ask { resource, batch, payload, .. } => self.carry(now, client, resource, batch, &payload),
                 Command::Complete { result, .. } => {
                     assert!(result.is_ok_and(|grant| grant.is_local()), "no scheduler grants, nobody gives up");
                     self.granted.push((now, client));

@@ -9,4 +9,5 @@ mod network;
 mod rules;
 mod script;
 mod silence_report;
+mod subject_classes;
 mod unreachable;

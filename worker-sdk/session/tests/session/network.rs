@@ -153,7 +153,7 @@ impl World {
             Happening::NewLeader => self.change_leader(now),
             Happening::News(news) => {
                 let payload = news.to_string();
-                self.session.handle(now, Event::News { resource: RESOURCE, payload: payload.as_bytes() });
+                self.session.handle(now, Event::News { resource: RESOURCE, payload: payload.as_bytes(), unix_ms: 0 });
             }
             Happening::Disconnect => self.session.handle(now, Event::Disconnected),
             Happening::Connect => self.session.handle(now, Event::Connected),

@@ -239,6 +239,51 @@ fn a_new_leader_is_asked_everything_again() {
     );
 }
 
+/// One false event makes no session deaf: no leader has an epoch so far beyond the wall clock.
+#[test]
+fn an_event_of_an_epoch_that_cannot_be_is_not_believed() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 news {"event":"leader","epoch":18446744073709551615,"leader":"x"}
+        20 news {"event":"leader","epoch":1180001,"leader":"x"}
+        30 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":1180001}
+        40 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
+        > 40 granted 1 starts 40ms
+        "#,
+    );
+}
+
+/// An epoch that can be is believed, but not for long if no answer has it.
+#[test]
+fn an_epoch_that_no_answer_confirms_is_forgotten() {
+    check(
+        r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        100 news {"event":"leader","epoch":1180000,"leader":"x"}
+        > 100..120 ask 1: 1 *
+        1900 answer 1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        > 1900..2100 ask 2: 1 *
+        3800 answer 2 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        > 3800..4100 ask 3: 1 *
+        5700 answer 3 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        > 5700..6100 ask 4: 1 *
+        7600 answer 4 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
+        > 7600..8100 ask 5: 1 *
+        10200 answer 5 {"status":"granted","id":$1,"delay_ms":0,"epoch":7}
+        > 10200 granted 1 starts 10.2s
+        10201 ask 2 wait
+        > 10201 ask 6: 2 epoch=7
+        10202 answer 6 {"status":"granted","id":$2,"delay_ms":0,"epoch":7}
+        > 10202 granted 2 starts 10.202s
+        "#,
+    );
+}
+
 #[test]
 fn a_new_leader_ends_the_back_off() {
     check(

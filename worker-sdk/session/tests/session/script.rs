@@ -11,12 +11,16 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
 use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
 use serde_json::Value;
 use std::str::FromStr;
 use std::time::Duration;
+
+/// The wall clock of a script, which stands still.
+const UNIX_MS: u64 = 1_000_000;
 
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
@@ -89,6 +93,10 @@ impl Play {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.with_most_asks(parsed(rest));
             }
+            "one-class" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.with_one_class_per_message();
+            }
             "by-hand" => {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.without_renewal();
@@ -108,7 +116,7 @@ impl Play {
             "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
             "news" => {
                 let resource = ResourceNumber(0);
-                self.session.handle(now, Event::News { resource, payload: payload.as_bytes() });
+                self.session.handle(now, Event::News { resource, payload: payload.as_bytes(), unix_ms: UNIX_MS });
             }
             "answer" => {
                 let (batch, payload) = payload.split_once(' ').expect("a batch and its answer");
@@ -119,8 +127,8 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>]`; a range `1-70` asks for each
-    /// number.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>]`; a range
+    /// `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");
@@ -130,7 +138,9 @@ impl Play {
             "allow" => Mode::Allow,
             other => panic!("no such mode: {other}"),
         };
-        let (guilds, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("guild="));
+        let (classes, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("class="));
+        let class = classes.first().map(|class| Text::from(class["class=".len()..].to_owned()));
+        let (guilds, words): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("guild="));
         let (aged, deadline): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("aged="));
         let mut labels = Labels::new();
         for guild in guilds {
@@ -141,7 +151,13 @@ impl Play {
         let age_ms = Millis::from(aged.first().map_or(Span::ZERO, |aged| span(&aged["aged=".len()..])));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
-            let request = Box::new(PermitRequest { mode, age_ms, labels: labels.clone(), ..PermitRequest::default() });
+            let request = Box::new(PermitRequest {
+                mode,
+                age_ms,
+                labels: labels.clone(),
+                class: class.clone(),
+                ..PermitRequest::default()
+            });
             let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
             self.session.handle(now, Event::Asked { ask, resource, request, deadline });
         }
@@ -164,7 +180,10 @@ impl Play {
 
     fn text(&mut self, now: Time, command: Command) -> String {
         match command {
-            Command::Ask { batch, payload, .. } => format!("ask {}: {}", batch.0, self.requests(now, &payload)),
+            Command::Ask { class, batch, payload, .. } => {
+                let of_class = class.map(|class| format!(" of {class}")).unwrap_or_default();
+                format!("ask {}{of_class}: {}", batch.0, self.requests(now, &payload))
+            }
             Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
             Command::Renew { batch, payload, .. } => {
                 format!("renew {}: {}", batch.0, listed(&payload, renewal))

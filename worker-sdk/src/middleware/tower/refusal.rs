@@ -53,9 +53,14 @@ fn status_of_code(code: Code) -> StatusCode {
         | Code::Purged
         | Code::Unavailable
         | Code::UnknownResource => StatusCode::SERVICE_UNAVAILABLE,
-        Code::UnknownPermit | Code::IdInUse | Code::Lapsed | Code::UnknownClass | Code::UnknownUnit | Code::Other => {
-            StatusCode::INTERNAL_SERVER_ERROR
-        }
+        Code::UnknownPermit
+        | Code::IdInUse
+        | Code::Lapsed
+        | Code::AlreadySettled
+        | Code::UnknownClass
+        | Code::UnknownUnit
+        | Code::Forbidden
+        | Code::Other => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
 
@@ -104,9 +109,15 @@ mod tests {
         check(timed_out(None), (503, "", ""));
         check(Denial::Unreachable { silence: Span::ZERO, retry_after: Span::from_secs(2) }, (503, "2", ""));
         check(Denial::Closed, (503, "", ""));
-        for code in
-            [Code::UnknownPermit, Code::IdInUse, Code::Lapsed, Code::UnknownClass, Code::UnknownUnit, Code::Other]
-        {
+        for code in [
+            Code::UnknownPermit,
+            Code::IdInUse,
+            Code::Lapsed,
+            Code::AlreadySettled,
+            Code::UnknownClass,
+            Code::UnknownUnit,
+            Code::Other,
+        ] {
             check(refused(code, None, None), (500, "", ""));
         }
     }

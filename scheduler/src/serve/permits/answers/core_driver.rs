@@ -16,7 +16,7 @@ use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -81,6 +81,7 @@ impl CoreDriver {
             Command::Grant(_)
             | Command::Queued { .. }
             | Command::Refuse { .. }
+            | Command::RefuseSettle { .. }
             | Command::Settled { .. }
             | Command::Announce(_) => Vec::new(),
         };
@@ -96,7 +97,16 @@ impl CoreDriver {
                 self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
+            Command::RefuseSettle { to, refusal, .. } => self.count_refused_settle(to.is_some(), refusal.code()),
             Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+        }
+    }
+
+    /// Counts a settle that is refused; an answer that is wanted is a refusal like others.
+    pub(crate) fn count_refused_settle(&mut self, is_answered: bool, code: Code) {
+        self.tally.refused_settles.count(code);
+        if is_answered {
+            self.tally.refusals.count(code);
         }
     }
 
@@ -110,7 +120,9 @@ impl CoreDriver {
             }
             Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
             Command::Queued { id, .. } => Some(id.clone()),
-            Command::Refuse { .. } | Command::Settled { .. } | Command::Announce(_) => None,
+            Command::Refuse { .. } | Command::RefuseSettle { .. } | Command::Settled { .. } | Command::Announce(_) => {
+                None
+            }
         }
     }
 
@@ -160,7 +172,8 @@ impl CoreDriver {
     /// The state to be written next, if the core wants one written.
     pub(crate) fn checkpoint(&mut self, now: Time, rules: u64) -> Option<PendingCheckpoint> {
         let checkpoint = self.core.checkpoint(now)?;
-        Some(PendingCheckpoint { checkpoint, epoch: self.core.epoch(), moment: Moment::now(), rules })
+        let (epoch, moment) = (self.core.epoch(), Moment::now());
+        Some(PendingCheckpoint { checkpoint, epoch, moment, rules, named_epoch: None })
     }
 
     /// The whole state, for a successor.
@@ -220,6 +233,11 @@ impl CoreDriver {
         let (ended, walk) = self.core.purge(walk, selection);
         self.handle(now, Event::Wake);
         (ended, walk)
+    }
+
+    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
+    pub(crate) fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
+        self.core.paused(now, chosen)
     }
 
     /// How things stand, apart from what counts as the limits.
@@ -286,11 +304,6 @@ impl CoreDriver {
     /// When the core wants a checkpoint written.
     pub(crate) fn next_checkpoint(&self) -> Option<Time> {
         self.core.next_checkpoint()
-    }
-
-    /// Whether this checkpoint was taken after the core began to doubt that it leads.
-    pub(crate) fn settles_doubt(&self, number: CheckpointNumber) -> bool {
-        self.core.settles_doubt(number)
     }
 
     /// Whether the core grants permits again after a doubt.

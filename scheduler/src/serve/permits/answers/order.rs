@@ -45,6 +45,8 @@ pub struct PendingCheckpoint {
     pub moment: Moment,
     /// The edition of the rules that counted.
     pub rules: u64,
+    /// The highest epoch above ours that a client has named lately.
+    pub named_epoch: Option<u64>,
 }
 
 /// How things stand.

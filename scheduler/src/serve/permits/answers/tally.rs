@@ -121,6 +121,10 @@ pub struct Tally {
     pub standstills: u64,
     /// How often the store turned out to be older than it should be.
     pub store_went_back: u64,
+    /// Requests that named a higher epoch than ours.
+    pub named_epochs: u64,
+    /// Settles that were refused, by code, whether or not an answer was wanted.
+    pub refused_settles: Refusals,
     /// Questions that the provider did not answer, by kind of failure.
     pub provider_failures: ProviderFailures,
 }
@@ -143,6 +147,8 @@ impl Tally {
             clock_ahead_secs: 0.0,
             standstills: 0,
             store_went_back: 0,
+            named_epochs: 0,
+            refused_settles: Refusals::default(),
             provider_failures: ProviderFailures::default(),
         }
     }

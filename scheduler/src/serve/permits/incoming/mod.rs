@@ -1,6 +1,7 @@
 //! Messages for a permit loop: how they come in, and which events they become.
 
 pub(crate) mod intake;
+pub(crate) mod limit_orders;
 pub(crate) mod permit_requests;
 pub(crate) mod purges;
 pub(crate) mod response_reader;

@@ -4,45 +4,67 @@ use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
+use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::wire;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
+/// What a message says of its sender.
+#[derive(Clone, Copy)]
+struct Sender<'a> {
+    /// Its connection.
+    asker: Asker,
+    /// The user of NATS, as far as the inbox tells.
+    user: &'a str,
+    /// The class that the subject names: the sender may ask for no other.
+    class: Option<&'a Name>,
+}
+
 /// Takes the requests that came in at one time.
 pub(crate) struct PermitRequests<'a> {
     now: Time,
     core: &'a mut CoreDriver,
-    leadership: &'a mut LeadershipCheck,
+    leadership: &'a LeadershipCheck,
+    epochs: &'a mut NamedEpoch,
 }
 
 impl<'a> PermitRequests<'a> {
-    pub(crate) fn at(now: Time, core: &'a mut CoreDriver, leadership: &'a mut LeadershipCheck) -> Self {
-        PermitRequests { now, core, leadership }
+    pub(crate) fn at(
+        now: Time,
+        core: &'a mut CoreDriver,
+        leadership: &'a LeadershipCheck,
+        epochs: &'a mut NamedEpoch,
+    ) -> Self {
+        PermitRequests { now, core, leadership, epochs }
     }
 
-    /// Takes a message. A sender that wants no answer gets no permit.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+    /// Takes a message, whose subject may name the class of all its requests. A sender that wants
+    /// no answer gets no permit.
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], class: Option<&Name>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
-        let user = self.core.delivery().user(&reply).to_owned();
+        let (asker, user) = (reply.asker(), self.core.delivery().user(&reply).to_owned());
+        let sender = Sender { asker, user: &user, class };
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(&user, ReplyTo::alone(reply), request),
+            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for request in requests {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(&user, to, request);
+                    self.take_one(sender, to, request);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -66,8 +88,8 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(&mut self, user: &str, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
-        let Self { now, core, leadership } = self;
+    fn take_one(&mut self, sender: Sender<'_>, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+        let Self { core, leadership, .. } = self;
         let request = match request {
             Ok(request) => request,
             Err(invalid) => return core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
@@ -81,14 +103,32 @@ impl<'a> PermitRequests<'a> {
             let message = format!("`sent_unix_ms`: sent so long ago that its `max_wait_ms` passed {late_by} ms ago");
             return core.refuse_with(to, request.id.as_ref(), Code::NotInTime, message);
         }
-        if leadership.note_epoch(core.epoch(), request.epoch) {
-            core.handle(*now, Event::Doubt);
-        }
+        self.note_epoch(request.epoch);
+        let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
         let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
-        match wire::ask(core.resource(), to, (user, id), &request) {
+        match wire::ask(core.resource(), (to, sender.asker), (sender.user, id), &request, sender.class) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
+        }
+    }
+
+    /// Takes the epoch that the client has seen. A leader that listens knows of none before it.
+    fn note_epoch(&mut self, named: Option<u64>) {
+        let Self { now, core, leadership, epochs } = self;
+        let unknown = if leadership.is_listening() { 1 } else { core.epoch() + 1 };
+        if !epochs.note(*now, unknown, named) {
+            return;
+        }
+        core.tally().named_epochs += 1;
+        if epochs.asks(*now) {
+            let (resource, epoch) = (core.resource().name(), core.epoch());
+            tracing::warn!(
+                %resource, epoch, named,
+                "a client names an epoch above ours, which changes no level; asking the store who leads. \
+                 If the store was put back, `rampmeter empty` takes the stock that may be spent"
+            );
+            core.handle(*now, Event::Recheck);
         }
     }
 }

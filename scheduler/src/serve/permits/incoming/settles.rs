@@ -5,6 +5,7 @@ use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
@@ -56,6 +57,7 @@ impl<'a> Settles<'a> {
                 if let Some(left_out) = self.log.admit(self.now, "wrong settles") {
                     tracing::warn!(reason = %invalid, left_out, "a settle is not of the protocol");
                 }
+                self.core.tally().refused_settles.count(Code::InvalidRequest);
                 if let Some(to) = to {
                     self.core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
                 }

@@ -1,7 +1,6 @@
 //! Whether a permit loop is sure to lead.
 
 use crate::serve::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
-use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use std::sync::Arc;
@@ -11,8 +10,6 @@ const ECHO: Span = Span::from_secs(1);
 /// How long a leader listens. Workers of another leader ask four times a second. A request that
 /// wants its answer at once waits a little longer than that at most.
 const LISTEN: Span = Span::from_millis(400);
-/// How far the wall clocks of schedulers may be apart, as far as epochs are concerned.
-const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
 /// Whether a loop is sure to lead, or how it becomes sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +24,7 @@ enum LeadershipState {
         /// The checkpoint that counts from then on.
         checkpoint: CheckpointNumber,
     },
-    /// It was away, or a worker has seen another leader. It answers nothing before the store has
-    /// taken another checkpoint.
+    /// It was away. It answers nothing before the store has taken another checkpoint.
     Rechecking,
     /// It leads. Messages that came in while it was away are sent back, until its own echo comes.
     Clearing {
@@ -39,24 +35,13 @@ enum LeadershipState {
     },
 }
 
-/// The highest epoch above ours that a worker has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HigherEpoch {
-    /// No worker has seen one.
-    Unseen,
-    /// A worker has seen this one.
-    Seen(u64),
-    /// The store went back, and the buckets were emptied for it. This happens once in a term, so
-    /// that no worker can empty them again and again.
-    Settled,
-}
-
 /// What a look at the clocks shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// The process stood still for so long: another scheduler may lead by now.
     StoodStill(Span),
-    /// No worker knows of another leader: this checkpoint counts from now on.
+    /// The time of listening is over: this checkpoint counts from now on, if no worker knows of
+    /// another leader.
     Listened(CheckpointNumber),
 }
 
@@ -67,7 +52,6 @@ pub(crate) enum Finding {
 #[derive(Debug)]
 pub(crate) struct LeadershipCheck {
     state: LeadershipState,
-    higher: HigherEpoch,
     stalls: StallDetector,
 }
 
@@ -78,7 +62,6 @@ impl LeadershipCheck {
         let listening = |checkpoint| LeadershipState::Listening { until: now + LISTEN, checkpoint };
         LeadershipCheck {
             state: confirmed.map_or(LeadershipState::Sure, listening),
-            higher: HigherEpoch::Unseen,
             stalls: StallDetector::new(process, uptime(now)),
         }
     }
@@ -138,38 +121,6 @@ impl LeadershipCheck {
         }
     }
 
-    /// Takes the epoch that a worker has seen, where `own` is ours. Whether the core has to doubt.
-    ///
-    /// A worker that has seen a higher epoch has seen another leader: our successor, or a leader
-    /// from before our store went back. Epochs count changes of leader, or begin at the wall clock
-    /// if the count was lost. No leader has had an epoch beyond the wall clock.
-    pub(crate) fn note_epoch(&mut self, own: u64, seen: Option<u64>) -> bool {
-        let unknown = if self.is_listening() { 1 } else { own + 1 };
-        let possible = unknown..=epoch_bound();
-        let Some(seen) = seen.filter(|seen| possible.contains(seen)) else { return false };
-        self.higher = match self.higher {
-            HigherEpoch::Settled => return false,
-            HigherEpoch::Seen(known) => HigherEpoch::Seen(known.max(seen)),
-            HigherEpoch::Unseen => {
-                tracing::warn!(epoch = own, seen, "a worker has seen a higher epoch; checking who leads");
-                HigherEpoch::Seen(seen)
-            }
-        };
-        self.state = LeadershipState::Rechecking;
-        true
-    }
-
-    /// The store has taken a checkpoint that was made after the last doubt: no other scheduler led
-    /// at that time. If a worker has seen a higher epoch, the store went back. The epoch from now
-    /// on, if so.
-    pub(crate) fn settle(&mut self) -> Option<u64> {
-        let HigherEpoch::Seen(seen) = self.higher else { return None };
-        self.higher = HigherEpoch::Settled;
-        let epoch = epoch_bound().max(seen) + 1;
-        tracing::error!(seen, epoch, "the store went back to an older state; every bucket is emptied");
-        Some(epoch)
-    }
-
     /// The core is trusted again. If messages were left unread meanwhile, the echo that is to
     /// follow them; until it comes, requests are sent back.
     pub(crate) fn clear(&mut self, now: Time) -> Option<u64> {
@@ -189,11 +140,6 @@ impl LeadershipCheck {
             self.state = LeadershipState::Sure;
         }
     }
-}
-
-/// The highest epoch that any leader can have had by now.
-fn epoch_bound() -> u64 {
-    unix_ms() + CLOCK_TOLERANCE_MS
 }
 
 #[cfg(test)]
@@ -244,24 +190,5 @@ mod tests {
             assert_eq!(check.look_after(at(ms), None), None);
             assert_eq!(check.is_clearing(), clearing, "at {ms} ms");
         }
-    }
-
-    #[test]
-    fn a_higher_epoch_is_doubted_until_the_store_settles_it_once() {
-        let table = [(None, false), (Some(7), false), (Some(8), true), (Some(u64::MAX), false)];
-        for (seen, doubts) in table {
-            assert_eq!(check(None).note_epoch(7, seen), doubts, "{seen:?}");
-        }
-        assert!(
-            check(Some(CheckpointNumber(1))).note_epoch(7, Some(1)),
-            "a leader that listens knows of no other epoch"
-        );
-        let mut check = check(None);
-        assert_eq!(check.settle(), None);
-        assert!(check.note_epoch(7, Some(9)) && check.note_epoch(7, Some(8)));
-        assert!(!check.reads());
-        assert!(check.settle().unwrap() > 9);
-        assert!(!check.note_epoch(7, Some(10)), "it has been settled in this term");
-        assert_eq!(check.settle(), None);
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod leadership_check;
 pub mod loopback_check;
+pub(crate) mod named_epoch;
 pub mod stall_detector;

@@ -1,0 +1,54 @@
+//! Files with keys, certificates or credentials.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that
+/// is named by mistake does not.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Why a file is of no use. The text contains nothing of the file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyFileError {
+    /// The file can't be read.
+    #[error("{} can't be read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{} has not {what}", path.display())]
+    Lacks {
+        /// The file.
+        path: PathBuf,
+        /// What it should have.
+        what: &'static str,
+    },
+    /// A private key is not that of the certificate beside it.
+    #[error("the key in {} is not that of the certificate in {}", key.display(), cert.display())]
+    Mismatch {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+}
+
+impl KeyFileError {
+    pub(crate) fn lacks(path: &Path, what: &'static str) -> Self {
+        KeyFileError::Lacks { path: path.to_owned(), what }
+    }
+}
+
+/// The text of the file at `path`.
+pub(crate) fn readable(path: &Path) -> Result<String, KeyFileError> {
+    let unreadable = |source| KeyFileError::Unreadable { path: path.to_owned(), source };
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > MOST_BYTES {
+        return Err(unreadable(io::Error::other(format!("it has {length} bytes; {MOST_BYTES} are read at most"))));
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}

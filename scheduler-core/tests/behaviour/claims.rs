@@ -1,0 +1,281 @@
+//! What a worker says of the upstream counts for the limits of its own call. On the word of one
+//! client, calls pause for a minute at most.
+
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
+
+use crate::common::{World, limit, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
+
+fn two_limits() -> ResourceSpec {
+    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
+}
+
+/// Requests by the second, and units that are never given back.
+fn with_quota() -> ResourceSpec {
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(10_000)) };
+    resource(vec![limit("requests", 10.0, span(1000)), quota])
+}
+
+#[test]
+fn a_pause_beyond_a_minute_needs_the_word_of_a_second_client() {
+    play(
+        &ten_per_second(),
+        "
+        0       wait a by=1                          -> a@0
+        0       answered a 429 after=3600000 others  -> a:settled
+        0       why next                             -> requests:frozen+60000
+        0       wait b by=1                          ->
+        0       wait c by=2                          ->
+        # The probe, and the same client says the same again.
+        60000                                        -> b@60000
+        60000   answered b 429 after=3540000 others  -> b:settled
+        # Another probe, and another client.
+        120000                                       -> c@120000
+        120000  answered c 429 after=3480000 others  -> c:settled
+        120000  why next                             -> requests:frozen+3480000
+        120000  wait d by=1                          ->
+        3600000                                      -> d@3600000
+        ",
+    );
+}
+
+#[test]
+fn two_clients_are_believed_at_once_and_unknown_ones_never() {
+    for (askers, frozen) in [([1, 2], 3_600_000), ([1, 1], 60_000), ([0, 2], 60_000), ([1, 0], 60_000)] {
+        let [first, second] = askers;
+        play(
+            &ten_per_second(),
+            &format!(
+                "
+                0  wait a by={first}                   -> a@0
+                0  wait b by={second}                  -> b@0
+                0  answered a 429 after=3600000 others -> a:settled
+                0  answered b 429 after=3600000 others -> b:settled
+                0  why next                            -> requests:frozen+{frozen}
+                ",
+            ),
+        );
+    }
+}
+
+#[test]
+fn a_pause_of_a_key_needs_a_second_client_too() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    play(
+        &resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]),
+        "
+        0      wait a guild:x by=1                  -> a@0
+        0      wait b guild:x by=2                  -> b@0
+        0      wait c guild:y by=2                  -> c@0
+        0      answered a 429 after=3600000 others  -> a:settled
+        0      answered c 429 after=3600000 others  -> c:settled
+        0      reserve d guild:x                    -> d@60000
+        0      unused d                             -> d:settled
+        0      answered b 429 after=3600000 others  -> b:settled
+        0      reserve e guild:x                    -> e@3600000
+        0      reserve f guild:y                    -> f@60000
+        ",
+    );
+}
+
+/// A pause would otherwise be a debt: the level would pay for an hour.
+#[test]
+fn a_level_is_corrected_by_as_much_of_a_pause_as_is_believed() {
+    play(
+        &ten_per_second(),
+        "
+        0      wait a by=1                   -> a@0
+        0      answered a 429 after=3600000  -> a:settled
+        0      levels                        -> requests=-599
+        ",
+    );
+}
+
+#[test]
+fn a_served_probe_refutes_a_claim() {
+    play(
+        &ten_per_second(),
+        "
+        0      wait a by=1                          -> a@0
+        0      answered a 429 after=3600000 others  -> a:settled
+        0      wait b by=2                          ->
+        60000                                       -> b@60000
+        60000  answered b 200                       -> b:settled
+        60000  wait c by=2                          -> c@60000
+        60000  answered c 429 after=3600000 others  -> c:settled
+        60000  why next                             -> requests:frozen+60000
+        ",
+    );
+}
+
+#[test]
+fn an_answer_speaks_of_the_limits_that_its_call_was_charged_to() {
+    play(
+        &two_limits(),
+        "
+        0  wait a                               -> a@0
+        0  wait b                               -> b@0
+        # No level of another limit, and no pause of it.
+        0  answered a 200 limit=units left=3    -> a:settled
+        0  levels                               -> requests=8 units=100
+        0  answered b 429 limit=units after=5000 others  -> b:settled
+        0  reserve c requests=0 units=1         -> c@0
+        0  reserve d                            -> d@5000
+        ",
+    );
+}
+
+#[test]
+fn only_a_quota_is_spent() {
+    play(
+        &two_limits(),
+        "
+        0  wait a by=1                    -> a@0
+        0  answered a 403 after=99999999  -> a:settled
+        0  reserve b                      -> b@60000
+        ",
+    );
+    // The quota, and not the requests that the call takes as well.
+    play(
+        &with_quota(),
+        "
+        0  wait a units=1 by=1            -> a@0
+        0  answered a 403 after=99999999  -> a:settled
+        0  reserve b units=1              -> b:quota_spent+60000
+        0  reserve c                      -> c@0
+        ",
+    );
+}
+
+#[test]
+fn a_spent_quota_needs_the_word_of_a_second_client() {
+    play(
+        &with_quota(),
+        "
+        0      wait a units=1 by=1               -> a@0
+        0      answered a 403 after=99999999     -> a:settled
+        60000  wait b units=1 by=2               -> b@60000
+        # One probe goes first.
+        60000  wait c units=1 by=3               ->
+        60000  answered b 403 after=99939999     -> b:settled c:quota_spent+99939999
+        ",
+    );
+}
+
+#[test]
+fn an_operator_ends_what_the_upstream_is_said_to_demand() {
+    play(
+        &with_quota(),
+        "
+        0  wait a units=1 by=1                -> a@0
+        0  wait b by=1                        -> b@0
+        0  wait c by=2                        -> c@0
+        0  answered a 403 after=99999999      -> a:settled
+        0  answered b 429 after=3600000 others  -> b:settled
+        0  answered c 429 after=3600000 others  -> c:settled
+        0  reserve d                          -> d@3600000
+        0  unused d                           -> d:settled
+        0  thaw requests                      ->
+        0  reserve e                          -> e@0
+        0  reserve f units=1                  -> f:quota_spent+60000
+        0  thaw all                           ->
+        0  reserve g units=1                  -> g@0
+        ",
+    );
+}
+
+#[test]
+fn a_thaw_lets_waiting_requests_start_even_those_of_keys() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let keyed = LimitSpec { applies, ..limit("requests", 10.0, span(1000)) };
+    for spec in [resource(vec![keyed]), ten_per_second()] {
+        play(
+            &spec,
+            "
+            0   wait a guild:x                     -> a@0
+            0   answered a 429 after=30000 others  -> a:settled
+            0   wait b guild:x                     ->
+            0   wait c guild:x                     ->
+            10  thaw requests                      -> b@10 c@10
+            ",
+        );
+    }
+}
+
+#[test]
+fn an_operator_takes_the_stock_of_any_limit() {
+    play(
+        &with_quota(),
+        "
+        0    empty units            ->
+        0    levels                 -> requests=10 units=0
+        0    allow a units=1        -> a:quota_spent
+        0    allow b                -> b@0
+        0    empty requests         ->
+        0    reserve c              -> c@100
+        ",
+    );
+}
+
+/// Clients name epochs. The store's word raises the own one; only a store that has no record at all
+/// shows that short limits may have been used.
+#[test]
+fn another_epoch_takes_no_stock_and_another_store_that_of_short_limits() {
+    for (event, levels) in [
+        (Event::Recheck, "requests=10 units=100"),
+        (Event::Epoch(9), "requests=10 units=100"),
+        (Event::StoreIsAnother { epoch: 9 }, "requests=0 units=100"),
+    ] {
+        let mut world = World::new(&with_quota());
+        let epoch = if matches!(event, Event::Recheck) { 1 } else { 9 };
+        world.handle(Time::ORIGIN, event);
+        assert_eq!(world.scheduler.epoch(), epoch);
+        play_on(world, &format!("0 levels -> {levels}"));
+    }
+}
+
+/// An honest client always calls; another one calls once a second and says that it was rejected.
+#[test]
+fn a_worker_that_lies_slows_the_others_down_to_the_floor_and_stops_them_for_a_minute() {
+    for (lie, least, most) in [(Some(100), 0.09, 0.2), (None, 0.0, 0.5), (Some(3_600_000), 0.0, 0.05)] {
+        let mut world = World::new(&ten_per_second());
+        let (mut served, mut learned) = (0, 1.0_f64);
+        for tenth in 0..6_000 {
+            let now = Time::ORIGIN + span(100 * tenth);
+            world.run_until(now);
+            let (liar, honest) = (format!("liar-{tenth}"), format!("honest-{tenth}"));
+            if tenth % 10 == 0 {
+                let lies = rejected(lie);
+                settle_now(&mut world, now, (&liar, 1), lies);
+            }
+            served += u32::from(settle_now(&mut world, now, (&honest, 2), Verdict::Passed));
+            learned = learned.min(world.scheduler.limit_status(now)[0].learned.map_or(1.0, |learned| learned.rate));
+        }
+        let share = f64::from(served) / 6_000.0;
+        println!("lies of {lie:?} ms: {share:.3} of the calls, a rate of {learned:.2}");
+        assert!((least..=most).contains(&share), "{lie:?}: {share}");
+        assert!(learned >= 0.099, "{lie:?}: {learned} is below the floor");
+    }
+}
+
+fn rejected(retry_after: Option<u64>) -> Verdict {
+    Verdict::Limited { scope: Scope::Unnamed, retry_after: retry_after.map(span), others: false }
+}
+
+/// Calls if that is possible now, and settles. Whether there was a call.
+fn settle_now(world: &mut World, now: Time, (id, asker): (&str, u32), verdict: Verdict) -> bool {
+    let mut asked = wish(Mode::Allow, &[]).named(id);
+    asked.asker = Asker(asker);
+    let request = world.ask(now, &asked);
+    let granted = world.start(request).is_some();
+    if granted {
+        let observation = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
+        world.settle_observed(now, id, Outcome::Used(Vec::new()), Some(observation));
+    }
+    granted
+}

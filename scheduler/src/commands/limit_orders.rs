@@ -1,0 +1,96 @@
+//! `rampmeter thaw` and `rampmeter empty`
+
+use super::nats_arg::NatsArg;
+use super::output;
+use super::status::ask;
+use crate::connection::connect;
+use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+
+/// What `thaw` takes.
+#[derive(Debug, clap::Args)]
+pub struct ThawArgs {
+    /// The resource.
+    resource: Name,
+    /// The limit; all limits of the resource, if none is named.
+    limit: Option<Name>,
+    /// Print the scheduler's answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// What `empty` takes.
+#[derive(Debug, clap::Args)]
+pub struct EmptyArgs {
+    /// The resource.
+    resource: Name,
+    /// The limit. A quota stays empty until its reset: for good, if it has none.
+    #[arg(required_unless_present = "all")]
+    limit: Option<Name>,
+    /// All limits of the resource.
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+    /// Print the scheduler's answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// An order of an operator's, and how its answer is told.
+struct LimitCommand {
+    resource: Name,
+    limit: Option<Name>,
+    json: bool,
+    nats: NatsArg,
+    /// The subject of such orders.
+    subject: fn(&Subjects, &Name) -> String,
+    done: &'static str,
+}
+
+/// Ends the pauses of limits, and prints which.
+///
+/// # Errors
+/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
+    let ThawArgs { resource, limit, json, nats } = args;
+    LimitCommand { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
+}
+
+/// Takes the stock of limits, and prints which.
+///
+/// # Errors
+/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
+    let EmptyArgs { resource, limit, json, nats, all: _ } = args;
+    LimitCommand { resource, limit, json, nats, subject: Subjects::empty, done: "emptied" }.give().await
+}
+
+impl LimitCommand {
+    /// Gives the order until nothing more is to be done.
+    async fn give(self) -> anyhow::Result<()> {
+        let client = connect(&self.nats.table(), "rampmeter-limits").await?;
+        let subject = (self.subject)(&Subjects::new(&self.nats.prefix)?, &self.resource);
+        let order = serde_json::to_vec(&LimitOrder { limit: self.limit })?;
+        let mut answer: LimitOrderDone = ask(&client, subject.clone(), order.clone(), &self.resource).await?;
+        while answer.more {
+            let next: LimitOrderDone = ask(&client, subject.clone(), order.clone(), &self.resource).await?;
+            answer.more = next.more;
+        }
+        match self.json {
+            true => output::json(&answer)?,
+            false => output::line(format_args!("{}: {}", answer.resource, told(&answer.limits, self.done)))?,
+        }
+        Ok(())
+    }
+}
+
+fn told(limits: &[Name], done: &str) -> String {
+    match limits {
+        [] => "nothing is paused".to_owned(),
+        limits => format!("{} {done}", limits.iter().map(|limit| &**limit).collect::<Vec<_>>().join(", ")),
+    }
+}

@@ -1,0 +1,110 @@
+//! Reading the tokens of the front, at the start and whenever their file changes.
+
+use super::token_holder::TokenHolder;
+use crate::config::{LEAST_TOKEN, TokenPlace, parse_tokens};
+use crate::provider::SecretPlace;
+use anyhow::{anyhow, bail};
+use secrecy::{ExposeSecret, SecretString};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// How often the file is compared with what was read last: a token that is taken out ends that
+/// soon.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// The holders of the tokens that count now.
+pub(super) type Holders = Arc<[Arc<TokenHolder>]>;
+
+/// Reads the place of tokens.
+#[derive(Debug)]
+pub(super) struct TokenReader {
+    place: TokenPlace,
+    /// What was read last, or why it could not be.
+    last: Result<SecretString, String>,
+}
+
+impl TokenReader {
+    /// Reads the tokens now and, if they are in a file, whenever it changes. A file that is wrong
+    /// later leaves the tokens of before in force.
+    ///
+    /// # Errors
+    /// Why there are none now.
+    pub(super) fn start(place: TokenPlace) -> anyhow::Result<watch::Receiver<Holders>> {
+        let secret_place = secret_place(&place);
+        let reader = TokenReader { last: secret_place.read(), place };
+        let (publisher, holders) = watch::channel(reader.holders()?);
+        if secret_place.is_open_to_all() {
+            tracing::warn!("every user of this machine may read {secret_place}; run `chmod o-r` on it");
+        }
+        if matches!(secret_place, SecretPlace::File(_)) {
+            tokio::spawn(reader.keep_reading(publisher));
+        }
+        Ok(holders)
+    }
+
+    /// Ends when no request can come any more.
+    async fn keep_reading(mut self, publisher: watch::Sender<Holders>) {
+        loop {
+            tokio::select! {
+                () = publisher.closed() => return,
+                () = tokio::time::sleep(READ_AGAIN) => {}
+            }
+            let place = secret_place(&self.place);
+            let Ok(read) = tokio::task::spawn_blocking(move || place.read()).await else { return };
+            if is_same(&read, &self.last) {
+                continue;
+            }
+            self.last = read;
+            match self.holders() {
+                Ok(holders) => {
+                    tracing::info!(
+                        tokens = holders.len(),
+                        "{} has changed, and its tokens count",
+                        secret_place(&self.place)
+                    );
+                    publisher.send_replace(holders);
+                }
+                Err(error) => tracing::warn!("{error:#}; the tokens of before stay in force"),
+            }
+        }
+    }
+
+    fn holders(&self) -> anyhow::Result<Holders> {
+        let field = match &self.place {
+            TokenPlace::One(SecretPlace::Env(_)) => "http.token_env",
+            TokenPlace::One(SecretPlace::File(_)) => "http.token_file",
+            TokenPlace::Several(_) => "http.tokens_file",
+        };
+        let text = self.last.as_ref().map_err(|reason| anyhow!("`{field}`: {reason}"))?;
+        match &self.place {
+            TokenPlace::One(_) => {
+                let bytes = text.expose_secret().len();
+                if bytes < LEAST_TOKEN {
+                    bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {LEAST_TOKEN} or more");
+                }
+                Ok([Arc::new(TokenHolder::of_everything(text.clone()))].into())
+            }
+            TokenPlace::Several(path) => {
+                let tokens = parse_tokens(path, text.expose_secret());
+                let tokens = tokens.map_err(|error| anyhow!("`{field}`: {error}"))?;
+                Ok(tokens.into_iter().map(|token| Arc::new(TokenHolder::new(token))).collect())
+            }
+        }
+    }
+}
+
+fn secret_place(place: &TokenPlace) -> SecretPlace {
+    match place {
+        TokenPlace::One(place) => place.clone(),
+        TokenPlace::Several(path) => SecretPlace::File(path.clone()),
+    }
+}
+
+fn is_same(one: &Result<SecretString, String>, other: &Result<SecretString, String>) -> bool {
+    match (one, other) {
+        (Ok(one), Ok(other)) => one.expose_secret() == other.expose_secret(),
+        (Err(one), Err(other)) => one == other,
+        (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+    }
+}

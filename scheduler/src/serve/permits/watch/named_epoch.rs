@@ -1,0 +1,158 @@
+//! Epochs above ours that clients name.
+//!
+//! A client that names one may have seen another leader: our successor, or a leader from before the
+//! store was put back. It may also be mistaken. Its word alone changes no level and refuses no
+//! call.
+//!
+//! The next checkpoint asks the store. If the store takes it, this scheduler leads, and its epoch
+//! rises once in a term: clients ignore answers of a lower epoch than they have seen.
+
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::highest_of_a_leader;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::ids::CheckpointNumber;
+
+/// How often the store is asked and the log is told, however many clients name such an epoch.
+const ASKED_EVERY: Span = Span::from_secs(60);
+/// How long readiness tells of the last client that has named one.
+const TOLD_FOR: Span = Span::from_secs(600);
+
+/// The rise of our own epoch, once in a term.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rise {
+    /// No client needs it.
+    Unneeded,
+    /// The next checkpoint brings it.
+    Wanted,
+    /// It counts once the store holds this checkpoint.
+    UnderWay(u64, CheckpointNumber),
+    /// The epoch has risen.
+    Done,
+}
+
+/// What clients have named in this term, and what follows.
+#[derive(Debug)]
+pub(crate) struct NamedEpoch {
+    /// The highest one, and when the last client named one.
+    named: Option<(u64, Time)>,
+    asked: Option<Time>,
+    rise: Rise,
+}
+
+impl NamedEpoch {
+    pub(crate) fn new() -> Self {
+        NamedEpoch { named: None, asked: None, rise: Rise::Unneeded }
+    }
+
+    /// Takes the epoch that a client names, which can have been a leader's if it is `unknown` or
+    /// later. Whether it was one.
+    pub(crate) fn note(&mut self, now: Time, unknown: u64, named: Option<u64>) -> bool {
+        let possible = unknown..=epoch_bound();
+        let Some(named) = named.filter(|named| possible.contains(named)) else { return false };
+        let highest = self.named.map_or(named, |(highest, _)| highest.max(named));
+        self.named = Some((highest, now));
+        if self.rise == Rise::Unneeded {
+            self.rise = Rise::Wanted;
+        }
+        true
+    }
+
+    /// Whether the store is to be asked at `now`.
+    pub(crate) fn asks(&mut self, now: Time) -> bool {
+        let asks = self.asked.is_none_or(|asked| now.since(asked) >= ASKED_EVERY);
+        if asks {
+            self.asked = Some(now);
+        }
+        asks
+    }
+
+    /// The highest epoch that was named, if that was lately.
+    pub(crate) fn alarm(&self, now: Time) -> Option<u64> {
+        self.named.filter(|(_, at)| now.since(*at) < TOLD_FOR).map(|(named, _)| named)
+    }
+
+    /// The epoch of the checkpoint with this number, where `own` is ours.
+    pub(crate) fn of_checkpoint(&mut self, number: CheckpointNumber, own: u64) -> u64 {
+        if self.rise == Rise::Wanted {
+            self.rise = Rise::UnderWay(self.above_all(), number);
+        }
+        self.stored(own)
+    }
+
+    /// The epoch that the store holds or is about to hold, where `own` is ours.
+    pub(crate) fn stored(&self, own: u64) -> u64 {
+        match self.rise {
+            Rise::UnderWay(epoch, _) => epoch,
+            Rise::Unneeded | Rise::Wanted | Rise::Done => own,
+        }
+    }
+
+    /// The store holds this checkpoint. The epoch from now on, if that makes it rise.
+    pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<u64> {
+        match self.rise {
+            Rise::UnderWay(epoch, from) if from <= number => {
+                self.rise = Rise::Done;
+                Some(epoch)
+            }
+            Rise::UnderWay(..) | Rise::Unneeded | Rise::Wanted | Rise::Done => None,
+        }
+    }
+
+    /// The epoch from now on, if a client has named one while no leader was known.
+    pub(crate) fn rise_now(&mut self) -> Option<u64> {
+        (self.rise == Rise::Wanted).then(|| {
+            self.rise = Rise::Done;
+            self.above_all()
+        })
+    }
+
+    fn above_all(&self) -> u64 {
+        epoch_bound().max(self.named.map_or(0, |(named, _)| named)) + 1
+    }
+}
+
+/// The highest epoch that any leader can have had by now: epochs count changes of leader, or begin
+/// at the wall clock if the count was lost.
+fn epoch_bound() -> u64 {
+    highest_of_a_leader(unix_ms())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: u64) -> Time {
+        Time::ORIGIN + Span::from_secs(secs)
+    }
+
+    #[test]
+    fn only_epochs_that_a_leader_can_have_had_count() {
+        for (named, counts) in [(None, false), (Some(7), false), (Some(8), true), (Some(u64::MAX), false)] {
+            let mut epochs = NamedEpoch::new();
+            assert_eq!(epochs.note(at(0), 8, named), counts, "{named:?}");
+            assert_eq!(epochs.alarm(at(599)), named.filter(|_| counts));
+            assert_eq!(epochs.alarm(at(600)), None);
+        }
+    }
+
+    #[test]
+    fn the_store_is_asked_once_a_minute() {
+        let mut epochs = NamedEpoch::new();
+        let asked: Vec<u64> = (0..130).filter(|secs| epochs.asks(at(*secs))).collect();
+        assert_eq!(asked, [0, 60, 120]);
+    }
+
+    #[test]
+    fn the_epoch_rises_once_in_a_term_and_with_the_next_checkpoint() {
+        let mut epochs = NamedEpoch::new();
+        assert_eq!(epochs.of_checkpoint(CheckpointNumber(3), 7), 7);
+        assert!(epochs.note(at(0), 8, Some(9)) && epochs.note(at(1), 8, Some(8)));
+        assert_eq!((epochs.stored(7), epochs.note_stored(CheckpointNumber(3))), (7, None), "it was taken before");
+        let risen = epochs.of_checkpoint(CheckpointNumber(4), 7);
+        assert!(risen > unix_ms(), "no leader has had a higher one: {risen}");
+        assert_eq!(epochs.of_checkpoint(CheckpointNumber(5), 7), risen, "the store never goes back");
+        assert_eq!(epochs.note_stored(CheckpointNumber(4)), Some(risen));
+        assert!(epochs.note(at(2), 8, Some(10)));
+        assert_eq!((epochs.of_checkpoint(CheckpointNumber(6), risen), epochs.rise_now()), (risen, None));
+    }
+}

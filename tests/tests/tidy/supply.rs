@@ -1,0 +1,162 @@
+//! What this program is built from: licences, sources and duplicates as `deny.toml` says, images by
+//! digest, and a bill of materials.
+
+use rampmeter_tests::repository::{self, file, files};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+fn rules() -> toml::Table {
+    file("deny.toml").unwrap().text.parse().unwrap()
+}
+
+/// All packages that Cargo.lock pins.
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--locked", "--format-version", "1"];
+    let output = Command::new(cargo).args(arguments).current_dir(repository::root()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read: Value = serde_json::from_slice(&output.stdout).unwrap();
+    read["packages"].as_array().unwrap().clone()
+}
+
+fn texts(list: &toml::Value) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+/// The crates of a list of `{ crate = "…", reason = "…" }`.
+fn crates(list: &toml::Value) -> BTreeSet<String> {
+    list.as_array().unwrap().iter().map(|entry| entry["crate"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Whether a licence, or every part of it that counts, is allowed. `AND` binds before `OR`.
+fn is_allowed(expression: &str, allowed: &BTreeSet<String>) -> bool {
+    let alternatives = |text: &str| text.split(" OR ").any(|all| all.split(" AND ").all(|one| allowed.contains(one)));
+    let Some((before, rest)) = expression.split_once('(') else {
+        return alternatives(&expression.replace('/', " OR "));
+    };
+    let (inner, after) = rest.split_once(')').unwrap();
+    let joined = after.strip_prefix(" AND ").filter(|_| before.is_empty());
+    is_allowed(inner, allowed) && joined.is_none_or(|other| is_allowed(other, allowed))
+}
+
+#[test]
+fn expressions_of_licences_are_read() {
+    let allowed = ["MIT", "ISC"].map(str::to_owned).into();
+    #[rustfmt::skip]
+    let table = [
+        ("MIT", true), ("GPL-3.0", false), ("GPL-3.0 OR MIT", true), ("GPL-3.0/MIT", true), ("MIT AND ISC", true),
+        ("MIT AND GPL-3.0", false), ("GPL-3.0 AND MIT OR ISC", true), ("(GPL-3.0 OR MIT) AND ISC", true),
+        ("(MIT OR ISC) AND GPL-3.0", false), ("MIT WITH Something", false),
+    ];
+    for (expression, expected) in table {
+        assert_eq!(is_allowed(expression, &allowed), expected, "{expression}");
+    }
+}
+
+#[test]
+fn licences_and_sources_are_allowed() {
+    let rules = rules();
+    let (licences, sources) = (texts(&rules["licenses"]["allow"]), texts(&rules["sources"]["allow-registry"]));
+    for package in packages() {
+        let name = &package["name"];
+        let licence = package["license"].as_str().unwrap_or_else(|| panic!("{name} has no licence"));
+        assert!(is_allowed(licence, &licences), "{name}: {licence}");
+        let source = package["source"].as_str().map(|source| source.strip_prefix("registry+").unwrap_or(source));
+        assert!(source.is_none_or(|source| sources.contains(source)), "{name}: {source:?}");
+    }
+}
+
+#[test]
+fn nothing_is_there_twice_or_banned_without_a_reason() {
+    let (rules, mut versions) = (rules(), BTreeMap::<String, Vec<String>>::new());
+    for package in packages() {
+        let text = |key: &str| package[key].as_str().unwrap().to_owned();
+        versions.entry(text("name")).or_default().push(format!("{}@{}", text("name"), text("version")));
+    }
+    for banned in crates(&rules["bans"]["deny"]) {
+        assert!(!versions.contains_key(&banned), "{banned}");
+    }
+    let mut skipped = crates(&rules["bans"]["skip"]);
+    for of_one_name in versions.values() {
+        let counted = of_one_name.iter().filter(|version| !skipped.remove(*version)).count();
+        assert_eq!(counted, 1, "{of_one_name:?}");
+    }
+    assert_eq!(skipped, BTreeSet::new(), "they are gone: deny.toml need not skip them");
+}
+
+#[test]
+fn images_have_digests() {
+    let docker = file("deploy/Dockerfile").unwrap().text;
+    let compose = file("deploy/compose.yaml").unwrap().text;
+    let images = docker.lines().filter_map(|line| line.strip_prefix("FROM "));
+    let images = images.chain(compose.lines().filter_map(|line| line.trim().strip_prefix("image: ")));
+    let foreign: Vec<&str> =
+        images.filter(|image| !image.starts_with("scratch") && !image.starts_with("rampmeter")).collect();
+    assert_eq!(foreign.len(), 2, "{foreign:?}");
+    for image in foreign {
+        let digest = image.split_once("@sha256:").unwrap_or_else(|| panic!("{image}")).1;
+        let digest = digest.split(' ').next().unwrap();
+        assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{image}");
+    }
+}
+
+/// What a service may do is said once for each of them, and no service is left out.
+#[test]
+fn every_container_is_closed() {
+    let compose = file("deploy/compose.yaml").unwrap().text;
+    let (shared, services) = compose.split_once("\nservices:\n").unwrap();
+    let services = services.split_once("\nvolumes:\n").unwrap().0;
+    let is_name =
+        |line: &&str| line.starts_with("  ") && line.trim_start().len() + 2 == line.len() && line.ends_with(':');
+    let names = services.lines().filter(is_name).count();
+    let merged = services.matches("    <<: *scheduler\n").count();
+    assert_eq!((names, merged), (5, 4), "all but NATS share what follows");
+    let nats = services.split_once("  scheduler-a:").unwrap().0;
+    for rule in [
+        "read_only: true",
+        "cap_drop: [ALL]",
+        "security_opt: [\"no-new-privileges:true\"]",
+        "mem_limit:",
+        "pids_limit:",
+    ] {
+        assert!(shared.contains(rule) && nats.contains(rule), "{rule}");
+    }
+}
+
+#[test]
+fn the_service_dumps_no_core_and_has_a_bound_of_memory() {
+    let unit = file("deploy/systemd/rampmeter.service").unwrap().text;
+    for line in ["LimitCORE=0", "MemoryMax=2G", "NoNewPrivileges=yes"] {
+        assert!(unit.lines().any(|found| found == line), "{line}");
+    }
+}
+
+#[test]
+fn the_bill_of_materials_names_what_the_program_is_built_from() {
+    let output = Command::new("python3").arg(repository::root().join("deploy/sbom.py")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bill: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&bill["bomFormat"], &bill["specVersion"]), (&Value::from("CycloneDX"), &Value::from("1.6")));
+    let components = bill["components"].as_array().unwrap();
+    let names: BTreeSet<&str> = components.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert!(names.contains("tokio") && names.contains("rampmeter-scheduler-core"), "{names:?}");
+    assert!(!names.contains("proptest") && !names.contains("rampmeter-tests"), "{names:?}");
+    for part in components {
+        let is_ours = part["name"].as_str().unwrap().starts_with("rampmeter-");
+        assert!(part["licenses"][0]["expression"].is_string(), "{part}");
+        assert_eq!(part["hashes"][0]["content"].is_string(), !is_ours, "{part}");
+    }
+    let listed = bill["dependencies"].as_array().unwrap().len();
+    assert_eq!(listed, components.len() + 1, "each package, and the program, tells what it needs");
+}
+
+/// Python takes a module from the current folder first, unless it is told not to.
+#[test]
+fn no_python_module_is_taken_from_the_current_folder() {
+    for file in files("", "rs").into_iter().filter(|file| file.text.contains(concat!("Command::new(\"pyth", "on3\")")))
+    {
+        let runs_module = file.text.contains(concat!("\"-", "m\"")) || file.text.contains(concat!("-", "m pip"));
+        assert!(!runs_module || file.text.contains("PYTHONSAFEPATH"), "{}", file.path);
+    }
+}

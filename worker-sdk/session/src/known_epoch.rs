@@ -1,0 +1,48 @@
+//! The epoch of the leader that a session listens to.
+
+use rampmeter_protocol::time::{Span, Time};
+
+/// How long an epoch counts that an event has named and no answer. A new leader answers sooner.
+const UNCONFIRMED: Span = Span::from_secs(10);
+
+/// The highest epoch of a resource that an answer or an event has named.
+///
+/// Answers of lower epochs are not believed, because their leader was replaced. An event alone is
+/// weaker evidence. Its epoch is forgotten unless an answer has it, so that no false event makes a
+/// session deaf.
+#[derive(Debug, Default)]
+pub(super) struct KnownEpoch {
+    known: Option<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    epoch: u64,
+    /// Until when it counts, if no answer has confirmed it.
+    until: Time,
+}
+
+impl KnownEpoch {
+    /// The epoch, for the leader that is asked.
+    pub(super) fn get(&self) -> Option<u64> {
+        self.known.as_ref().map(|known| known.epoch)
+    }
+
+    /// Whether the leader of `epoch` has a successor.
+    pub(super) fn is_past(&self, now: Time, epoch: u64) -> bool {
+        self.known.as_ref().is_some_and(|known| epoch < known.epoch && now < known.until)
+    }
+
+    /// An event names the epoch of a leader.
+    pub(super) fn announce(&mut self, now: Time, epoch: u64) {
+        if self.get() != Some(epoch) {
+            self.known = Some(Known { epoch, until: now + UNCONFIRMED });
+        }
+    }
+
+    /// An answer names the epoch of its leader. Whether that leader is new.
+    pub(super) fn confirm(&mut self, epoch: u64) -> bool {
+        let known = self.known.replace(Known { epoch, until: Time::NEVER });
+        known.is_some_and(|known| epoch > known.epoch)
+    }
+}
