@@ -189,7 +189,11 @@ impl Play {
                 format!("renew {}: {}", batch.0, listed(&payload, renewal))
             }
             Command::Unrenewed { id, code, .. } => {
-                format!("unrenewed {} {}", id.as_str().rsplit_once('-').expect("an id of this session").1, code.as_str())
+                format!(
+                    "unrenewed {} {}",
+                    id.as_str().rsplit_once('-').expect("an id of this session").1,
+                    code.as_str()
+                )
             }
             Command::Silent { silence, .. } => format!("silent for {silence}"),
             Command::Heard { .. } => "heard again".to_owned(),
