@@ -184,7 +184,7 @@ fn queued(request: &Value, epoch: u64) -> Value {
 }
 
 fn number(request: &Value) -> u64 {
-    let id = request["id"].as_str().and_then(|id| id.split_once('-'));
+    let id = request["id"].as_str().and_then(|id| id.rsplit_once('-'));
     id.and_then(|(_, number)| number.parse().ok()).expect("an id of a session")
 }
 

@@ -306,5 +306,5 @@ pub(crate) fn elements(payload: &[u8]) -> Vec<Value> {
 }
 
 fn number(id: &str) -> u64 {
-    id.split_once('-').and_then(|(_, number)| number.parse().ok()).expect("an id of the session")
+    id.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).expect("an id of the session")
 }

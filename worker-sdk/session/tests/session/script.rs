@@ -189,7 +189,11 @@ impl Play {
                 format!("renew {}: {}", batch.0, listed(&payload, renewal))
             }
             Command::Unrenewed { id, code, .. } => {
-                format!("unrenewed {} {}", id.as_str().split_once('-').expect("an id of this session").1, code.as_str())
+                format!(
+                    "unrenewed {} {}",
+                    id.as_str().rsplit_once('-').expect("an id of this session").1,
+                    code.as_str()
+                )
             }
             Command::Silent { silence, .. } => format!("silent for {silence}"),
             Command::Heard { .. } => "heard again".to_owned(),
@@ -248,7 +252,7 @@ fn renewal(settle: &Value) -> String {
 }
 
 fn number(message: &Value) -> &str {
-    message["id"].as_str().and_then(|id| id.split_once('-')).expect("an id of this session").1
+    message["id"].as_str().and_then(|id| id.rsplit_once('-')).expect("an id of this session").1
 }
 
 /// `wait`, `fail <patience in ms>`, or `rate <patience in ms> <calls> <per ms>`.
