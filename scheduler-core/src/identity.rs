@@ -3,15 +3,15 @@
 use rampmeter_protocol::request::PermitRequest;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Who asks, and for what, as hashes of 16 bits: the NATS user, the client's `from`, the cost, and
-/// class and labels together. A part that a request does not state is zero, and is not compared.
+/// Who asks, and for what, as hashes of 16 bits: the NATS user with the client's `from`, the cost,
+/// and class and labels together. A part that a request does not state is zero, and is not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
 /// is the same request. The default is unknown, as for a permit of a former leader. An id is a
 /// secret, so that only ids collide that two clients have chosen badly; of 65 000 collisions one
 /// stays unnoticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity([u16; 4]);
+pub struct Identity([u16; 3]);
 
 impl Identity {
     /// Of a request by this user.
@@ -23,8 +23,7 @@ impl Identity {
         let cost = request.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
         let labels = request.labels.iter().map(hash_of).fold(0, u64::wrapping_add);
         Identity([
-            stated(!user.is_empty(), hash_of(user)),
-            stated(from.is_some(), hash_of(from)),
+            stated(!user.is_empty() || from.is_some(), hash_of((user, from))),
             stated(!request.cost.is_empty(), cost),
             stated(class.is_some() || !request.labels.is_empty(), hash_of((class, labels))),
         ])

@@ -153,7 +153,7 @@ async fn check_asks_the_provider_for_real() {
         assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");
     }
     let (code, text) = check(&without_limits(&upstream), &portal::ENVIRONMENT).await;
-    assert!(code == Some(0) && text.contains("resource `hub`: no limits but its provider's, 1 classes"), "{text}");
+    assert!(code == Some(0) && text.contains("resource `hub`: no limits but its provider's, 1 class"), "{text}");
     let (code, text) = check(&hub.replace("http://", "https://"), &portal::ENVIRONMENT).await;
     assert!(code == Some(1) && text.contains("no connection: "), "no server there speaks TLS:\n{text}");
     let wrong = [portal::ENVIRONMENT[0], ("HUB_CLIENT_SECRET", "another")];
