@@ -159,7 +159,7 @@ mod tests {
     /// The inboxes of all that is popped; `-` is an echo.
     fn popped(waiting: &mut WaitingMessages) -> Vec<String> {
         let inbox = |message: Inbound| match message.reply {
-            Some(Address::Subject(inbox)) => inbox.trim_end_matches(".1").to_owned(),
+            Some(Address::Subject(inbox)) => inbox.strip_suffix(".1").unwrap().to_owned(),
             Some(Address::Here(_)) | None => "-".to_owned(),
         };
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
