@@ -24,11 +24,13 @@ export type Settle = { readonly id: string; readonly cost?: Cost; readonly asked
 
 /** The headers that some dialect reads. No other header leaves this process: it may be a secret. */
 const OF_LIMITS = [
-  ...["retry-after", "x-processingunits-spent", "ratelimit", "ratelimit-policy"],
-  ...["bucket", "global", "reset-after", "resource", "scope"].map((rest) => `x-ratelimit-${rest}`),
-  ...["limit", "remaining", "reset"].flatMap((level) => [`ratelimit-${level}`,
+  ...["retry-after", "throttle-status", "x-processingunits-spent", "x-shopify-shop-api-call-limit"],
+  ...["", "-limit", "-policy", "-remaining", "-reset"].map((rest) => `ratelimit${rest}`),
+  ...["bucket", "global", "reset-after", "resource", "scope", "used"].map((rest) => `x-ratelimit-${rest}`),
+  ...["limit", "remaining", "reset"].flatMap((level) => [
     ...["", "-requests", "-tokens"].map((unit) => `x-ratelimit-${level}${unit}`),
-    ...["input-tokens", "output-tokens", "requests"].map((unit) => `anthropic-ratelimit-${unit}-${level}`)]),
+    ...["input-tokens", "output-tokens", "requests", "tokens"].map((unit) => `anthropic-ratelimit-${unit}-${level}`)]),
+  ...["5h-reset", "5h-utilization", "7d-reset", "7d-utilization"].map((rest) => `anthropic-ratelimit-unified-${rest}`),
 ];
 
 /** The headers that speak of limits, by their names in lower case; one has at most 1024 characters. */

@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const BINARY = process.env["RAMPMETER"] ?? assert.fail("set RAMPMETER to the binary, or run typescript/check");
+const BINARY = process.env["RAMPMETER_BINARY"] ?? assert.fail("set RAMPMETER_BINARY to the binary, or run typescript/check");
 
 /** A process of the binary, which ends with its test. */
 function start(t: TestContext, args: string[], env: Record<string, string> = {}): ChildProcess {

@@ -13,11 +13,11 @@ test("the package depends on nothing, and its lock file names no host", () => {
   assert.doesNotMatch(read("package-lock.json"), /"resolved"|https?:\/\/[^"]*registry/);
 });
 
-test("exactly the headers leave the process that some dialect reads", () => {
-  const list = read("../protocol/src/headers.rs").split("[&str; 30] = [")[1]?.split("];")[0] ?? "";
-  const known = [...list.matchAll(/"([a-z-]+)"/g)].map((match) => match[1] ?? "");
+test("the headers leave the process that some dialect reads, and no secret", () => {
+  const list = /OF_LIMITS: \[&str; \d+\] = \[([^\]]*)\]/.exec(read("../protocol/src/headers.rs"))?.[1] ?? "";
+  const known = [...list.matchAll(/"([a-z0-9-]+)"/g)].map((match) => match[1] ?? "");
   const all = new Headers([...known, "set-cookie", "x-ratelimit-token"].map((name) => [name, "1"]));
-  assert.equal(known.length, 30);
+  assert.ok(known.length >= 30, list);
   assert.deepEqual(Object.keys(limitHeaders(all)).sort(), known.sort());
   assert.deepEqual(limitHeaders(new Headers({ "retry-after": "1".repeat(1025) })), {});
 });
