@@ -3,7 +3,7 @@ import { Host } from "./host.js";
 import { Outbox } from "./outbox.js";
 import { Permit, type Outcome } from "./permit.js";
 import { Schedulers, type Unreachable } from "./schedulers.js";
-import { Request, type Wanted } from "./session.js";
+import { RequestSession, type Wanted } from "./session.js";
 import { endingAt, until } from "./waiting.js";
 import { exact, type Charge, type Cost, type PermitRequest } from "./wire.js";
 
@@ -117,7 +117,7 @@ export class Resource {
     const giveBack = (id: string): void => this.#outbox.push({ id, used: false });
     const world = { now: () => performance.now(), send, pause: (end: number) => until(end, signal), giveBack };
     try {
-      const { id, answer } = await new Request(want, this.#schedulers, world).permit();
+      const { id, answer } = await new RequestSession(want, this.#schedulers, world).permit();
       return new Permit(id, answer, want, this.#outbox);
     } finally {
       last.clear();

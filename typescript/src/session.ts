@@ -23,7 +23,7 @@ const USED_UP = ["lapsed", "already_settled", "unknown_permit", "id_in_use"];
 const MOST_RENAMED = 100;
 
 /** One request for a permit, from its first message to the start of its call. */
-export class Request {
+export class RequestSession {
   #id: string;
   /** Whether a scheduler may have charged the id. */
   #isOpen = false;

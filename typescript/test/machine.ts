@@ -10,7 +10,7 @@ import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const BINARY = process.env["RAMPMETER_BINARY"] ?? assert.fail("set RAMPMETER_BINARY to the binary, or run typescript/check");
+const BINARY = process.env["RAMPMETER_BINARY"] ?? assert.fail("set RAMPMETER_BINARY, or run typescript/check");
 
 /** A process of the binary, which ends with its test. */
 function start(t: TestContext, args: string[], env: Record<string, string> = {}): ChildProcess {
@@ -61,24 +61,39 @@ export interface Scheduler {
   signal(name: NodeJS.Signals): void;
 }
 
-/** A NATS server, which lives as long as the test. */
-export async function nats(t: TestContext): Promise<string> {
-  const [port, http, data] = [await freePort(), await freePort(), folder(t)];
+/** A NATS server, whose data outlives it. */
+export interface Nats {
+  readonly url: string;
+  /** kill -9, and a new process. */
+  restart(): Promise<void>;
+}
+
+export async function nats(t: TestContext): Promise<Nats> {
+  const [url, listen, data] = [`nats://127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`, folder(t)];
   const file = join(data, "nats.toml");
-  writeFileSync(file, `[[resource]]\nname = "unused"\n[[resource.limit]]\nname = "a"\ncapacity = 1\nperiod = "1s"\n`);
-  const url = `nats://127.0.0.1:${port}`;
-  start(t, ["serve", file, "--embedded-nats", "--nats", url, "--data", join(data, "data"), "--listen", `127.0.0.1:${http}`]);
-  await ready(`http://127.0.0.1:${http}/readyz`);
-  return url;
+  writeFileSync(file, configuration('name = "unused"\ncapacity = 1\nperiod = "1s"').replace('"api"', '"unused"'));
+  const place = ["--embedded-nats", "--nats", url, "--data", join(data, "data"), "--listen", listen];
+  const run = async (): Promise<ChildProcess> => {
+    const child = start(t, ["serve", file, ...place]);
+    await ready(`http://${listen}/readyz`);
+    return child;
+  };
+  let child = await run();
+  const restart = async (): Promise<void> => {
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    child = await run();
+  };
+  return { url, restart };
 }
 
 /** A scheduler of the resources in `text`, at a NATS server that survives it. */
-export async function scheduler(t: TestContext, text: string, at?: string): Promise<Scheduler> {
+export async function scheduler(t: TestContext, text: string, at?: Nats): Promise<Scheduler> {
   const [server, port, file] = [at ?? (await nats(t)), await freePort(), join(folder(t), "rampmeter.toml")];
   const url = `http://127.0.0.1:${port}`;
   writeFileSync(file, text);
   const run = async (): Promise<ChildProcess> => {
-    const child = start(t, ["serve", file, "--nats", server, "--listen", `127.0.0.1:${port}`]);
+    const child = start(t, ["serve", file, "--nats", server.url, "--listen", `127.0.0.1:${port}`]);
     await ready(`${url}/readyz`);
     return child;
   };
@@ -117,7 +132,8 @@ export async function gateway(t: TestContext, up: Upstream, query: string, body:
         const [isGood, chunks] = [verdict.statusCode === 200, [] as Buffer[]];
         verdict.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
           const told = Object.entries(verdict.headers).filter(([name]) => /retry-after|ratelimit|spent/.test(name));
-          answer.writeHead(verdict.statusCode ?? 500, { ...Object.fromEntries(told), "content-type": "application/json" });
+          const headers = { ...Object.fromEntries(told), "content-type": "application/json" };
+          answer.writeHead(verdict.statusCode ?? 500, headers);
           answer.end(isGood ? JSON.stringify(body()) : Buffer.concat(chunks));
         });
       });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { exact, limitHeaders, newId } from "../src/wire.js";
@@ -11,6 +12,15 @@ test("the package depends on nothing, and its lock file names no host", () => {
   const manifest = JSON.parse(read("package.json")) as { dependencies?: object };
   assert.equal(manifest.dependencies, undefined);
   assert.doesNotMatch(read("package-lock.json"), /"resolved"|https?:\/\/[^"]*registry/);
+});
+
+test("what is published is the code and its types", () => {
+  const packed = execFileSync("npm", ["pack", "--dry-run", "--json", "--silent"], { cwd: root, encoding: "utf8" });
+  const { files } = (JSON.parse(packed) as { files: { path: string }[] }[])[0] ?? assert.fail(packed);
+  const paths = files.map((file) => file.path);
+  for (const needed of ["README.md", "dist/src/index.js", "dist/src/index.d.ts"]) assert.ok(paths.includes(needed));
+  const isMeant = (path: string): boolean => /^(dist\/src\/[a-z]+\.(js|d\.ts)|README\.md|package\.json)$/.test(path);
+  assert.ok(paths.every(isMeant), paths.join());
 });
 
 test("the headers leave the process that some dialect reads, and no secret", () => {
@@ -51,8 +61,10 @@ test("a late answer shortens the delay, or its call is not made", () => {
 });
 
 test("the source is short", () => {
-  const lines = readdirSync(new URL("src", root)).flatMap((file) => read(`src/${file}`).split("\n"));
+  const linesOf = (folder: string): string[] =>
+    readdirSync(new URL(folder, root)).flatMap((file) => read(`${folder}/${file}`).split("\n"));
+  const lines = linesOf("src");
   const code = lines.filter((line) => !/^\s*(\/\/|\/\*\*|\*|$)/.test(line));
   assert.ok(code.length <= 545, `${code.length} lines`);
-  assert.deepEqual(code.filter((line) => line.length > 120), []);
+  assert.deepEqual([...lines, ...linesOf("test")].filter((line) => line.length > 120), []);
 });

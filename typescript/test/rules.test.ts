@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PermitError, Resource, withPermits, type Ask } from "../src/index.js";
+import { PermitError, Resource, withPermits, type Ask, type Cost } from "../src/index.js";
 import { configuration, folder, freePort, nats, scheduler, upstream } from "./machine.js";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -41,6 +41,17 @@ test("a scheduler is killed under waiting calls: no error, none over the limit",
     await sleep(300);
     await one.restart();
   }
+  assert.ok((await Promise.all(calls)).every((status) => status === 200));
+  assert.equal((await up.stats()).rate_limited, 0);
+});
+
+test("NATS is killed under waiting calls: no error, none over the limit", async (t) => {
+  const [up, server] = [await upstream(t, ["requests=12/1s"]), await nats(t)];
+  const one = await scheduler(t, configuration(TEN), server);
+  const call = withPermits({ url: one.url, resource: "api", log: () => {} })(fetch);
+  const calls = Array.from({ length: 25 }, () => call(`${up.url}/process`).then((answer) => answer.status));
+  await sleep(300);
+  await server.restart();
   assert.ok((await Promise.all(calls)).every((status) => status === 200));
   assert.equal((await up.stats()).rate_limited, 0);
 });
@@ -188,7 +199,8 @@ test("the cost of a call is what it took in the end", async (t) => {
   const units = 'name = "units"\nunit = "units"\ncapacity = 10\nperiod = "60s"';
   const { url } = await scheduler(t, configuration(units));
   const api = new Resource({ url, resource: "api" });
-  await api.run({ cost: { units: 9 } }, async () => new Response("4"), async (answer) => ({ units: Number(await answer.text()) }));
+  const actual = async (answer: Response): Promise<Cost> => ({ units: Number(await answer.text()) });
+  await api.run({ cost: { units: 9 } }, async () => new Response("4"), actual);
   await api.settled();
   (await api.permit({ cost: { units: 5 }, maxWaitMs: 0 })).settle();
 });

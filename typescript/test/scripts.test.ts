@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { setImmediate as settled } from "node:timers/promises";
 import type { Reply } from "../src/front.js";
 import { Schedulers, type Unreachable } from "../src/schedulers.js";
-import { Request } from "../src/session.js";
+import { RequestSession } from "../src/session.js";
 import { PermitError, type Answer, type PermitRequest } from "../src/wire.js";
 
 const folder = new URL("../../../protocol/session-scripts/", import.meta.url);
@@ -38,6 +38,7 @@ class Play {
     else if (what === "ask") this.#ask(JSON.parse(rest) as PermitRequest);
     else if (what === "answer") this.#resume({ answers: [JSON.parse(rest) as Answer] });
     else if (what === "silence") this.#resume({ answers: [], unheard: "it was silent", wasSent: false });
+    else if (what === "hangup") this.#resume({ answers: [], unheard: "it hung up", wasSent: true });
     else if (what === "wake") this.#resume();
     else assert.fail(`an event is not known: ${line}`);
     await settled();
@@ -55,7 +56,7 @@ class Play {
       pause: (until: number) => this.#wait<void>(`pause ${until - ORIGIN}`),
       giveBack: (id: string) => void this.#done.push(`give back ${id}`),
     };
-    const request = new Request(want, this.#schedulers, world, () => `${(this.#ids += 1)}`);
+    const request = new RequestSession(want, this.#schedulers, world, () => `${(this.#ids += 1)}`);
     const granted = request.permit().then(({ id, at }) => `granted ${at - ORIGIN}${id === undefined ? " local" : ""}`);
     const ended = granted.catch((error: unknown) => {
       assert.ok(error instanceof PermitError, String(error));
@@ -92,15 +93,32 @@ function schedulers({ fail_after_ms, safe_rate_ms = 0, after_ms = 0 }: Policy): 
   return new Schedulers(policy, fail_after_ms ?? after_ms, () => {});
 }
 
+async function check(lines: readonly string[]): Promise<void> {
+  for (let plays = 0; plays < PLAYS; plays += 1) {
+    const play = new Play();
+    for (const line of lines) await play.line(line);
+    play.end();
+  }
+}
+
 for (const file of readdirSync(folder).filter((name) => name.endsWith(".txt"))) {
   const script = readFileSync(new URL(file, folder), "utf8");
   if (OF_OTHERS.test(script)) continue;
   const [rule = "", ...lines] = script.trim().split("\n");
-  test(`${file}: ${rule.slice(2)}`, async () => {
-    for (let plays = 0; plays < PLAYS; plays += 1) {
-      const play = new Play();
-      for (const line of lines) await play.line(line);
-      play.end();
-    }
-  });
+  test(`${file}: ${rule.slice(2)}`, () => check(lines));
 }
+
+test("a front gives back what a client that hangs up has asked for: it goes on under another id", () =>
+  check([
+    '0 ask {"mode": "wait"}',
+    '> send 1 {"age_ms": 0}',
+    "10 hangup",
+    "> give back 1",
+    "> pause 15..20",
+    "20 wake",
+    '> send 2 {"age_ms": 20}',
+    '30 answer {"status": "refused", "code": "unknown_permit", "message": "", "epoch": 1}',
+    '> send 3 {"age_ms": 30, "epoch": 1}',
+    '40 answer {"status": "granted", "delay_ms": 0, "epoch": 1}',
+    "> granted 40",
+  ]));

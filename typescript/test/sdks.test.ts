@@ -13,7 +13,8 @@ test("openai-node, unmodified, is never told 429, and the tokens are those that 
   const up = await upstream(t, ["requests=20/1s", "tokens=40000/10s"], "--dialect", "openai");
   const { url } = await scheduler(t, configuration(REQUESTS, TOKENS));
   const usage = { prompt_tokens: 20, completion_tokens: 280, total_tokens: 300 };
-  const answer = { id: "1", object: "chat.completion", choices: [{ message: { role: "assistant", content: "ok" } }], usage };
+  const choices = [{ message: { role: "assistant", content: "ok" } }];
+  const answer = { id: "1", object: "chat.completion", choices, usage };
   const baseURL = await gateway(t, up, "tokens=300", () => answer);
   const api = new Resource({ url, resource: "api" });
   const permitted = withPermits({
