@@ -15,6 +15,7 @@ export class Outbox {
   constructor(private readonly send: (body: string) => Promise<Reply>, private readonly lost: (why: Error) => void) {}
 
   push(settle: Settle, told?: (answer: Answer) => void): void {
+    if (settle.extend && this.#waiting.some((each) => each.settle === settle)) return; // One renewal is enough.
     if (this.#waiting.length === MOST_SETTLES) this.#waiting.shift();
     this.#waiting.push({ settle, told });
     this.#sending ??= this.#sendAll().finally(() => (this.#sending = undefined));
@@ -43,6 +44,7 @@ export class Outbox {
 
   #next(most: number): [number, string] {
     const body = JSON.stringify(this.#waiting.slice(0, most).map(({ settle }) => settle));
-    return body.length > MOST_LENGTH && most > 1 ? this.#next(most >> 1) : [most, body];
+    const length = new TextEncoder().encode(body).length;
+    return length > MOST_LENGTH && most > 1 ? this.#next(most >> 1) : [most, body];
   }
 }
