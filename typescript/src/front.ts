@@ -1,4 +1,3 @@
-import { Host, type Said } from "./host.js";
 import { PermitError, type Answer } from "./wire.js";
 
 /** Causes of a failure before the request reached any process. */
@@ -7,26 +6,50 @@ const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETU
 /** The answers to a request, or why there are none. A scheduler may have granted what `wasSent`. */
 export type Reply = { readonly answers: readonly Answer[]; readonly unheard?: string; readonly wasSent?: boolean };
 
-/** The HTTP front of a scheduler, or of several: the first host is asked, until it fails. */
+/** The HTTP front of one scheduler, with the requests that it has not answered. */
 export class Front {
   readonly #headers: [string, string][] = [["content-type", "application/json"]];
+  readonly #open = new Set<AbortController>();
+  #heard = 0;
+  #pulse: ReturnType<typeof setInterval> | undefined;
 
-  constructor(private readonly hosts: Host[], token: string | undefined) {
+  /** `pulseMs` is how long the host may be silent before it is asked whether it is there. */
+  constructor(private readonly url: string, token: string | undefined, private readonly fetch: typeof globalThis.fetch,
+    private readonly pulseMs: number) {
     if (token !== undefined) this.#headers.push(["authorization", `Bearer ${token}`]);
   }
 
   /** Posts `body` until `signal` ends or the host is gone. Throws if asking again is useless. */
   async post(path: string, body: string, signal?: AbortSignal): Promise<Reply> {
-    const host = this.hosts[0] as Host;
+    const silent = new AbortController();
+    if (this.#open.size === 0) this.#heard = performance.now();
+    if (this.#open.add(silent).size === 1) this.#pulse = setInterval(() => void this.#feelPulse(), this.pulseMs);
     try {
-      const init = { method: "POST", headers: this.#headers, body, redirect: "manual" } as const;
-      const said = await host.ask(`/v1/${path}`, init, signal);
-      return read(said.text) ?? strange(host.url, said);
+      const ends = AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]);
+      const init: RequestInit = { method: "POST", headers: this.#headers, body, redirect: "manual", signal: ends };
+      const response = await this.fetch(`${this.url}/v1/${path}`, init);
+      const text = await response.text();
+      this.#heard = performance.now();
+      return read(text) ?? strange(`${this.url} answered ${response.status || response.type}`, response.status, text);
     } catch (error) {
       if (error instanceof PermitError) throw error;
-      if (this.hosts[0] === host) this.hosts.push(...this.hosts.splice(0, 1)); // The next scheduler may be there.
       const cause = String((error as { cause?: { code?: unknown } }).cause?.code ?? error);
-      return { answers: [], unheard: `${host.url}: ${cause}`, wasSent: !UNSENT.includes(cause) };
+      return { answers: [], unheard: `${this.url}: ${cause}`, wasSent: !UNSENT.includes(cause) };
+    } finally {
+      this.#open.delete(silent);
+      if (this.#open.size === 0) clearInterval(this.#pulse);
+    }
+  }
+
+  /** A scheduler may be silent about a request that waits; a host that is gone is silent for ever. */
+  async #feelPulse(): Promise<void> {
+    if (performance.now() - this.#heard < this.pulseMs) return;
+    const open = [...this.#open];
+    try {
+      await (await this.fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(this.pulseMs) })).text();
+      this.#heard = performance.now();
+    } catch {
+      open.forEach((silent) => silent.abort(new Error("the host is silent")));
     }
   }
 }
@@ -42,10 +65,10 @@ function read(text: string): Reply | undefined {
 }
 
 /** What is no answer of a scheduler is a mistake, or of a proxy whose scheduler may come back. */
-function strange(url: string, { status, text }: Said): Reply {
-  const said = `${url} answered ${status}: ${text.trim().slice(0, 200) || "nothing"}`;
-  if (Number(status) >= 500 || status === 408 || status === 429) return { answers: [], unheard: said, wasSent: true };
-  if (status === 401) throw new PermitError("wrong_token", `${said}; set \`token\` to one that the scheduler knows`);
+function strange(said: string, status: number, text: string): Reply {
+  const what = `${said}: ${text.trim().slice(0, 200) || "nothing"}`;
+  if (status >= 500 || status === 408 || status === 429) return { answers: [], unheard: what, wasSent: true };
+  if (status === 401) throw new PermitError("wrong_token", `${what}; set \`token\` to one that the scheduler knows`);
   const advice = "set `url` to the address of a scheduler, `listen` in its [http]";
-  throw new PermitError("not_rampmeter", `${said}; ${advice}`);
+  throw new PermitError("not_rampmeter", `${what}; ${advice}`);
 }

@@ -9,15 +9,14 @@ const [MOST_TOGETHER, MOST_LENGTH] = [256, 60_000];
 
 /** The settles that no scheduler has taken. What waits while a request is under way travels together. */
 export class Outbox {
-  readonly #waiting: { settle: Settle; told: ((answer: Answer) => void) | undefined }[] = [];
+  readonly #waiting: Settle[] = [];
   #sending: Promise<void> | undefined;
 
-  constructor(private readonly send: (body: string) => Promise<Reply>, private readonly lost: (why: Error) => void) {}
+  constructor(readonly send: (body: string) => Promise<Reply>, private readonly lost: (why: Error) => void) {}
 
-  push(settle: Settle, told?: (answer: Answer) => void): void {
-    if (settle.extend && this.#waiting.some((each) => each.settle === settle)) return; // One renewal is enough.
+  push(settle: Settle): void {
     if (this.#waiting.length === MOST_SETTLES) this.#waiting.shift();
-    this.#waiting.push({ settle, told });
+    this.#waiting.push(settle);
     this.#sending ??= this.#sendAll().finally(() => (this.#sending = undefined));
   }
 
@@ -34,7 +33,6 @@ export class Outbox {
       if (reply === undefined) continue;
       const isTaken = (answer: Answer | undefined): boolean => answer !== undefined && answer.code !== "unavailable";
       const again = batch.filter((_, index) => !isTaken(reply.answers[index]));
-      reply.answers.forEach((answer, index) => isTaken(answer) && batch[index]?.told?.(answer));
       this.#waiting.unshift(...again);
       // A process that has nothing else to do does not wait for an absent scheduler.
       if (again.length === batch.length) await until(performance.now() + backOff(failures++), undefined, false);
@@ -43,7 +41,7 @@ export class Outbox {
   }
 
   #next(most: number): [number, string] {
-    const body = JSON.stringify(this.#waiting.slice(0, most).map(({ settle }) => settle));
+    const body = JSON.stringify(this.#waiting.slice(0, most));
     const length = new TextEncoder().encode(body).length;
     return length > MOST_LENGTH && most > 1 ? this.#next(most >> 1) : [most, body];
   }

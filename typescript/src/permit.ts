@@ -48,11 +48,12 @@ export class Permit {
 
   /** Renews the place among the calls in flight, until a scheduler does not know the call. */
   #keepPlace(leaseMs: number, asked: Charge): void {
-    const renewal = { id: this.id ?? "", extend: true, asked } as const;
-    const told = ({ code }: Answer): void => {
+    const renewal = JSON.stringify({ id: this.id, extend: true, asked });
+    const renew = async (): Promise<void> => {
+      const code = (await this.outbox.send(renewal).catch(() => undefined))?.answers[0]?.code;
       if (code === "unknown_permit" || code === "invalid_request") clearInterval(this.#renewal);
     };
-    this.#renewal = setInterval(() => this.outbox.push(renewal, told), Math.max(50, leaseMs / RENEWALS));
+    this.#renewal = setInterval(() => void renew(), Math.max(50, leaseMs / RENEWALS));
     (this.#renewal as { unref?: () => void }).unref?.();
   }
 }

@@ -1,11 +1,10 @@
 import { Front, type Reply } from "./front.js";
-import { Host } from "./host.js";
 import { Outbox } from "./outbox.js";
 import { Permit, type Outcome } from "./permit.js";
 import { Schedulers, type Unreachable } from "./schedulers.js";
 import { RequestSession, type Wanted } from "./session.js";
 import { endingAt, until } from "./waiting.js";
-import { exact, type Charge, type Cost, type PermitRequest } from "./wire.js";
+import { exact, isOfNone, type Charge, type Cost, type PermitRequest } from "./wire.js";
 
 export interface ResourceOptions {
   /** The address of a scheduler's HTTP front, such as `http://127.0.0.1:9480`, or of several. */
@@ -45,7 +44,8 @@ const GRACE_MS = 250;
 /** One account of a rate-limited API. Make one for each process and resource. */
 export class Resource {
   readonly #name: string;
-  readonly #front: Front;
+  /** The first one is asked, until it fails. */
+  readonly #fronts: Front[];
   readonly #schedulers: Schedulers;
   readonly #outbox: Outbox;
   readonly #log: (message: string) => void;
@@ -58,11 +58,11 @@ export class Resource {
     this.#log = (message) => (options.log ?? console.warn)(`rampmeter: ${resource}: ${message}`);
     const asking = options.fetch ?? ((...args) => fetch(...args));
     const pulseMs = unreachable === "wait" ? PULSE_MS : patienceMs / 2;
-    const hosts = [url].flat().map((each) => new Host(new URL(each).href.replace(/\/$/, ""), asking, pulseMs));
-    this.#front = new Front(hosts, token);
+    const urls = [url].flat().map((each) => new URL(each).href.replace(/\/$/, ""));
+    this.#fronts = urls.map((each) => new Front(each, token, asking, pulseMs));
     this.#schedulers = new Schedulers(unreachable, patienceMs, this.#log);
     const lost = (why: Error): void => this.#log(`settles are lost: ${why.message}`);
-    this.#outbox = new Outbox((body) => this.#front.post(`settle/${this.#name}`, body), lost);
+    this.#outbox = new Outbox((body) => this.#post("settle", body), lost);
   }
 
   /** Waits for a permit and for its start. Make the call at once, and settle the permit. */
@@ -98,6 +98,15 @@ export class Resource {
     await this.#outbox.emptied();
   }
 
+  async #post(what: "permit" | "settle", body: string, ends?: AbortSignal): Promise<Reply> {
+    const front = this.#fronts[0] as Front;
+    const reply = await front.post(`${what}/${this.#name}`, body, ends);
+    const hasFailed = reply.unheard !== undefined || reply.answers.some(isOfNone);
+    const isNext = hasFailed && !ends?.aborted && this.#fronts[0] === front;
+    if (isNext) this.#fronts.push(...this.#fronts.splice(0, 1));
+    return reply;
+  }
+
   #settleLater(permit: Permit, outcome: Outcome, actual: () => Promise<Cost>): void {
     const estimated = (error: unknown): void => this.#log(`a call is settled at its estimate: ${error}`);
     const cost = actual().catch(estimated);
@@ -110,7 +119,7 @@ export class Resource {
     const last = endingAt(want.deadline + GRACE_MS);
     const ends = AbortSignal.any([last.signal, ...(signal ? [signal] : [])]);
     const send = async (request: PermitRequest): Promise<Reply> => {
-      const reply = await this.#front.post(`permit/${this.#name}`, JSON.stringify(request), ends);
+      const reply = await this.#post("permit", JSON.stringify(request), ends);
       signal?.throwIfAborted();
       return reply;
     };

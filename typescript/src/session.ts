@@ -1,6 +1,6 @@
 import type { Reply } from "./front.js";
 import type { Schedulers } from "./schedulers.js";
-import { newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
+import { isOfNone, newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
 
 /** What a request wants; `allow` is now or not at all. All times are in milliseconds of one clock. */
 export type Wanted = Charge & Pick<PermitRequest, "class" | "mode"> & Readonly<Record<"since" | "deadline", number>>;
@@ -62,7 +62,7 @@ export class RequestSession {
         const { answers: [answer], unheard, wasSent } = await this.world.send(this.#message(asked));
         // The front gives back what a client that hangs up has asked for.
         if (answer === undefined && wasSent) this.#leave();
-        if (answer !== undefined && (answer.code !== "unavailable" || answer.epoch)) {
+        if (answer !== undefined && !isOfNone(answer)) {
           const grant = await this.#answered(answer, asked);
           if (grant !== undefined) return grant;
           owed = undefined;

@@ -10,6 +10,11 @@ type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
   Fields<"code" | "message" | "limited_by", string>;
 
+/** Whether a front says that it has found no scheduler. */
+export function isOfNone({ code, epoch = 0 }: Answer): boolean {
+  return code === "unavailable" && epoch === 0;
+}
+
 /** What a call costs and what limits match on. */
 export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
 
