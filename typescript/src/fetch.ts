@@ -19,7 +19,7 @@ type Fetch = (input: never, init?: never) => Promise<{ readonly status: number }
  * is answered 429 is repeated with a new permit, unless its body is a stream: only that is passed on.
  */
 export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) => F {
-  const { asking = (): Ask => ({}), actual, cost, class: urgency, labels, maxWaitMs, repeats: most } = options;
+  const { asking = (): Ask => ({}), actual, cost, price, class: urgency, labels, maxWaitMs, repeats: most } = options;
   const resource = options.resource instanceof Resource ? options.resource : new Resource(options as ResourceOptions);
   const ofCopy = actual && ((response: Response): Promise<Cost> | Cost => actual(response.clone()));
   return <F extends Fetch>(fetch: F): F => {
@@ -29,7 +29,7 @@ export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) 
       if (ask === undefined) return call(input, init);
       const signal = init?.signal ?? request?.signal;
       const repeats = isStream(init?.body) ? 0 : (ask.repeats ?? most);
-      const all = { cost, class: urgency, labels, maxWaitMs, ...ask, signal, repeats };
+      const all = { cost, price, class: urgency, labels, maxWaitMs, ...ask, signal, repeats };
       return resource.run(all, () => call(request?.clone() ?? input, init), ofCopy);
     };
     return permitted as unknown as F;

@@ -25,7 +25,8 @@ export class Permit {
   /** `id` is absent if no scheduler answered and the call is made at a safe rate. */
   constructor(readonly id: string | undefined, answer: Answer, charge: Charge, private readonly outbox: Outbox) {
     this.limitedBy = answer.limited_by;
-    if (answer.lease_ms !== undefined) this.#keepPlace(answer.lease_ms, { cost: charge.cost, labels: charge.labels });
+    const asked = { cost: answer.cost ?? charge.cost, labels: charge.labels };
+    if (answer.lease_ms !== undefined) this.#keepPlace(answer.lease_ms, asked);
   }
 
   /** Reports the call: pass the answer of `fetch`, or what is known of it. */

@@ -4,7 +4,7 @@ import { Permit, type Outcome } from "./permit.js";
 import { Schedulers, type Unreachable } from "./schedulers.js";
 import { RequestSession, type Wanted } from "./session.js";
 import { endingAt, until } from "./waiting.js";
-import { exact, isOfNone, type Charge, type Cost, type PermitRequest } from "./wire.js";
+import { exact, isOfNone, type Charge, type Cost, type PermitRequest, type Price } from "./wire.js";
 
 export interface ResourceOptions {
   /** The address of a scheduler's HTTP front, such as `http://127.0.0.1:9480`, or of several. */
@@ -26,6 +26,8 @@ export interface ResourceOptions {
 /** What a call needs. */
 export interface Ask extends Charge {
   readonly class?: string;
+  /** In place of a cost: the request to the upstream, if the resource computes costs. */
+  readonly price?: Price;
   /** The longest time from now to the start of the call, over all repeats; 0 for now or not at all. */
   readonly maxWaitMs?: number;
   /** Ends the wait: the request leaves the queue and is charged for nothing. */
@@ -138,7 +140,8 @@ function wanted(ask: Ask): Wanted {
   const [now, { maxWaitMs = Infinity, cost }] = [performance.now(), ask];
   if (!(maxWaitMs >= 0)) throw new TypeError(`rampmeter: \`maxWaitMs\` is a time in milliseconds, not ${maxWaitMs}`);
   const [mode, wait] = maxWaitMs > 0 ? ["wait" as const, maxWaitMs] : ["allow" as const, AT_ONCE_MS];
-  return { ...ask, cost: cost && exact(cost), mode, since: now, deadline: now + wait };
+  const { class: urgency, labels, price } = ask;
+  return { cost: cost && exact(cost), class: urgency, labels, price, mode, since: now, deadline: now + wait };
 }
 
 /** What the result of a call tells, if it is the answer of an HTTP client or an outcome. */

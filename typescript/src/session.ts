@@ -3,7 +3,8 @@ import type { Schedulers } from "./schedulers.js";
 import { isOfNone, newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
 
 /** What a request wants; `allow` is now or not at all. All times are in milliseconds of one clock. */
-export type Wanted = Charge & Pick<PermitRequest, "class" | "mode"> & Readonly<Record<"since" | "deadline", number>>;
+export type Wanted = Charge & Pick<PermitRequest, "class" | "mode" | "price"> &
+  Readonly<Record<"since" | "deadline", number>>;
 /** The right to start a call at `at`. Without an id no scheduler knows of it. */
 export type Grant = { readonly id?: string; readonly at: number; readonly answer: Answer };
 
@@ -80,11 +81,11 @@ export class RequestSession {
   }
 
   #message(now: number): PermitRequest {
-    const { cost, class: urgency, labels, mode, since, deadline } = this.want;
-    const max_wait_ms = mode === "wait" && deadline < Infinity ? deadline - now : undefined;
+    const { since, deadline, ...fields } = this.want;
+    const max_wait_ms = fields.mode === "wait" && deadline < Infinity ? deadline - now : undefined;
     const age_ms = Math.floor(now - since); // Rounded down: it is a claim to a place in the queue.
     this.#isOpen = true;
-    return { id: this.#id, cost, class: urgency, labels, mode, max_wait_ms, age_ms, epoch: this.schedulers.epoch };
+    return { id: this.#id, ...fields, max_wait_ms, age_ms, epoch: this.schedulers.epoch };
   }
 
   /** The permit that an answer is. Without one the request goes on, or this throws. */

@@ -8,7 +8,7 @@ type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 
 /** A permit, a refusal, or the receipt of a settle; each has some of the fields. */
 export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
-  Fields<"code" | "message" | "limited_by", string>;
+  Fields<"code" | "message" | "limited_by", string> & Fields<"cost", Cost>;
 
 /** Whether a front says that it has found no scheduler. */
 export function isOfNone({ code, epoch = 0 }: Answer): boolean {
@@ -17,10 +17,12 @@ export function isOfNone({ code, epoch = 0 }: Answer): boolean {
 
 /** What a call costs and what limits match on. */
 export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
+/** The request to the upstream, if the scheduler computes what it costs. */
+export type Price = { readonly kind: string; readonly api: string; readonly body: unknown; readonly given?: unknown };
 
 /** The request for a permit. */
-export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait" | "allow"; readonly class?: string } &
-  Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
+export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait" | "allow"; readonly price?: Price } &
+  Fields<"class", string> & Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
 
 /** The report on a call, or the renewal of its lease. */
 export type Settle = { readonly id: string; readonly cost?: Cost; readonly asked?: Charge } &

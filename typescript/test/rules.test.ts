@@ -204,3 +204,24 @@ test("the cost of a call is what it took in the end", async (t) => {
   await api.settled();
   (await api.permit({ cost: { units: 5 }, maxWaitMs: 0 })).settle();
 });
+
+test("a price goes in place of a cost, and a renewal has the cost that was computed", async (t) => {
+  const [told, answer] = [[] as { path: string; message: Record<string, unknown> }[], { cost: { units: 2.5 } }];
+  const granted = { status: "granted", id: "a", delay_ms: 0, lease_ms: 150, epoch: 1, ...answer };
+  const front = createServer((asked, response) => {
+    const chunks: Buffer[] = [];
+    asked.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
+      told.push({ path: asked.url ?? "", message: JSON.parse(Buffer.concat(chunks).toString()) });
+      response.end(JSON.stringify(asked.url === "/v1/permit/api" ? granted : { status: "settled", id: "a" }));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(front, "listening");
+  t.after(() => front.close());
+  const api = new Resource({ url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, resource: "api" });
+  const price = { kind: "sentinel-hub", api: "process", body: { output: { width: 512 } } };
+  const permit = await api.permit({ price });
+  while (told.length < 2) await sleep(10);
+  permit.giveBack();
+  assert.deepEqual(told[0]?.message["price"], price);
+  assert.deepEqual([told[0]?.message["cost"], told[1]?.message["asked"]], [undefined, answer]);
+});
