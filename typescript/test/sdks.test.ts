@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { REST, Routes } from "discord.js";
 import OpenAI from "openai";
-import { Resource, withPermits } from "../src/index.js";
+import { PermitError, Resource, withPermits } from "../src/index.js";
 import { configuration, gateway, scheduler, upstream } from "./machine.js";
 
 // A tenth below the upstream's limits: a loaded machine starts calls late.
@@ -29,6 +29,10 @@ test("openai-node, unmodified, is never told 429, and the tokens are those that 
   await api.settled();
   const { ok, rate_limited } = await up.stats();
   assert.deepEqual({ ok, rate_limited }, { ok: 80, rate_limited: 0 });
+  const wrong = withPermits({ url, resource: "apo", log: () => {} })(fetch);
+  const refused = new OpenAI({ apiKey: "none", baseURL, fetch: wrong, maxRetries: 0 }).chat.completions.create(ask);
+  const isRefusal = ({ cause }: Error): boolean => cause instanceof PermitError && cause.code === "unknown_resource";
+  await assert.rejects(refused, isRefusal);
 });
 
 test("discord.js, unmodified, is never told 429", async (t) => {
