@@ -164,16 +164,23 @@ IN_CORE = [
     ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
 ]
 IN_JOBS = [
-    ("the last job first", "first_job", r"get_first_raw_message_by_subject\((.*?), 1\)", r"get_last_raw_message_by_subject(\1)"),
+    ("the last job first", "next_job", r"get_first_raw_message_by_subject\((.*?), from\)", r"get_last_raw_message_by_subject(\1)"),
     ("a job that has ended stays", "finish", r"self\.store\(\)\.finish\((\w+)\)\.await;", r"let _ = \1;"),
-    ("attempts are not written down", "attempt", r"self\.note_attempt\(.*;", ""),
+    ("attempts are not written down", "attempt", r"self\.note\(.*;", ""),
     ("a dead letter is thrown away", "give_up", r"self\.hold\.during\(.*add_dead_letter.*\bheaders\b.*;", "drop(headers);"),
     ("attempts have no end", "is_spent", r">= self\.max_attempts", "> u32::MAX - 1"),
     ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
-    ("one job by two ids", "publish", r"\.message_id\(&id\);", ";\n        drop(&id);"),
+    ("one job by two ids", "publish", r"message\.message_id\(&self\.id\)", "message"),
     ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
     ("a queue of another party is taken", "unless_different", r"differences\.is_empty\(\)", "differences.len() < usize::MAX"),
-    ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()(\w+\.after_ms)", r"\1.min(1)"),
+    ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()([\w.]+\.after_ms)", r"\1.min(1)"),
+    ("a job that waits loses its place", "has_room", r" \+ self\.waiting\.len\(\)", ""),
+    ("a job too many runs", "has_room", r"< self\.most", "<= self.most"),
+    ("other jobs that wait come with the first", "shortened", r"self\.after_ms\.saturating_sub\(by_ms\)", "0 * by_ms"),
+    ("a lane with a free place sleeps on", "lane_lease", r"Some\(MOST_SLEEP_MS\)", "None"),
+    ("an execution has no deadline", "run", r"self\.shared\.policy\.deadline\b", "None::<Duration>"),
+    ("the time that a handler names is ignored", "failed", r"failure\.named_pause\(\)", "failure.named_pause().filter(|_| false)"),
+    ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
 ]
 IN_HTTP = [
     ("a page of strangers asks", "check", r"is_own\(.*?\) \{", "true {"),

@@ -1,31 +1,17 @@
 //! The text that Prometheus reads: a picture of the moment, made on request.
 
 use crate::logging;
+use crate::samples::{Counter, Gauge, Labels, Samples, Value};
 use crate::serve::health::{Duty, Health};
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Rulebook;
 use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ShadowStatus};
-
-/// Labels of one sample, by name.
-type Labels = Vec<(&'static str, String)>;
-
-/// All samples of one metric.
-#[derive(Debug)]
-struct Samples<V>(Vec<(Labels, V)>);
-
-/// A number that goes up and down.
-#[derive(Debug)]
-struct Gauge(f64);
-
-/// A number that only goes up.
-#[derive(Debug)]
-struct Counter(u64);
 
 /// The text of `/metrics`.
 #[must_use]
@@ -280,29 +266,6 @@ fn resource(report: &Report) -> Labels {
     vec![("resource", report.status.resource.to_string())]
 }
 
-/// How one value is written.
-trait Value: std::fmt::Debug + Send + Sync + 'static {
-    const TYPE: MetricType;
-
-    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result;
-}
-
-impl Value for Gauge {
-    const TYPE: MetricType = MetricType::Gauge;
-
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        encoder.encode_gauge(&self.0)
-    }
-}
-
-impl Value for Counter {
-    const TYPE: MetricType = MetricType::Counter;
-
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        encoder.encode_counter::<NoLabelSet, _, u64>(&self.0, None)
-    }
-}
-
 impl Value for Histogram {
     const TYPE: MetricType = MetricType::Histogram;
 
@@ -310,23 +273,5 @@ impl Value for Histogram {
         let bounds = BUCKETS.into_iter().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(self.buckets).collect();
         encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &buckets, None)
-    }
-}
-
-impl<V: Value> EncodeMetric for Samples<V> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        if let [(labels, value)] = &self.0[..]
-            && labels.is_empty()
-        {
-            return value.encode(encoder);
-        }
-        for (labels, value) in &self.0 {
-            value.encode(encoder.encode_family(labels)?)?;
-        }
-        Ok(())
-    }
-
-    fn metric_type(&self) -> MetricType {
-        V::TYPE
     }
 }
