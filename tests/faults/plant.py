@@ -33,6 +33,7 @@ PATIENCE_S = 600
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
+    ("learned costs are lost", "restore", r"scheduler\.cost_estimates\.restore\(.*\);", ""),
     ("a sign", "spend", r"(self\.set_level\(.* )- ", r"\1+ "),
     ("a missing cap", "level_now", r"\((.*)\)\.min\(self\.full_at\(.*\)\)$", r"\1"),
     ("a refund without room", "correct", r"\((.*)\)\.min\(self\.room_since\(.*\)\)", r"\1"),

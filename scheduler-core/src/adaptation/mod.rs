@@ -2,7 +2,7 @@
 
 mod adaptive_limit;
 mod call_time;
-mod cost_estimates;
+pub(crate) mod cost_estimates;
 pub mod learned;
 pub mod observation;
 mod rate_estimator;

@@ -24,6 +24,7 @@ impl<R: Clone> Scheduler<R> {
         snapshot.levels.iter().for_each(|level| scheduler.restore_level(then, level));
         scheduler.restore_keys(then, &snapshot.keys);
         snapshot.freezes.iter().for_each(|freeze| scheduler.restore_freeze(then, freeze));
+        scheduler.cost_estimates.restore(&snapshot.costs);
         snapshot.permits.iter().for_each(|permit| scheduler.restore_permit(then, permit));
         scheduler.ledger.advance(now);
         scheduler.ledger.review(now);

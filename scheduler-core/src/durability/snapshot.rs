@@ -2,7 +2,8 @@
 
 pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
-use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, keep_first};
+use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
+pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub keys: KeysSnapshot,
     /// Freezes and spent quotas.
     pub freezes: Vec<FreezeSnapshot>,
+    /// How far costs were off, by kind of call.
+    pub costs: Vec<CostFactor>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.
@@ -153,7 +156,8 @@ impl<R: Clone> Scheduler<R> {
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
         let nothing = vec![Credit::ZERO; self.resource.limits().len()];
         let (levels, keys) = (self.level_snapshots(now, (now, &nothing), &listed), self.keys_at_stop(now));
-        Snapshot { levels, keys, freezes: self.freeze_snapshots(now), permits, new_pages }
+        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        Snapshot { levels, keys, freezes, costs, permits, new_pages }
     }
 
     /// The keys on no page. Of too many, those with long periods and low levels come first.

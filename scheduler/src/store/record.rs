@@ -8,8 +8,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, Usage,
-    UsageSpan,
+    CostFactor, DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot,
+    Snapshot, Usage, UsageSpan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +45,9 @@ pub struct StateRecord {
     /// spent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<(Name, Option<String>, u64, bool)>,
+    /// Learned factors of costs: kind of call, unit, factor in millionths, and calls.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub costs: Vec<CostRecord>,
     /// The edition of the rules that counted at the writing; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
@@ -53,6 +56,9 @@ pub struct StateRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
 }
+
+/// A learned factor of costs.
+pub type CostRecord = (String, Name, i64, u64);
 
 /// The buckets of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,6 +163,7 @@ impl StateRecord {
             levels: levels.collect(),
             keys: self.keys.snapshot(pages),
             freezes: self.freeze_snapshots(),
+            costs: self.cost_factors(),
             permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
@@ -174,9 +181,20 @@ impl StateRecord {
             levels: self.levels.iter().map(level).collect(),
             keys: self.keys.cautious(pages),
             freezes: self.freeze_snapshots(),
+            costs: self.cost_factors(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
+    }
+
+    fn cost_factors(&self) -> Vec<CostFactor> {
+        let factor = |(kind, unit, millionths, calls): &CostRecord| CostFactor {
+            kind: kind.clone(),
+            unit: unit.clone(),
+            millionths: *millionths,
+            calls: *calls,
+        };
+        self.costs.iter().map(factor).collect()
     }
 
     fn freeze_snapshots(&self) -> Vec<FreezeSnapshot> {
@@ -188,6 +206,12 @@ impl StateRecord {
         };
         self.freezes.iter().map(snapshot).collect()
     }
+}
+
+/// The stored form of learned factors.
+#[must_use]
+pub fn costs_of(factors: &[CostFactor]) -> Vec<CostRecord> {
+    factors.iter().map(|factor| (factor.kind.clone(), factor.unit.clone(), factor.millionths, factor.calls)).collect()
 }
 
 /// The stored form of freezes.
@@ -409,6 +433,7 @@ mod tests {
             levels: vec![level],
             keys,
             freezes: Vec::new(),
+            costs: vec![("/a|PUT".to_owned(), Name::new("units").unwrap(), 500_000, 7)],
             rules: 0,
             server: None,
         };
@@ -417,6 +442,7 @@ mod tests {
         assert_eq!((whole.micros, cautious.micros), (9_000_000, -300_000));
         assert_eq!(whole.learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
         assert_eq!(cautious.learned, whole.learned);
+        assert_eq!(state.cautious_snapshot(StoredPages::new()).costs, state.snapshot(&[], StoredPages::new()).costs);
     }
 
     #[test]
@@ -450,6 +476,7 @@ mod tests {
                 (name("per-minute"), None, 1_500_000_000, false),
                 (name("per-client"), Some("team-a".to_owned()), 2_000_000_000, true),
             ],
+            costs: vec![("/a|PUT".to_owned(), name("units"), 500_000, 7)],
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
@@ -462,7 +489,7 @@ mod tests {
             held_until: vec![(name("in-flight"), 26_000_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }
