@@ -208,7 +208,7 @@ mod tests {
             let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);
             assert_eq!(reply.verdict.is_ok(), status == 200);
             let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-            let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+            let response = Response { status, headers: Headers::first_of(headers), quota_spent: false, code: None };
             let heard = reader.read(&response, 0);
             assert!(heard.unreadable.is_empty(), "{response:?}");
             heard.observation

@@ -1,6 +1,7 @@
 //! How callers reach the driver.
 
 use crate::stats::Counters;
+use crate::token_questions::TokenQuestions;
 use rampmeter_protocol::bounds::MAX_MILLIS;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
@@ -44,6 +45,7 @@ pub(crate) struct PendingRequest {
 pub(crate) struct Link {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) token_questions: TokenQuestions,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
     /// Guards the numbers of resources, for as long as it takes to open one.
@@ -58,8 +60,14 @@ pub(crate) struct Opened {
 }
 
 impl Link {
-    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>, counters: Arc<Counters>) -> Self {
-        Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
+    pub(crate) fn new(
+        clock: Clock,
+        messages: mpsc::UnboundedSender<Message>,
+        counters: Arc<Counters>,
+        token_questions: TokenQuestions,
+    ) -> Self {
+        let (asks, resources) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+        Link { clock, counters, token_questions, messages, asks, resources }
     }
 
     /// The resource with this name. Its opening reaches the driver before any request for it.

@@ -1,12 +1,13 @@
 //! One rate-limited account.
 
-use crate::Cost;
 use crate::acquire::Acquire;
 use crate::error::RunError;
 use crate::link::{Link, Opened};
 use crate::outcome::Reply;
+use crate::{Cost, Error};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{Freeze, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -96,6 +97,24 @@ impl Resource {
         R: Reply,
     {
         self.acquire(cost).run(call).await
+    }
+
+    /// The upstream's access token, if the scheduler shares it and this NATS user may ask for it.
+    /// Keep it for its `valid_ms`, and never log it; its `Debug` output hides it.
+    ///
+    /// ```no_run
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let token = hub.access_token().await?;
+    /// let authorization = format!("Bearer {}", token.secret());
+    /// # drop(authorization);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If no scheduler answers, if it does not share a token, or if it has none at present.
+    pub async fn access_token(&self) -> Result<AccessToken, Error> {
+        self.link().token_questions.ask(self.wire_name()).await
     }
 
     /// The resource's name.

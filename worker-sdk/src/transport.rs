@@ -2,6 +2,7 @@
 
 use crate::link::Message;
 use crate::silence::{Silence, tell};
+use crate::token_questions::TokenQuestions;
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
@@ -50,6 +51,11 @@ impl Transport {
         let client = options.connect(servers.addresses().as_slice()).await?;
         let inbox = Inbox::open(&client).await?;
         Ok(Transport { client, subjects, inbox, news: SelectAll::new(), resources: Vec::new() })
+    }
+
+    /// Asks on the same connection.
+    pub(crate) fn token_questions(&self) -> TokenQuestions {
+        TokenQuestions::new(self.client.clone(), self.subjects.clone())
     }
 
     pub(crate) fn is_connected(&self) -> bool {

@@ -31,7 +31,7 @@ fn with_quota() -> ResourceSpec {
 fn a_settle_counts_the_upstreams_429() {
     let mut world = World::new(&ten_per_second());
     for (status, counted) in [(200, 0), (429, 1), (503, 1), (429, 2)] {
-        let response = Response { status, headers: Headers::default(), quota_spent: false };
+        let response = Response { status, headers: Headers::default(), quota_spent: false, code: None };
         let settle = Settle { response: Some(response), ..Settle::used(PermitId::new("unknown").unwrap()) };
         let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
         world.handle(ms(0), Event::Settle(settle));

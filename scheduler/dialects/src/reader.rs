@@ -18,6 +18,9 @@ pub const MAX_PAUSE: Span = Span::from_secs(3600);
 /// The longest time until a reset: a month, plus a day because clocks differ.
 pub const MAX_RESET: Span = Span::from_secs(32 * 86_400);
 
+/// The status of calls that an account may not make.
+const FORBIDDEN: u16 = 403;
+
 /// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
 
@@ -168,8 +171,12 @@ struct Objections<'a> {
 
 impl Objections<'_> {
     fn verdict(&self, response: &Response<'_>) -> Verdict {
-        if response.quota_spent {
+        let code = response.code.as_deref();
+        if response.quota_spent || code.is_some_and(|code| self.table.spent_codes.contains(&code)) {
             return self.exhausted();
+        }
+        if response.status == FORBIDDEN && code.is_some() && !self.table.spent_codes.is_empty() {
+            return Verdict::Passed;
         }
         let mut objections = self.table.objections.iter();
         match objections.find(|objection| objection.status == response.status && self.holds(objection.when)) {

@@ -10,6 +10,9 @@ pub(crate) const RETRY_AFTER: &str = "retry-after";
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
+    /// The codes of errors that mean a spent quota, whatever else the answer says. Beside another
+    /// code, a status of 403 speaks of rights.
+    pub(crate) spent_codes: &'static [&'static str],
     /// The statuses that may mean that a limit objected. The first that applies counts.
     pub(crate) objections: &'static [Objection],
     /// Headers that describe the limit that objected.

@@ -10,6 +10,7 @@ const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasR
 
 pub(crate) static PLAIN: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
     remarks: &[],
     buckets: &[],
@@ -20,6 +21,7 @@ pub(crate) static PLAIN: Table = Table {
 
 pub(crate) static SENTINEL_HUB: Table = Table {
     retry_after: RetryAfterUnit::Milliseconds,
+    spent_codes: &["ACCESS_INSUFFICIENT_PROCESSING_UNITS"],
     objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted }],
     remarks: &[],
     buckets: &[],
@@ -30,6 +32,7 @@ pub(crate) static SENTINEL_HUB: Table = Table {
 
 pub(crate) static IETF: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
     remarks: &[],
     buckets: &[Bucket {
@@ -46,6 +49,7 @@ pub(crate) static IETF: Table = Table {
 
 pub(crate) static DISCORD: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[
         Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
@@ -66,6 +70,7 @@ pub(crate) static DISCORD: Table = Table {
 
 pub(crate) static OPENAI: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[],
     buckets: &[
@@ -91,6 +96,7 @@ pub(crate) static OPENAI: Table = Table {
 
 pub(crate) static ANTHROPIC: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[],
     buckets: &[
@@ -123,6 +129,7 @@ pub(crate) static ANTHROPIC: Table = Table {
 
 pub(crate) static GITHUB: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[
         TOO_MANY_REQUESTS,
         Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },

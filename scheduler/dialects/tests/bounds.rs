@@ -53,7 +53,7 @@ fn answer() -> impl Strategy<Value = Response<'static>> {
     let status = prop_oneof![Just(200), Just(403), Just(429), Just(503), any::<u16>()];
     (status, headers, any::<bool>()).prop_map(|(status, headers, quota_spent)| {
         let headers = headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-        Response { status, headers: Headers::first_of(headers), quota_spent }
+        Response { status, headers: Headers::first_of(headers), quota_spent, code: None }
     })
 }
 

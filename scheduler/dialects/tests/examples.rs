@@ -23,6 +23,12 @@ fn sentinel_hub() {
         // From the 21st of October, 07:28, to the first of November.
         ("403 quota spent",                                         "exhausted unnamed for 923520s"),
         ("403 quota spent\nRetry-After: 60000",                     "exhausted unnamed for 60s"),
+        // The body's error has a code.
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS",                "exhausted unnamed for 923520s"),
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS\nRetry-After: 60000", "exhausted unnamed for 60s"),
+        ("403 COMMON_INSUFFICIENT_PERMISSIONS",                     "passed"),
+        ("403 COMMON_INSUFFICIENT_PERMISSIONS\nRetry-After: 60000", "passed"),
+        ("429 RATE_LIMIT_EXCEEDED\nRetry-After: 1500",              "limited unnamed for 1.5s"),
         ("503\nRetry-After: 1000",                                  "passed"),
         ("200\nX-ProcessingUnits-Spent: lots",                      "passed\nunreadable x-processingunits-spent"),
     ];
@@ -45,6 +51,8 @@ fn plain() {
         ("500\nRetry-After: 5",                                     "passed"),
         ("403\nRetry-After: 5",                                     "passed"),
         ("402 quota spent",                                         "exhausted unnamed for ?"),
+        // This dialect knows no codes.
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS",                "passed"),
         ("200\nX-RateLimit-Remaining: 5",                           "passed"),
     ];
     for (answer, expected) in table {

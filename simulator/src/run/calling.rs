@@ -93,7 +93,7 @@ fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
     let status = if reply.verdict.is_ok() { 200 } else { 429 };
     let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-    let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+    let response = Response { status, headers: Headers::first_of(headers), quota_spent: false, code: None };
     let settle = Settle { response: Some(response), ..Settle::used(id) };
     worker.tell(now, Event::Settled { resource: RESOURCE, settle });
 }

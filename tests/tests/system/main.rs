@@ -1,5 +1,6 @@
 //! The system from the outside: real programs on real servers.
 
+mod access_tokens;
 mod bad_input;
 mod claims;
 mod class_permissions;

@@ -62,6 +62,8 @@ pub enum Endpoint {
     Thaw,
     /// Taking the stock of limits by hand.
     Empty,
+    /// Questions for the access token, which the task beside the loop answers.
+    Token,
     /// A loop's message to itself.
     Echo,
     /// Not of the protocol.
@@ -80,6 +82,7 @@ impl Endpoint {
             Endpoint::Purge => subjects.purge(resource).into(),
             Endpoint::Thaw => subjects.thaw(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
+            Endpoint::Token => subjects.token(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
             Endpoint::Unknown(subject) => subject.clone(),
         }
@@ -90,7 +93,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 8],
+    known: [(Subject, Endpoint); 9],
 }
 
 impl Endpoints {
@@ -103,6 +106,7 @@ impl Endpoints {
             Endpoint::Purge,
             Endpoint::Thaw,
             Endpoint::Empty,
+            Endpoint::Token,
             Endpoint::Echo,
         ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
