@@ -203,9 +203,9 @@ impl ClientBuilder {
         let session = Session::new(secret()).with_most_asks(max_asks).reporting_silence();
         let session = if renews { session } else { session.without_renewal() };
         let session = if class_in_subject { session.with_one_class_per_message() } else { session };
-        let (counters, token_questions) = (Arc::default(), transport.token_questions());
+        let counters = Arc::default();
         tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));
-        Ok(Client::new(Link::new(clock, sender, counters, token_questions)))
+        Ok(Client::new(Link::new(clock, sender, counters)))
     }
 
     fn subjects(&self) -> Result<Subjects, Error> {

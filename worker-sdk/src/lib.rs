@@ -65,7 +65,7 @@ mod resource;
 mod run;
 mod silence;
 mod stats;
-mod token_questions;
+mod token_question;
 mod transport;
 mod unsettled;
 

@@ -1,12 +1,13 @@
 //! How callers reach the driver.
 
+use crate::Error;
 use crate::stats::Counters;
-use crate::token_questions::TokenQuestions;
 use rampmeter_protocol::bounds::MAX_MILLIS;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +27,8 @@ pub(crate) enum Message {
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Another event for the session.
     Event(Event<'static>),
+    /// A caller requests the access token of a resource.
+    Token { resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>> },
     /// The session ends. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
 }
@@ -45,7 +48,6 @@ pub(crate) struct PendingRequest {
 pub(crate) struct Link {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
-    pub(crate) token_questions: TokenQuestions,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
     /// Guards the numbers of resources, for as long as it takes to open one.
@@ -60,14 +62,8 @@ pub(crate) struct Opened {
 }
 
 impl Link {
-    pub(crate) fn new(
-        clock: Clock,
-        messages: mpsc::UnboundedSender<Message>,
-        counters: Arc<Counters>,
-        token_questions: TokenQuestions,
-    ) -> Self {
-        let (asks, resources) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
-        Link { clock, counters, token_questions, messages, asks, resources }
+    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>, counters: Arc<Counters>) -> Self {
+        Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
     }
 
     /// The resource with this name. Its opening reaches the driver before any request for it.

@@ -2,7 +2,7 @@
 
 use crate::acquire::Acquire;
 use crate::error::RunError;
-use crate::link::{Link, Opened};
+use crate::link::{Link, Message, Opened};
 use crate::outcome::Reply;
 use crate::{Cost, Error};
 use rampmeter_protocol::name::Name;
@@ -10,7 +10,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{Freeze, ResourceNumber};
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// One upstream account with its limits. Cheap to clone.
 ///
@@ -114,7 +114,9 @@ impl Resource {
     /// # Errors
     /// If no scheduler answers, if it does not share a token, or if it has none at present.
     pub async fn access_token(&self) -> Result<AccessToken, Error> {
-        self.link().token_questions.ask(self.wire_name()).await
+        let (answer, answered) = oneshot::channel();
+        self.link().send(Message::Token { resource: self.wire_name().clone(), answer });
+        answered.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
     /// The resource's name.

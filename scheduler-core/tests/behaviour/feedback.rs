@@ -574,8 +574,11 @@ fn what_calls_cost_time_and_again_is_what_they_are_charged() {
 #[test]
 fn learned_costs_outlive_a_scheduler() {
     let mut routes = Routes::new();
-    (0..100).for_each(|_| drop(routes.call("/light", 10.0, 2.5)));
-    (0..3).for_each(|_| drop(routes.call("/heavy", 10.0, 15.0)));
+    for (route, calls, cost) in [("/light", 100, 2.5), ("/heavy", 3, 15.0)] {
+        for _ in 0..calls {
+            routes.call(route, 10.0, cost);
+        }
+    }
     let then = ms(routes.calls);
     let stopped = routes.world.scheduler.snapshot(then, usize::MAX);
     let mut fenced = restored_costs(&stopped, then).fenced();

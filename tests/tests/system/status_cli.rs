@@ -134,9 +134,9 @@ async fn learned_costs_are_shown_and_outlive_a_scheduler() {
     assert!(shown(&[]).await.contains("cost of `/half`: 0.5 × the estimate of units, learned from 100 calls\n"));
     for crash in [false, true] {
         if crash {
-            process.kill().await
+            process.kill().await;
         } else {
-            process.stop().await
+            process.stop().await;
         }
         process = Process::start(RAMPMETER, &nats, resource).await;
         worker.status_of_leader().await;

@@ -8,7 +8,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use rampmeter_jobs::{Job, Queue};
-use std::time::Instant;
+use rampmeter_protocol::clock::Clock;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -18,9 +18,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let queue = Queue::builder().create(&url, "many").await?;
     let all = (0..jobs).map(|job| Job::new(format!("guild-{}", job % groups), format!("user {job}")));
 
-    let began = Instant::now();
+    let clock = Clock::start();
     let published = queue.publish_all(all).await?.len();
-    let seconds = began.elapsed().as_secs_f64();
+    let seconds = clock.now().since(Clock::START).secs();
     println!("{published} jobs in {seconds:.2} s: {:.0} a second", f64::from(jobs) / seconds);
     Ok(())
 }
