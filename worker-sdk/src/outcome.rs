@@ -94,8 +94,8 @@ impl Outcome {
         Outcome { quota_spent: true, ..self }
     }
 
-    /// The code of the error in the body of the answer. It tells a spent quota from a forbidden call
-    /// where the status does not, such as 403 of Sentinel Hub. Of use only together with a status.
+    /// The code of the error in the body of the answer. It tells a spent quota from a forbidden
+    /// call where the status does not, such as 403 of Sentinel Hub. It needs a status beside it.
     ///
     /// ```
     /// use rampmeter_worker_sdk::Outcome;

@@ -17,8 +17,8 @@
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes the
-//!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any other
-//!   code speaks of rights. A worker that reads the body itself says that a quota is spent
+//!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any
+//!   other code speaks of rights. A worker that reads the body itself says that a quota is spent
 //!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.

@@ -48,8 +48,8 @@ keys! {
         levels_every: Option<Spanned<String>> = Example(r#""60s""#),
         /// How long an answer may take.
         timeout: Option<Spanned<String>> = Default(r#""10s""#),
-        /// The resource whose permits requests for access tokens take: their endpoint has a limit of
-        /// its own. Without this, they take none.
+        /// The resource whose permits requests for access tokens take: their endpoint has a limit
+        /// of its own. Without this, they take none.
         token_resource: Option<Spanned<Name>> = Example(r#""sentinel-hub-token""#),
         /// Whether workers whose NATS user may publish rampmeter.token.NAME get the access token.
         share_token: Option<Spanned<bool>> = Default("false"),

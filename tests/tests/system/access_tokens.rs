@@ -1,5 +1,5 @@
-//! Access tokens: workers that may ask get the provider's, and requests for tokens take permits of a
-//! limit of their own.
+//! Access tokens: workers that may ask get the provider's, and requests for tokens take permits of
+//! a limit of their own.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -200,9 +200,9 @@ mod tests {
             begun.iter().for_each(|job| places.gone(*job));
             places.lane_lease(at(1000))
         };
-        let asleep = |room_after, most_ms| LaneLease::Later(PutBack::of(vec![wait(1, 4000)], room_after, most_ms));
-        assert_eq!(left(1, 1), asleep(None, None));
-        assert_eq!(left(2, 1), asleep(Some(1), Some(2000)), "another job may come");
+        let later = |room_after, most_ms| LaneLease::Later(PutBack::of(vec![wait(1, 4000)], room_after, most_ms));
+        assert_eq!(left(1, 1), later(None, None));
+        assert_eq!(left(2, 1), later(Some(1), Some(2000)), "another job may come");
         assert_eq!(Places::new(2, at(0), NONE).lane_lease(at(0)), LaneLease::Go);
     }
 

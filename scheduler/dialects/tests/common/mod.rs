@@ -23,7 +23,7 @@ pub(crate) fn check_plainly(dialect: Dialect, answer: &str, expected: &str) {
     check(Reader::of(dialect), answer, expected);
 }
 
-/// The answer in a text: a status, perhaps followed by `quota spent` or an error's code, and headers.
+/// The answer in a text: a status, perhaps with `quota spent` or an error's code, and headers.
 pub(crate) fn response(answer: &str) -> Response<'static> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     let status = lines.next().expect("an answer has a status");

@@ -1,7 +1,7 @@
 //! `rampmeter jobs metrics`: gauges of queues for Prometheus. The account of jobs is another one
 //! than that of schedulers, and so these are pages of their own.
 
-use super::open;
+use super::access::open;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::signal::asked_to_stop;

@@ -1,5 +1,6 @@
 //! `rampmeter jobs`
 
+mod access;
 mod metrics;
 
 use crate::commands::human;
@@ -7,9 +8,8 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::table::{right_aligned, table, trimmed};
 use crate::config::duration;
-use crate::connection::login;
-use rampmeter_jobs::{DeadLetter, GroupStatus, Position, Queue, QueueBuilder};
-use rampmeter_nats::servers::Servers;
+use access::{builder, open};
+use rampmeter_jobs::{DeadLetter, GroupStatus, Position, Queue};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde_json::{Value, json};
@@ -159,18 +159,6 @@ async fn init(args: NewQueueArgs) -> anyhow::Result<()> {
     builder.create(url, &queue).await?;
     output::line(format_args!("the queue `{queue}` is ready"))?;
     Ok(())
-}
-
-async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
-    let (builder, url) = builder(nats).await?;
-    Ok(builder.open(url, name).await?)
-}
-
-/// A queue at these servers, and their URL.
-async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
-    let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
-    Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
 }
 
 fn render_groups(groups: &[GroupStatus]) -> String {
