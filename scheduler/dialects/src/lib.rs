@@ -19,6 +19,7 @@
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
 //!   `Retry-After`, or if the worker says so
 //!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as 429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!
@@ -41,6 +42,7 @@ mod dialect;
 mod instant;
 mod number;
 mod reader;
+mod shopify;
 mod structured;
 mod table;
 mod tables;
