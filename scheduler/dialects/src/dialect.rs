@@ -27,8 +27,8 @@ pub enum Dialect {
     /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
     Openai,
     /// Anthropic:
-    /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`, and
-    /// `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}` of windows that are used up.
+    /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`.
+    /// Of windows that are used up, `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
     Anthropic,
     /// GitHub: `x-ratelimit-{limit,remaining,used,reset}` of a `-resource`.
     Github,

@@ -19,7 +19,8 @@
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
 //!   `Retry-After`, or if the worker says so
 //!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
-//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as 429.
+//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
+//!   429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!

@@ -295,7 +295,7 @@ fn anthropic() {
             anthropic-ratelimit-tokens-remaining: 88000
             anthropic-ratelimit-tokens-reset: 2026-10-21T07:28:03Z",
          "passed\nunit=tokens 88000/90000 reset 3s"),
-        // The windows of a subscription tell the used share. Only one that is used up tells something.
+        // The windows of a subscription tell the used share, which counts once all is used.
         ("200
             anthropic-ratelimit-unified-5h-utilization: 0.26
             anthropic-ratelimit-unified-5h-reset: 1792571280

@@ -1,18 +1,27 @@
 //! Random worlds around the upstreams that ship, made smaller so that few workers meet every limit.
+//! `RAMPMETER_SEEDS` looks at others, as it does for all random worlds.
 
-use crate::counted;
+use crate::{counted, random_worlds};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, Pattern, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_simulator::cost::Draw;
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Fleet, Values};
-use rampmeter_simulator::network::Network;
+use rampmeter_simulator::judge::{Violation, judge, judge_grants};
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use rampmeter_upstream::Preset;
 use std::num::NonZeroU32;
+use std::ops::Range;
+
+const SEEDS: Range<u64> = 0..500;
+/// A seed of its own, so that these worlds differ from the others of a seed.
+const OWN: u64 = 0x5EED_0F48;
+/// Of so many calls one may be refused. What is left is told when a call arrives. If several calls
+/// start at the same time, the first tells of what the others take, too.
+const REFUSED: usize = 100;
 
 /// An upstream, and its limits rightly written.
 struct Known {
@@ -142,8 +151,10 @@ fn several(dice: &mut Dice, mut fleet: Fleet, label: &str) -> Fleet {
     fleet
 }
 
-/// A world around one of the upstreams. With `Margin::Auto` the network's delays may vary.
-pub(crate) fn world(seed: u64, dice: &mut Dice, mut network: Network, margin: Margin) -> World {
+/// A world around one of the upstreams.
+fn world(seed: u64) -> World {
+    let dice = &mut Dice::new(seed ^ OWN);
+    let (mut network, margin) = random_worlds::network(dice);
     let known = &KNOWN[dice.number(0, KNOWN.len() as u64 - 1) as usize];
     let mut resource = ResourceSpec::new(name("api"), (known.limits)());
     // Beside the ends of clock windows a margin of time is needed, whatever the delays.
@@ -179,4 +190,21 @@ fn fleet(dice: &mut Dice, number: u64, known: &Known) -> Fleet {
         ..Fleet::new(&format!("fleet-{number}"), dice.number(2, 12) as usize)
     };
     (known.calls)(dice, fleet)
+}
+
+/// The fault of the world of this seed.
+fn fault(seed: u64) -> Option<String> {
+    let world = world(seed);
+    let outcome = world.run().unwrap();
+    match judge(&world, &outcome) {
+        Err(Violation::Rejected(refused)) if refused <= outcome.ok().div_ceil(REFUSED) => {
+            judge_grants(&world, &outcome).err().map(|violation| violation.to_string())
+        }
+        judged => judged.err().map(|violation| violation.to_string()),
+    }
+}
+
+#[test]
+fn no_world_around_a_known_upstream_shows_a_violation() {
+    random_worlds::look_at("known_upstreams", SEEDS, fault);
 }

@@ -196,11 +196,11 @@ fn worlds_that_have_shown_a_violation_show_none() {
 
 #[test]
 fn no_world_shows_a_violation() {
-    look_at(SEEDS, fault);
+    look_at("random_worlds", SEEDS, fault);
 }
 
-/// Looks at the worlds of these seeds, or of those that the environment names.
-pub(crate) fn look_at(usual: Range<u64>, fault: fn(u64) -> Option<String>) {
+/// Looks at the worlds of these seeds, or of those that the environment names. `tests` has them.
+pub(crate) fn look_at(tests: &str, usual: Range<u64>, fault: fn(u64) -> Option<String>) {
     let seeds = seeds(usual);
     let next = AtomicU64::new(seeds.start);
     let look = || {
@@ -213,7 +213,7 @@ pub(crate) fn look_at(usual: Range<u64>, fault: fn(u64) -> Option<String>) {
                 println!("seed {seed} of {seeds:?}");
             }
             let again = format!(
-                "RAMPMETER_SEEDS={seed}..{} cargo test -p rampmeter-simulator --test behaviour random_worlds",
+                "RAMPMETER_SEEDS={seed}..{} cargo test -p rampmeter-simulator --test behaviour {tests}",
                 seed + 1
             );
             assert_eq!(fault(seed), None, "seed {seed}; again: {again}");

@@ -98,9 +98,9 @@ impl Account {
         self
     }
 
-    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level, as far as
-    /// there is room, and a window that replaces one of its kind goes on. Any other policy begins
-    /// anew. The change is not announced.
+    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level, as far
+    /// as there is room, and a window that replaces one of its kind goes on. Any other policy
+    /// begins anew. The change is not announced.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};
@@ -167,8 +167,8 @@ impl Account {
         self.in_flight
     }
 
-    /// What each policy has spent and could spend at `now`, in the order of the policies. Of several
-    /// keys it is the level of the scarcest.
+    /// What each policy has spent and could spend at `now`, in the order of the policies. Of
+    /// several keys it is the level of the scarcest.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.counters.iter().map(|counter| counter.stats(nanos(now))).collect()

@@ -39,8 +39,8 @@ fn refused(status: u16) -> Response {
     (status, error(status, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit")).into_response()
 }
 
-/// An answer as Shopify gives it: what headers tell elsewhere is a part of the body, and a refusal is
-/// an error in it.
+/// An answer as Shopify gives it: what headers tell elsewhere is a part of the body, and a refusal
+/// is an error in it.
 fn told_in_body(reply: &Reply) -> Response {
     let points = reply.cost.iter().filter(|(unit, _)| unit.as_str() == "points").map(|(_, amount)| amount.to_f64());
     let requested: f64 = points.sum();

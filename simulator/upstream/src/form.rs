@@ -2,8 +2,8 @@
 
 use crate::RetryAfter;
 
-/// A header: its name and its value, with placeholders such as `<limit>`. A part in brackets is left
-/// out if it has a placeholder without a value. So is a header outside of brackets.
+/// A header: its name and its value, with placeholders such as `<limit>`. A part in brackets is
+/// left out if it has a placeholder without a value. So is a header outside of brackets.
 /// [`fill`](crate::template::fill) knows all placeholders.
 pub(crate) type Template = (&'static str, &'static str);
 

@@ -21,9 +21,9 @@
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
 //! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
-//! `?route=roles&guild=7`; `method` is a label, too. It may carry a label for the statistics in `x-class` or
-//! `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last three
-//! endpoints.
+//! `?route=roles&guild=7`; `method` is a label, too. It may carry a label for the statistics in
+//! `x-class` or `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last
+//! three endpoints.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};

@@ -26,7 +26,7 @@ pub struct Preset {
     /// How the bound on calls in flight refuses them.
     pub(crate) busy: Option<Refusal>,
     /// Amounts that the upstream itself computes.
-    pub(crate) charges: BTreeMap<Unit, Charge>,
+    pub(crate) charges: BTreeMap<Unit, Pricing>,
     pub(crate) invalid: Option<InvalidCalls>,
     /// Of so many answers, one has no header about limits.
     pub(crate) silent_every: Option<NonZeroU64>,
@@ -34,7 +34,7 @@ pub struct Preset {
 
 /// How an upstream computes what a call costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Charge {
+pub(crate) enum Pricing {
     /// By the value of a label, whatever the call states.
     ByLabel { label: String, amounts: BTreeMap<String, Amount>, other: Amount },
     /// The sum of other units, unless the call states the amount itself.
@@ -101,8 +101,8 @@ impl Preset {
     /// The units that a call can state.
     pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
         let summed = self.charges.values().flat_map(|charge| match charge {
-            Charge::ByLabel { .. } => &[],
-            Charge::Sum(units) => &units[..],
+            Pricing::ByLabel { .. } => &[],
+            Pricing::Sum(units) => &units[..],
         });
         self.rules.iter().map(|rule| rule.policy.unit()).chain(summed)
     }
@@ -110,12 +110,12 @@ impl Preset {
     /// What a call costs, with the amounts that the upstream computes.
     pub(crate) fn cost(&self, arrival: &Arrival<'_>) -> Cost {
         self.charges.iter().fold(arrival.cost.clone(), |cost, (unit, charge)| match charge {
-            Charge::ByLabel { label, amounts, other } => {
+            Pricing::ByLabel { label, amounts, other } => {
                 let amount = (arrival.label)(label).and_then(|value| amounts.get(&value).copied());
                 cost.with(unit.clone(), amount.unwrap_or(*other))
             }
-            Charge::Sum(_) if cost.of(unit) > Amount::ZERO => cost,
-            Charge::Sum(units) => {
+            Pricing::Sum(_) if cost.of(unit) > Amount::ZERO => cost,
+            Pricing::Sum(units) => {
                 let sum = units.iter().fold(Amount::ZERO, |sum, unit| sum.saturating_add(cost.of(unit)));
                 cost.with(unit.clone(), sum)
             }

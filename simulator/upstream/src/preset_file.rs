@@ -3,7 +3,7 @@
 use crate::{
     Amount, Dialect, Policy, Preset, RetryAfter, Rule, Unit,
     policy_text::read_duration,
-    preset::{Charge, InvalidCalls},
+    preset::{InvalidCalls, Pricing},
     refusal::Refusal,
     rule::{Sharing, Told},
 };
@@ -164,7 +164,7 @@ impl FromStr for Preset {
             concurrency: table.concurrency,
             refusal: table.refusal.refusal(),
             busy: table.busy.map(|busy| busy.refusal()),
-            charges: table.charge.into_iter().map(|(unit, charge)| (unit.0, charge.charge())).collect(),
+            charges: table.charge.into_iter().map(|(unit, charge)| (unit.0, charge.pricing())).collect(),
             invalid: table.invalid.map(InvalidTable::invalid),
             silent_every: table.silent_every,
         })
@@ -202,14 +202,14 @@ impl RuleTable {
 }
 
 impl ChargeTable {
-    fn charge(self) -> Charge {
+    fn pricing(self) -> Pricing {
         match self {
-            Self::ByLabel { label, amounts, other } => Charge::ByLabel {
+            Self::ByLabel { label, amounts, other } => Pricing::ByLabel {
                 label,
                 amounts: amounts.into_iter().map(|(value, amount)| (value, Amount::whole(amount))).collect(),
                 other: Amount::whole(other),
             },
-            Self::Sum { sum } => Charge::Sum(sum.into_iter().map(|unit| unit.0).collect()),
+            Self::Sum { sum } => Pricing::Sum(sum.into_iter().map(|unit| unit.0).collect()),
         }
     }
 }
