@@ -164,3 +164,30 @@ async fn the_command_is_any_of_them() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(error.contains("there is no preset `gitlab`; there are anthropic, discord, github"), "{error}");
 }
+
+#[tokio::test]
+async fn a_scenario_takes_a_preset_that_lies_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let preset = "dialect = \"plain\"\n[[limit]]\nlimit = \"requests=7/1h;first-use\"\n";
+    std::fs::write(folder.path().join("own.toml"), preset).unwrap();
+    let scenario = r#"
+until = "1m"
+[resource]
+name = "api"
+[[resource.limit]]
+name = "many"
+capacity = 100
+period = "1h"
+[upstream]
+preset = "own.toml"
+[[fleet]]
+name = "workers"
+workers = 20
+"#;
+    let path = folder.path().join("scenario.toml");
+    std::fs::write(&path, scenario).unwrap();
+    let output =
+        process::run(RAMPMETER, &["simulate", path.to_str().unwrap(), "--strategy", "back-off", "--json"]).await;
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(reports[0]["ok"], 7, "{reports}");
+}
