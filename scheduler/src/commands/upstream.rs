@@ -24,8 +24,8 @@ pub struct UpstreamArgs {
     /// windows, the first call after a window begins the next.
     #[arg(long = "limit", conflicts_with = "preset", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
-    /// A known upstream: its limits and its answers. The name of one that ships, or a file whose name
-    /// ends in `.toml`.
+    /// A known upstream: its limits and its answers. The name of one that ships, or a file whose
+    /// name ends in `.toml`.
     ///
     /// There are anthropic, discord, github, ietf, openai and shopify, each a small file in
     /// simulator/upstream/presets. A call tells its labels in the query, as in
