@@ -20,6 +20,8 @@
 //!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any
 //!   other code speaks of rights. A worker that reads the body itself says that a quota is spent
 //!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
+//!   429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!
@@ -42,6 +44,7 @@ mod dialect;
 mod instant;
 mod number;
 mod reader;
+mod shopify;
 mod structured;
 mod table;
 mod tables;

@@ -2,7 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::table::{
-    Bucket, BucketScope, Fields, Means, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When,
+    Bucket, BucketScope, Fields, Figures, Means, Quotas, RETRY_AFTER, Refill, Share, Spent, Syntax, Table, Tells, When,
 };
 use crate::unit::RetryAfterUnit;
 use crate::{instant, number, structured};
@@ -109,18 +109,51 @@ impl AnswerHeaders<'_> {
 
     fn buckets(&mut self, table: &Table) -> Vec<(Reading, Refill)> {
         let fields = table.fields.iter().flat_map(|fields| self.fields(fields)).collect::<Vec<_>>();
-        let single = table.buckets.iter().filter_map(|bucket| Some((self.bucket(bucket)?, bucket.refill)));
         // An upstream that sends the headers of two drafts says the same in both.
-        if fields.is_empty() { single.collect() } else { fields }
+        if !fields.is_empty() {
+            return fields;
+        }
+        let mut found = Vec::new();
+        for bucket in table.buckets {
+            found.extend(self.bucket(bucket).map(|reading| (reading, bucket.refill)));
+        }
+        for figures in table.figures {
+            found.extend(self.figures(figures).map(|reading| (reading, figures.refill)));
+        }
+        for share in table.shares {
+            found.extend(self.share(share).map(|reading| (reading, Refill::AtOnce)));
+        }
+        found
     }
 
     fn bucket(&mut self, bucket: &Bucket) -> Option<Reading> {
         let remaining = self.value(bucket.remaining, |text| number::left(number::number(text)?));
         let capacity = self.value(bucket.capacity, |text| number::left(number::first_number(text)?));
-        let (header, syntax) = bucket.reset;
-        let reset = self.reset(header, syntax).map(|reset| reset.min(MAX_RESET));
+        let used = bucket.used.and_then(|header| self.value(header, |text| number::spent(number::number(text)?)));
+        let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
+        let reset = bucket.reset.iter().find_map(|(header, syntax)| self.reset(header, *syntax));
         let scope = self.scope(&bucket.of);
-        Some(Reading { scope, remaining: remaining?, capacity, reset })
+        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset: reset.map(bounded) })
+    }
+
+    fn figures(&mut self, figures: &Figures) -> Option<Reading> {
+        let stock = self.value(figures.header, figures.read)?;
+        let (remaining, capacity) = (stock.remaining, Some(stock.capacity));
+        Some(Reading {
+            scope: Scope::Unit(figures.unit.to_owned()),
+            remaining,
+            capacity,
+            reset: stock.reset.map(bounded),
+        })
+    }
+
+    /// A window that is used up; any other tells nothing.
+    fn share(&mut self, share: &Share) -> Option<Reading> {
+        let used = self.value(share.used, number::number)?;
+        let (header, syntax) = share.reset;
+        let reset = self.reset(header, syntax).map(bounded);
+        let scope = Scope::Limit(share.limit.to_owned());
+        (used >= 1.0).then_some(Reading { scope, remaining: Amount::ZERO, capacity: None, reset })
     }
 
     fn reset(&mut self, header: &'static str, syntax: Syntax) -> Option<Span> {
@@ -147,8 +180,8 @@ impl AnswerHeaders<'_> {
     fn fields(&mut self, fields: &Fields) -> Vec<(Reading, Refill)> {
         let policies = self.value(fields.policy, structured::policies).unwrap_or_default();
         let readings = self.value(fields.state, |text| structured::readings(text, &policies)).unwrap_or_default();
-        let bounded = |reading: Reading| Reading { reset: reading.reset.map(|reset| reset.min(MAX_RESET)), ..reading };
-        readings.into_iter().map(|reading| (bounded(reading), Refill::AtOnce)).collect()
+        let within = |reading: Reading| Reading { reset: reading.reset.map(bounded), ..reading };
+        readings.into_iter().map(|reading| (within(reading), Refill::AtOnce)).collect()
     }
 
     fn spent(&mut self, spent: &Spent) -> Option<(String, Amount)> {
@@ -159,6 +192,10 @@ impl AnswerHeaders<'_> {
     fn says(&self, header: &str, value: &str) -> bool {
         self.headers.get(header).is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
     }
+}
+
+fn bounded(reset: Span) -> Span {
+    reset.min(MAX_RESET)
 }
 
 /// What decides whether an answer is an objection.

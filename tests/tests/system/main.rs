@@ -38,6 +38,7 @@ mod jobs_faults;
 mod jobs_init;
 mod jobs_permissions;
 mod keys;
+mod known_upstreams;
 mod leases;
 mod logs;
 mod nats_configuration;
