@@ -30,6 +30,28 @@ pub struct Usage {
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
     pub doubted: bool,
+    /// What the upstream has told of it, if anything.
+    pub told: Option<ToldUsage>,
+}
+
+/// What the upstream's answers tell of usage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldUsage {
+    /// One of its windows ends between these, in nanoseconds after the snapshot.
+    pub window_ends: Option<(i64, i64)>,
+    /// What others have used, which [`Usage::spans`] include.
+    pub claims: Vec<ClaimedUsage>,
+}
+
+/// An amount that others have used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedUsage {
+    /// The amount, in millionths.
+    pub micros: u64,
+    /// Until when it counts, in nanoseconds after the snapshot.
+    pub until_nanos: i64,
+    /// When it is forgotten if no answer repeats it; none if two clients have said so.
+    pub lapses_nanos: Option<i64>,
 }
 
 /// An amount that counts in this time.
@@ -67,21 +89,26 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
         until_nanos: distance(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false }
+    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
 }
 
-/// The blocks of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
+/// The times of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
 ///
 /// If both wall clocks agree, the wall clock counts, which cuts windows. Otherwise one of them was
 /// set, and elapsed time counts.
-pub(crate) fn to_blocks(then: Time, unix_nanos: u64, period: Span, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
+pub(crate) fn times_of(then: Time, unix_nanos: u64, period: Span, usage: &Usage) -> impl Fn(i64) -> Time + use<> {
     let ahead = i64::try_from(i128::from(usage.unix_nanos) - i128::from(unix_nanos)).unwrap_or(i64::MAX);
     let agrees = MAX_CLOCK_SKEW.nanos().min(period.nanos() / MAX_CLOCK_SKEW_PART);
     let ahead = if ahead.unsigned_abs() <= agrees { ahead } else { 0 };
-    let later = |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
+    let later = move |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
+    move |nanos| offset_by(then, later(nanos))
+}
+
+/// The blocks of a predecessor's record, whose times are `at`.
+pub(crate) fn to_blocks(rate: &Rate, usage: &Usage, at: impl Fn(i64) -> Time) -> Vec<UsageBlock> {
     let block = |span: &UsageSpan| UsageBlock {
-        from: offset_by(then, later(span.from_nanos)),
-        until: offset_by(then, later(span.until_nanos)),
+        from: at(span.from_nanos),
+        until: at(span.until_nanos),
         credit: rate.credit_of_micros(i128::from(span.micros)),
     };
     usage.spans.iter().map(block).filter(|block| block.from < block.until).collect()

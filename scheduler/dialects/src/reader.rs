@@ -117,7 +117,12 @@ impl AnswerHeaders<'_> {
         let (header, syntax) = bucket.reset;
         let reset = self.reset(header, syntax).map(|reset| reset.min(MAX_RESET));
         let scope = self.scope(&bucket.of);
-        Some(Reading { scope, remaining: remaining?, capacity, reset })
+        let reset_grain = match syntax {
+            Syntax::Seconds | Syntax::Duration => Reading::grain_of(reset),
+            // The upstream writes its own clock in whole seconds.
+            Syntax::Epoch | Syntax::Rfc3339 => Reading::grain_of(None),
+        };
+        Some(Reading { scope, remaining: remaining?, capacity, reset, reset_grain })
     }
 
     fn reset(&mut self, header: &'static str, syntax: Syntax) -> Option<Span> {

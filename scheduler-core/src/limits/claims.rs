@@ -1,0 +1,104 @@
+//! What other accounts or processes have used of a limit, as answers of the upstream tell.
+//!
+//! One client's word counts for a minute. Its next answer renews it, and the answer of another
+//! client that tells as much confirms it until the usage ends.
+
+use super::freeze::UNCONFIRMED;
+use super::window_phase::Interval;
+use crate::arithmetic::Credit;
+use crate::ids::Asker;
+use rampmeter_protocol::time::Time;
+
+/// The largest number of amounts that a successor takes over. Ends are few, and each has at most
+/// one confirmed amount and one other.
+const MAX_CLAIMS: usize = 16;
+
+/// What one answer says of one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement {
+    /// The start of its call.
+    pub(crate) at: Time,
+    pub(crate) asker: Asker,
+    pub(crate) remaining: Credit,
+    /// When the bucket is full, or its window ends.
+    pub(crate) ends: Option<Interval>,
+}
+
+/// An amount that was used by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) credit: Credit,
+    /// Until when it counts.
+    pub(crate) until: Time,
+    by: Asker,
+    /// When it is forgotten, unless it is told again; none if it is confirmed.
+    pub(crate) lapses: Option<Time>,
+}
+
+/// The usage by others, the earliest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Claims(Vec<Claim>);
+
+impl Claims {
+    /// Amounts by answers that a predecessor heard.
+    pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
+        let claim = |(credit, until, lapses)| Claim { credit, until, by: Asker::UNKNOWN, lapses };
+        Claims(claims.map(claim).take(MAX_CLAIMS).collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.0.iter()
+    }
+
+    /// All that counts at `now`.
+    pub(crate) fn total(&self, now: Time) -> Credit {
+        self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
+    }
+
+    /// Notes that `asker` tells of `told`: what that covers is renewed, or confirmed.
+    pub(crate) fn repeat(&mut self, now: Time, asker: Asker, told: Credit) {
+        let mut sum = Credit::ZERO;
+        for claim in &mut self.0 {
+            sum += claim.credit;
+            if sum <= told && claim.lapses.is_some() {
+                claim.lapses = (!asker.differs_from(claim.by)).then_some(now + UNCONFIRMED);
+            }
+        }
+    }
+
+    /// Adds an amount that `asker` tells of.
+    pub(crate) fn add(&mut self, now: Time, asker: Asker, credit: Credit, until: Time) {
+        let lapses = Some(now + UNCONFIRMED).filter(|lapses| *lapses < until);
+        self.0.retain(|claim| claim.until > now);
+        let same = |claim: &&mut Claim| claim.until == until && claim.lapses.is_some() == lapses.is_some();
+        match self.0.iter_mut().find(same) {
+            Some(claim) => *claim = Claim { credit: claim.credit + credit, until, by: asker, lapses },
+            None => self.0.push(Claim { credit, until, by: asker, lapses }),
+        }
+    }
+
+    /// Takes up to `credit` away, the latest first. Returns what was taken, and its ends.
+    pub(crate) fn lower(&mut self, mut credit: Credit) -> Vec<(Time, Credit)> {
+        let mut taken = Vec::new();
+        while let Some(last) = self.0.last_mut().filter(|_| credit > Credit::ZERO) {
+            let part = last.credit.min(credit);
+            (last.credit, credit) = (last.credit - part, credit - part);
+            taken.push((last.until, part));
+            self.0.pop_if(|last| last.credit == Credit::ZERO);
+        }
+        taken
+    }
+
+    /// Forgets what has ended, and what no answer has repeated. Returns the latter, with its ends.
+    pub(crate) fn lapse(&mut self, now: Time) -> Vec<(Time, Credit)> {
+        let lapses = |claim: &&Claim| claim.until > now && claim.lapses.is_some_and(|lapses| lapses <= now);
+        let lapsed = self.0.iter().filter(lapses).map(|claim| (claim.until, claim.credit)).collect();
+        self.0.retain(|claim| claim.until > now && claim.lapses.is_none_or(|lapses| lapses > now));
+        lapsed
+    }
+
+    /// When the next amount lapses.
+    pub(crate) fn next_lapse(&self) -> Option<Time> {
+        self.0.iter().filter_map(|claim| claim.lapses).min()
+    }
+}
