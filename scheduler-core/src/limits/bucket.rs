@@ -69,7 +69,7 @@ impl Bucket {
     pub(crate) fn tracked(mut self) -> Self {
         match &mut self {
             Tokens(tokens) => drop(tokens.extra_mut()),
-            Counted(counted) => counted.track(Time::ORIGIN),
+            Counted(counted) => counted.track_shared(),
         }
         self
     }

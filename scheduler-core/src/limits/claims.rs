@@ -77,6 +77,13 @@ impl Claims {
         }
     }
 
+    /// Lets all amounts end at `until`, or forgets them. Returns whether any are kept.
+    pub(crate) fn end_at(&mut self, until: Time, are_kept: bool) -> bool {
+        self.0.retain(|_| are_kept);
+        self.0.iter_mut().for_each(|claim| claim.until = until);
+        are_kept
+    }
+
     /// Takes up to `credit` away, the latest first. Returns what was taken, and its ends.
     pub(crate) fn lower(&mut self, mut credit: Credit) -> Vec<(Time, Credit)> {
         let mut taken = Vec::new();

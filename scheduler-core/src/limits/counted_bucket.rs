@@ -40,12 +40,6 @@ struct Holding {
     revived: bool,
 }
 
-impl Holding {
-    fn start_cost(&self) -> StartCost {
-        StartCost { credit: self.cost, tier: self.tier }
-    }
-}
-
 /// The usage of a limit that counts calls, and how it changes.
 ///
 /// A call in flight holds its cost until it is settled or its lease ends. A call in a sliding

@@ -17,6 +17,8 @@ pub(crate) struct Told {
     /// Right after each start: in fixed windows the sum of all starts, otherwise what was held.
     starts: LevelHistory,
     started: Credit,
+    /// Whether many starts are remembered.
+    remembers_more: bool,
     /// When claims were last lowered.
     lowered: Time,
 }
@@ -24,6 +26,11 @@ pub(crate) struct Told {
 impl Told {
     pub(crate) fn new(now: Time) -> Self {
         Told { lowered: now, ..Told::default() }
+    }
+
+    /// A phase and nothing else.
+    pub(crate) fn of_phase(now: Time, phase: Option<Phase>) -> Self {
+        Told { phase, ..Told::new(now) }
     }
 
     /// What a predecessor was told.
@@ -51,12 +58,24 @@ impl Told {
     /// Notes the cost of a start in a fixed window.
     pub(crate) fn note_start(&mut self, at: Time, cost: Credit) {
         self.started += cost;
-        self.starts.note_few(at, self.started);
+        self.note(at, self.started);
     }
 
     /// Notes what is held of a sliding window from `at` on, others' usage left out.
     pub(crate) fn note_held(&mut self, at: Time, held: Credit) {
-        self.starts.note_few(at, held);
+        self.note(at, held);
+    }
+
+    fn note(&mut self, at: Time, value: Credit) {
+        match self.remembers_more {
+            true => self.starts.note(at, value),
+            false => self.starts.note_few(at, value),
+        }
+    }
+
+    /// Remembers many starts from now on.
+    pub(crate) fn remember_more(&mut self) {
+        self.remembers_more = true;
     }
 
     /// Notes that a call which started at `at` has cost so much more.
@@ -91,6 +110,6 @@ impl Told {
     /// Forgets everything but the phase: what was used is known otherwise.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period() == period)?;
-        Some(Told { phase: Some(phase), ..Told::new(now) })
+        Some(Told { phase: Some(phase), remembers_more: self.remembers_more, ..Told::new(now) })
     }
 }

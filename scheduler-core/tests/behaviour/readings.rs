@@ -73,6 +73,23 @@ fn answers_that_agree_narrow_the_end_down() {
 }
 
 #[test]
+fn what_others_use_stays_when_the_end_is_known_better() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                     -> a@10000
+        10100  answered a 200 left=5 reset=19000 grain=1000  -> a:settled
+        10100  levels                                        -> requests=5
+        11100  reserve b                                     -> b@11100
+        # It may have been answered before other calls came. It ends at 29 600.
+        11100  answered b 200 left=8 reset=18500             -> b:settled
+        11100  reserve c requests=4                          -> c@11100
+        11100  reserve d                                     -> d@29600
+        ",
+    );
+}
+
+#[test]
 fn what_was_promised_counts_in_the_window_in_which_it_runs() {
     play(
         &fixed(60_000),

@@ -5,12 +5,11 @@
 //! lower rest is believed at once, a higher one as it is for token buckets.
 
 use super::{CountedBucket, is_windowed};
-use crate::arithmetic::Credit;
+use crate::arithmetic::{Credit, StartCost};
 use crate::ids::Asker;
-use crate::limits::claims::{Claims, Statement};
+use crate::limits::claims::Statement;
 use crate::limits::freeze::Freeze;
 use crate::limits::told::Told;
-use crate::limits::usage::UsageBlock;
 use crate::limits::window_phase::{Heard, Interval, Phase};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
@@ -26,6 +25,12 @@ impl CountedBucket {
     /// Remembers starts from `now` on, to compare them with what is told.
     pub(crate) fn track(&mut self, now: Time) {
         self.told.get_or_insert_with(|| Box::new(Told::new(now)));
+    }
+
+    /// The same for a bucket without a key, of which more starts are remembered.
+    pub(crate) fn track_shared(&mut self) {
+        self.track(self.now);
+        self.told.iter_mut().for_each(|told| told.remember_more());
     }
 
     /// Learns from an answer, which came at `now`, what others use and when windows end. Returns
@@ -112,8 +117,9 @@ impl CountedBucket {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return Heard::Agrees };
         let agrees = alignment.window(ends.until).starts >= ends.from;
-        let (before, period) = (self.clone(), limit.spec().period);
+        let period = limit.spec().period;
         let Some(told) = &mut self.told else { return Heard::Agrees };
+        let before = told.phase;
         let heard = match &mut told.phase {
             Some(phase) => phase.hear(now, ends, asker),
             None if agrees => Heard::Agrees,
@@ -123,33 +129,38 @@ impl CountedBucket {
             }
         };
         if heard == Heard::CutsAnew {
-            before.cut_anew(limit, now, self);
+            self.cut_anew(limit, now, before);
         }
         heard
     }
 
-    /// Counts this usage in the windows of `cut`. Each start counts in the window in which it is;
-    /// what others used is told anew. Usage whose starts are forgotten counts until both the former
-    /// and the present window of it have ended.
-    fn cut_anew(&self, limit: &Limit, now: Time, cut: &mut Self) {
-        let (Some(before), Some(told)) = (self.windows(limit), cut.told.clone()) else { return };
-        let after = cut.windows(limit).map(|windows| (windows.window(now), windows.slack()));
-        let Some((window, slack)) = after else { return };
-        let mut anonymous = self.anonymous(limit, Span::ZERO);
-        let placed = told.started_since(before.window(now).starts) + told.claims.total(now);
-        let placed = placed.min(anonymous.held_at(now));
-        anonymous.hold(limit, now, before.window(now).ends, -placed);
-        let blocks: Vec<UsageBlock> = anonymous.blocks(limit, None);
+    /// Counts usage in the windows of the present phase, no longer in those of `former`. Each start
+    /// counts in the window in which it is. Usage whose starts are forgotten counts until both the
+    /// former and the present window of it have ended.
+    fn cut_anew(&mut self, limit: &Limit, now: Time, former: Option<Phase>) {
+        let Some(windows) = self.windows(limit) else { return };
+        let (window, slack) = (windows.window(now), windows.slack());
+        let Some(told) = self.told.clone() else { return };
+        let mut before = self.clone();
+        before.told = Some(Box::new(Told::of_phase(now, former)));
+        let former = before.windows(limit).map(|windows| (windows.window(now), windows.slack()));
+        let Some((former, former_slack)) = former else { return };
+        let mut anonymous = before.anonymous(limit, Span::ZERO);
+        let placed = told.started_since(former.starts) + told.claims.total(now);
+        anonymous.hold(limit, now, former.ends, -placed.min(anonymous.held_at(now)));
         let recent = told.started_since(window.starts - slack - LATENESS);
-        let mut told = told;
-        told.claims = Claims::default();
-        let mut anew = CountedBucket::from_blocks(limit, now, &blocks, Some(told));
+        let claimed = told.claims.total(now);
+        let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(told));
         for (key, holding) in &self.calls {
             let until = anew.counted_until(limit, key.at);
-            anew.commit_until(limit, *key, holding.start_cost(), until);
+            anew.commit_until(limit, *key, StartCost { credit: holding.cost, tier: holding.tier }, until);
         }
         anew.hold(limit, now, window.ends, recent);
-        *cut = CountedBucket { freeze: self.freeze, ..anew };
+        // Of another window, what others have used is told anew.
+        let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
+        let kept = anew.told.as_mut().is_some_and(|told| told.claims.end_at(window.ends, is_same));
+        anew.hold(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
+        *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
     /// Forgets what only one client has told of, if no answer has repeated it. A probe call asks
