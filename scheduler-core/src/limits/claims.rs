@@ -9,9 +9,9 @@ use crate::arithmetic::Credit;
 use crate::ids::Asker;
 use rampmeter_protocol::time::Time;
 
-/// The largest number of amounts that a successor takes over. Ends are few, and each has at most
-/// one confirmed amount and one other.
-const MAX_CLAIMS: usize = 16;
+/// The largest number of amounts of one bucket. Beyond it, an amount ends with the last of them,
+/// and is told again.
+const MAX_CLAIMS: usize = 32;
 
 /// What one answer says of one bucket.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,9 @@ pub(crate) struct Statement {
     pub(crate) at: Time,
     pub(crate) asker: Asker,
     pub(crate) remaining: Credit,
-    /// When the bucket is full, or its window ends.
+    /// When what was used is back at the latest.
+    pub(crate) resets: Option<Time>,
+    /// When the window of the limit ends.
     pub(crate) ends: Option<Interval>,
 }
 
@@ -32,7 +34,17 @@ pub(crate) struct Claim {
     pub(crate) until: Time,
     by: Asker,
     /// When it is forgotten, unless it is told again; none if it is confirmed.
-    pub(crate) lapses: Option<Time>,
+    unconfirmed_until: Option<Time>,
+    /// When the upstream counts anew, if that is before the end.
+    resets: Option<Time>,
+}
+
+impl Claim {
+    /// When it is forgotten before its end.
+    pub(crate) fn lapses(&self) -> Option<Time> {
+        let lapses = [self.unconfirmed_until, self.resets].into_iter().flatten().min();
+        lapses.filter(|lapses| *lapses < self.until)
+    }
 }
 
 /// The usage by others, the earliest first.
@@ -42,7 +54,13 @@ pub(crate) struct Claims(Vec<Claim>);
 impl Claims {
     /// Amounts by answers that a predecessor heard.
     pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
-        let claim = |(credit, until, lapses)| Claim { credit, until, by: Asker::UNKNOWN, lapses };
+        let claim = |(credit, until, lapses)| Claim {
+            credit,
+            until,
+            by: Asker::UNKNOWN,
+            unconfirmed_until: lapses,
+            resets: None,
+        };
         Claims(claims.map(claim).take(MAX_CLAIMS).collect())
     }
 
@@ -60,21 +78,35 @@ impl Claims {
         let mut sum = Credit::ZERO;
         for claim in &mut self.0 {
             sum += claim.credit;
-            if sum <= told && claim.lapses.is_some() {
-                claim.lapses = (!asker.differs_from(claim.by)).then_some(now + UNCONFIRMED);
+            if sum <= told && claim.unconfirmed_until.is_some() {
+                claim.unconfirmed_until = (!asker.differs_from(claim.by)).then_some(now + UNCONFIRMED);
             }
         }
     }
 
-    /// Adds an amount that `asker` tells of.
-    pub(crate) fn add(&mut self, now: Time, asker: Asker, credit: Credit, until: Time) {
-        let lapses = Some(now + UNCONFIRMED).filter(|lapses| *lapses < until);
+    /// Adds an amount that `asker` tells of. Returns when it ends.
+    pub(crate) fn add(
+        &mut self,
+        now: Time,
+        asker: Asker,
+        credit: Credit,
+        (until, resets): (Time, Option<Time>),
+    ) -> Time {
+        let unconfirmed_until = Some(now + UNCONFIRMED).filter(|lapses| *lapses < until);
         self.0.retain(|claim| claim.until > now);
-        let same = |claim: &&mut Claim| claim.until == until && claim.lapses.is_some() == lapses.is_some();
-        match self.0.iter_mut().find(same) {
-            Some(claim) => *claim = Claim { credit: claim.credit + credit, until, by: asker, lapses },
-            None => self.0.push(Claim { credit, until, by: asker, lapses }),
+        let latest = self.0.iter().map(|claim| claim.until).max();
+        let until = latest.filter(|_| self.0.len() >= MAX_CLAIMS).unwrap_or(until);
+        let is_full = self.0.len() >= MAX_CLAIMS;
+        let is_same = |claim: &&mut Claim| {
+            claim.until == until && (is_full || claim.unconfirmed_until.is_some() == unconfirmed_until.is_some())
+        };
+        match self.0.iter_mut().find(is_same) {
+            Some(claim) => {
+                *claim = Claim { credit: claim.credit + credit, until, by: asker, unconfirmed_until, resets };
+            }
+            None => self.0.push(Claim { credit, until, by: asker, unconfirmed_until, resets }),
         }
+        until
     }
 
     /// Lets all amounts end at `until`, or forgets them. Returns whether any are kept.
@@ -98,14 +130,14 @@ impl Claims {
 
     /// Forgets what has ended, and what no answer has repeated. Returns the latter, with its ends.
     pub(crate) fn lapse(&mut self, now: Time) -> Vec<(Time, Credit)> {
-        let lapses = |claim: &&Claim| claim.until > now && claim.lapses.is_some_and(|lapses| lapses <= now);
+        let lapses = |claim: &&Claim| claim.until > now && claim.lapses().is_some_and(|lapses| lapses <= now);
         let lapsed = self.0.iter().filter(lapses).map(|claim| (claim.until, claim.credit)).collect();
-        self.0.retain(|claim| claim.until > now && claim.lapses.is_none_or(|lapses| lapses > now));
+        self.0.retain(|claim| claim.until > now && claim.lapses().is_none_or(|lapses| lapses > now));
         lapsed
     }
 
     /// When the next amount lapses.
     pub(crate) fn next_lapse(&self) -> Option<Time> {
-        self.0.iter().filter_map(|claim| claim.lapses).min()
+        self.0.iter().filter_map(Claim::lapses).min()
     }
 }

@@ -47,7 +47,7 @@ impl Told {
         let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
             micros: rate.micros_up(claim.credit),
             until_nanos: distance(now, claim.until),
-            lapses_nanos: claim.lapses.map(|lapses| distance(now, lapses)),
+            lapses_nanos: claim.lapses().map(|lapses| distance(now, lapses)),
         });
         let ends = self.phase.as_ref().map(Phase::known);
         let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));

@@ -30,6 +30,8 @@ const UNKNOWN_RESET: Span = Span::from_secs(3600);
 /// The longest pause for a spent quota, if none of the call's limits is one.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
+/// An answer that states less than one part in this many of a capacity is about another limit.
+const LEAST_PART: u64 = 10;
 /// How often people are told that capacities have changed.
 const CAPACITY_NEWS: Span = Span::from_secs(10);
 
@@ -239,17 +241,23 @@ impl<R: Clone> Scheduler<R> {
             from: at + reset.saturating_sub(reading.reset_grain),
             until: now + reset + reading.reset_grain,
         });
-        let remaining = in_use.rate().credit(reading.remaining);
-        let is_believed = self.ledger.learn(now, bill, limit, &Statement { at, asker, remaining, ends });
+        let statement = Statement {
+            at,
+            asker,
+            remaining: in_use.rate().credit(reading.remaining),
+            resets: ends.map(|ends| ends.until),
+            ends: ends.filter(|_| is_of(in_use, reading)),
+        };
+        let is_believed = self.ledger.learn(now, bill, limit, &statement);
         self.counters.disbelieved += u64::from(!is_believed);
     }
 
     /// Keeps to the capacity that a reading states. A key's own capacity is a part of what is left.
     fn follow_capacity(&mut self, now: Time, asker: Asker, bill: &Bill, limit: LimitId, reading: &Reading) {
         let follows = self.resource.spec().follow == Follow::Headers && bill.key_charge(limit).is_none();
-        let written = self.resource[limit].spec().capacity;
-        self.counters.disbelieved += u64::from(reading.capacity > Some(written));
-        if let Some(capacity) = reading.capacity.filter(|_| follows)
+        let (written, is_of_it) = (self.resource[limit].spec().capacity, is_of(&self.resource[limit], reading));
+        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
+        if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
             && self.ledger.adaptive_mut(limit).hear_capacity(now, asker, capacity)
         {
             self.capacity_changes.insert(limit);
@@ -298,4 +306,12 @@ impl<R: Clone> Scheduler<R> {
             None => Limits::new(),
         }
     }
+}
+
+/// Whether a reading may be of this limit. Another limit may hold the call up, too, but its windows
+/// and its capacity are not these.
+fn is_of(limit: &Limit, reading: &Reading) -> bool {
+    let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
+    let least = limit.spec().capacity.micros() / LEAST_PART;
+    fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }

@@ -387,6 +387,27 @@ fn it_takes_two_to_say_otherwise_than_a_client_that_goes_on() {
     );
 }
 
+#[test]
+fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
+    let day = LimitSpec {
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        ..limit("requests", 1000.0, span(86_400_000))
+    };
+    play(
+        &resource(vec![day]),
+        "
+        0      reserve a                                   -> a@0
+        0      answered a 200 left=0 of=60 reset=30000     -> a:settled
+        0      why next                                    -> requests:stock+86400000
+        0      wait b                                      ->
+        # The upstream counts anew; one call asks what it says then.
+        30000                                              -> b@30000
+        30000  answered b 200 left=59 of=60 reset=60000    -> b:settled
+        30000  levels                                      -> requests=59
+        ",
+    );
+}
+
 /// Ninety workers, sixty calls in twenty seconds, windows that begin at any time.
 #[test]
 fn windows_of_any_phase_are_used_up_without_a_rejection() {

@@ -99,13 +99,17 @@ fn never_more_than_written_and_never_less_than_the_floor() {
         0      answered a 200 left=999 of=1000 -> a:settled
         1000   levels                          -> requests=100
         1000   reserve b                       -> b@1000
-        1000   answered b 200 left=1 of=2      -> b:settled
+        1000   answered b 200 left=14 of=15    -> b:settled
         100000 levels                          -> requests=25
+        100000 reserve c                       -> c@100000
+        # So little is the capacity of another limit.
+        100000 answered c 200 left=1 of=2      -> c:settled
+        200000 levels                          -> requests=25
         ";
     for spec in [windows(), tokens()] {
         let mut world = play(&floor(spec), script);
-        assert_eq!(world.scheduler.counters().disbelieved, 1, "more than written is told");
-        assert_eq!(world.scheduler.limit_status(ms(100_000))[0].told.unwrap().capacity, Some(25.0));
+        assert_eq!(world.scheduler.counters().disbelieved, 2, "more than written is told, and too little");
+        assert_eq!(world.scheduler.limit_status(ms(200_000))[0].told.unwrap().capacity, Some(25.0));
     }
 }
 

@@ -19,7 +19,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// Others are said to use less at one part in this many of the nominal rate.
 const RAISE_PART: u64 = 20;
 /// Usage by others ends at multiples of one part in this many of a sliding window.
-const ENDS_PART: u64 = 4;
+const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
     /// Remembers starts from `now` on, to compare them with what is told.
@@ -74,7 +74,7 @@ impl CountedBucket {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
             let ends = |at: Time| Time::from_nanos(at.nanos().div_ceil(part).saturating_mul(part));
             let latest = self.counted_until(limit, now);
-            return Some(statement.ends.map_or(latest, |told| ends(told.until).min(latest)));
+            return Some(statement.resets.map_or(latest, |resets| ends(resets).min(latest)));
         };
         let window = windows.window(now);
         let half = Span::from_nanos(window.length().nanos() / 2);
@@ -93,7 +93,9 @@ impl CountedBucket {
         let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
         let surplus = (claimed - most).max(Credit::ZERO);
         if foreign > claimed {
-            told.claims.add(now, statement.asker, foreign - claimed, until);
+            // Of a window that the upstream resets earlier, no more than this is known.
+            let resets = statement.resets.filter(|resets| *resets < until);
+            let until = told.claims.add(now, statement.asker, foreign - claimed, (until, resets));
             self.hold(limit, now, until, foreign - claimed);
         } else if surplus > Credit::ZERO {
             let lowered = surplus.min(told.may_lower(now, limit, RAISE_PART));
