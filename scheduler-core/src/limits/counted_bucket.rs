@@ -11,7 +11,7 @@ mod readings;
 use super::freeze::Freeze;
 use super::timeline::StartKey;
 use super::told::Told;
-use super::usage::{Usage, UsageBlock, condensed, times_of, to_blocks, to_usage};
+use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
 use super::window_phase::Windows;
 use super::window_start::start_in_window;
 use crate::arithmetic::{Credit, StartCost};
@@ -104,13 +104,12 @@ impl CountedBucket {
         ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
     }
 
-    /// Continues a predecessor's usage. Fixed windows follow the wall clock, all else elapsed time.
+    /// Continues a predecessor's usage.
     pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
-        let here = limit.unix_at_origin().saturating_add(then.nanos());
-        let unix = if is_windowed(limit) { here } else { usage.unix_nanos };
-        let at = times_of(then, unix, limit.spec().period, usage);
-        let mut blocks = to_blocks(limit.rate(), usage, &at);
-        let told = usage.told.as_ref().map(|told| Box::new(Told::restored(limit, then, told, at)));
+        let unix_nanos = limit.unix_at_origin().saturating_add(then.nanos());
+        let times = RecordTimes::of(then, unix_nanos, limit, usage);
+        let mut blocks = times.blocks(limit.rate(), usage);
+        let told = usage.told.as_ref().map(|told| Box::new(Told::restored(limit, then, told, times)));
         if usage.doubted {
             let unused = CountedBucket { told: told.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });

@@ -2,7 +2,7 @@
 
 use super::claims::Claims;
 use super::level_history::LevelHistory;
-use super::usage::{ClaimedUsage, ToldUsage, distance};
+use super::usage::{ClaimedUsage, RecordTimes, ToldUsage, distance};
 use super::window_phase::{Interval, Phase};
 use crate::arithmetic::{Credit, Rate};
 use crate::ids::Asker;
@@ -34,10 +34,11 @@ impl Told {
     }
 
     /// What a predecessor was told.
-    pub(crate) fn restored(limit: &Limit, now: Time, told: &ToldUsage, at: impl Fn(i64) -> Time) -> Self {
+    pub(crate) fn restored(limit: &Limit, now: Time, told: &ToldUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.lapses_nanos.map(&at));
-        let ends = told.window_ends.map(|(from, until)| Interval { from: at(from), until: at(until) });
+        let at = |nanos| times.latest(nanos);
+        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.lapses_nanos.map(at));
+        let ends = told.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
         let phase = |ends| Phase::new(now, limit.spec().period, ends, Asker::UNKNOWN);
         Told { claims: Claims::restored(told.claims.iter().map(claim)), phase: ends.and_then(phase), ..Told::new(now) }
     }
@@ -49,7 +50,7 @@ impl Told {
             until_nanos: distance(now, claim.until),
             lapses_nanos: claim.lapses().map(|lapses| distance(now, lapses)),
         });
-        let ends = self.phase.as_ref().map(Phase::known);
+        let ends = self.phase.as_ref().map(Phase::cut);
         let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));
         let told = ToldUsage { window_ends, claims: claims.collect() };
         (told != ToldUsage::default()).then_some(told)

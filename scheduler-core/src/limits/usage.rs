@@ -1,6 +1,7 @@
 //! Usage of a limit that counts calls, as a successor needs to know it.
 
 use crate::arithmetic::{Credit, Rate};
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Most blocks of one limit that a snapshot holds.
@@ -92,26 +93,83 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
 }
 
-/// The times of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
+/// What a predecessor's record says of time, for a reader at `then`: it was written at `then` at
+/// the latest.
 ///
-/// If both wall clocks agree, the wall clock counts, which cuts windows. Otherwise one of them was
-/// set, and elapsed time counts.
-pub(crate) fn times_of(then: Time, unix_nanos: u64, period: Span, usage: &Usage) -> impl Fn(i64) -> Time + use<> {
-    let ahead = i64::try_from(i128::from(usage.unix_nanos) - i128::from(unix_nanos)).unwrap_or(i64::MAX);
-    let agrees = MAX_CLOCK_SKEW.nanos().min(period.nanos() / MAX_CLOCK_SKEW_PART);
-    let ahead = if ahead.unsigned_abs() <= agrees { ahead } else { 0 };
-    let later = move |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
-    move |nanos| offset_by(then, later(nanos))
+/// Fixed windows follow the wall clock if both clocks agree and the upstream has told of no window.
+/// All else follows elapsed time: usage ends as late as it can, and begins as early.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordTimes {
+    then: Time,
+    /// How much later the wall clock says that things are.
+    ahead: i64,
+    /// How much earlier they may be.
+    earlier: Span,
 }
 
-/// The blocks of a predecessor's record, whose times are `at`.
-pub(crate) fn to_blocks(rate: &Rate, usage: &Usage, at: impl Fn(i64) -> Time) -> Vec<UsageBlock> {
-    let block = |span: &UsageSpan| UsageBlock {
-        from: at(span.from_nanos),
-        until: at(span.until_nanos),
-        credit: rate.credit_of_micros(i128::from(span.micros)),
-    };
-    usage.spans.iter().map(block).filter(|block| block.from < block.until).collect()
+impl RecordTimes {
+    /// `unix_nanos` is the wall clock here at `then`.
+    pub(crate) fn of(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Self {
+        let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
+        let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
+        let is_told = usage.told.as_ref().is_some_and(|told| told.window_ends.is_some());
+        let by_wall = limit.counting().alignment().is_some() && !is_told && lag.unsigned_abs() <= skew as u64;
+        match by_wall {
+            true => RecordTimes { then, ahead: -lag, earlier: Span::ZERO },
+            false => RecordTimes { then, ahead: 0, earlier: earlier(lag, skew) },
+        }
+    }
+
+    /// The latest time that is possible.
+    pub(crate) fn latest(&self, nanos: i64) -> Time {
+        offset_by(self.then, if nanos == i64::MAX { nanos } else { nanos.saturating_add(self.ahead) })
+    }
+
+    /// The earliest time that is possible.
+    pub(crate) fn earliest(&self, nanos: i64) -> Time {
+        self.latest(nanos) - self.earlier
+    }
+
+    /// The blocks of the record.
+    pub(crate) fn blocks(&self, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
+        let block = |span: &UsageSpan| UsageBlock {
+            from: self.latest(span.from_nanos),
+            until: self.latest(span.until_nanos),
+            credit: rate.credit_of_micros(i128::from(span.micros)),
+        };
+        let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
+        begin_earlier(&mut blocks, self.then, self.earlier);
+        blocks.retain(|block| block.from < block.until);
+        blocks
+    }
+}
+
+/// By how much a record may have been written before the latest time that is possible, if the wall
+/// clocks tell `lag`.
+///
+/// A reader on another machine leaves out the time by which clocks may differ, so they differ by no
+/// more than the lag. A lag below zero shows that a clock was set.
+fn earlier(lag: i64, skew: i64) -> Span {
+    if lag < -skew {
+        return Span::from_nanos(u64::MAX);
+    }
+    let lag = lag.max(0);
+    Span::from_nanos(lag.saturating_add(lag.min(skew)) as u64)
+}
+
+/// Lets every rise of usage after `then` happen earlier.
+fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
+    let mut before: Option<&mut UsageBlock> = None;
+    for block in blocks {
+        let joined = before.filter(|before| before.until == block.from);
+        if joined.as_ref().is_none_or(|before| before.credit < block.credit) {
+            block.from = (block.from - earlier).max(then);
+            if let Some(before) = joined {
+                before.until = block.from;
+            }
+        }
+        before = Some(block);
+    }
 }
 
 /// How far `time` lies after `now`, in nanoseconds; negative if it lies before.

@@ -125,9 +125,9 @@ impl Phase {
         self.period
     }
 
-    /// The interval for a successor.
-    pub(crate) fn known(&self) -> Interval {
-        self.known
+    /// The interval for a successor, whose windows are cut alike: usage is told of by window.
+    pub(crate) fn cut(&self) -> Interval {
+        self.cut
     }
 }
 

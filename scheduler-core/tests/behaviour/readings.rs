@@ -479,6 +479,50 @@ fn a_successor_knows_what_the_upstream_has_said() {
     play_on(successor(&spec, 11_000, &left), &by_key(after).replace("reserve c", "reserve c guild:x"));
 }
 
+/// The record is from 11 000; its reader knows only that it was written before 11 500.
+#[test]
+fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() {
+    let mut world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        10100  answered a 200 left=4 reset=19900    -> a:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
+    play_on(
+        successor(&fixed(60_000), 11_500, &left),
+        "
+        11500  levels                               -> requests=4
+        29399  reserve b                            -> b@29399
+        29400  reserve c                            -> c@30500
+        29400  reserve d requests=9                 -> d@30500
+        ",
+    );
+}
+
+/// Two answers tell more exactly when a window ends than windows are cut.
+#[test]
+fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
+    let mut world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                    -> a@10000
+        10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
+        11000  reserve b                                    -> b@11000
+        11100  answered b 200 left=8 reset=17800 grain=1000 -> b:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(12_000), usize::MAX);
+    play_on(
+        successor(&fixed(60_000), 12_000, &left),
+        "
+        12000  levels                               -> requests=8
+        12000  reserve c requests=10                -> c@30100
+        ",
+    );
+}
+
 #[test]
 fn a_successor_forgets_the_word_of_one_client_as_its_predecessor_would() {
     let mut world = play(

@@ -20,7 +20,7 @@ const OVERHEAD: usize = 256;
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
-type Connections = RoundRobin<Asker, Connection>;
+type Connections = RoundRobin<Asker, InOrder>;
 
 /// Messages that wait. A message without room is lost and counted: its client asks again. One
 /// connection leaves room for others: it may have as much as is free, so half of it all.
@@ -81,11 +81,11 @@ impl WaitingMessages {
 
 /// The messages of one connection, in the order in which they came.
 #[derive(Debug, Default)]
-pub(crate) struct Connection {
+pub(crate) struct InOrder {
     messages: VecDeque<Numbered>,
 }
 
-impl Lane for Connection {
+impl Lane for InOrder {
     type Message = Numbered;
 
     fn pop(&mut self) -> Option<(Numbered, usize)> {
@@ -159,7 +159,7 @@ mod tests {
     /// The inboxes of all that is popped; `-` is an echo.
     fn popped(waiting: &mut WaitingMessages) -> Vec<String> {
         let inbox = |message: Inbound| match message.reply {
-            Some(Address::Subject(inbox)) => inbox.trim_end_matches(".1").to_owned(),
+            Some(Address::Subject(inbox)) => inbox.strip_suffix(".1").unwrap().to_owned(),
             Some(Address::Here(_)) | None => "-".to_owned(),
         };
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
