@@ -4,13 +4,13 @@ pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
 use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
 pub use crate::adaptation::cost_estimates::CostFactor;
-pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
+pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
 use crate::limits::distance;
-pub use crate::limits::usage::{Usage, UsageSpan};
+pub use crate::limits::usage::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
 use crate::scheduler::Scheduler;
 use crate::scheduler::permits::{Permit, Stage, State};
 use rampmeter_protocol::amount::Amount;
@@ -99,6 +99,8 @@ pub struct LevelSnapshot {
     pub taken: Option<Usage>,
     /// What was learned of its upstream, if anything.
     pub learned: Option<LearnedSnapshot>,
+    /// The capacity that its upstream states, if that is less than what is written.
+    pub stated: Option<StatedSnapshot>,
     /// Amounts that a successor keeps back for possible promises; ends ascend, amounts do not.
     pub pending_debits: Vec<DebitSnapshot>,
 }

@@ -131,39 +131,47 @@ impl AnswerHeaders<'_> {
         let capacity = self.value(bucket.capacity, |text| number::left(number::first_number(text)?));
         let used = bucket.used.and_then(|header| self.value(header, |text| number::spent(number::number(text)?)));
         let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
-        let reset = bucket.reset.iter().find_map(|(header, syntax)| self.reset(header, *syntax));
+        let (reset, reset_grain) = self.first_reset(bucket.reset);
         let scope = self.scope(&bucket.of);
-        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset: reset.map(bounded) })
+        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset, reset_grain })
     }
 
     fn figures(&mut self, figures: &Figures) -> Option<Reading> {
         let stock = self.value(figures.header, figures.read)?;
-        let (remaining, capacity) = (stock.remaining, Some(stock.capacity));
-        Some(Reading {
-            scope: Scope::Unit(figures.unit.to_owned()),
-            remaining,
-            capacity,
-            reset: stock.reset.map(bounded),
-        })
+        let (remaining, capacity, reset) = (stock.remaining, Some(stock.capacity), stock.reset.map(bounded));
+        let reset_grain = Reading::grain_of(reset);
+        Some(Reading { scope: Scope::Unit(figures.unit.to_owned()), remaining, capacity, reset, reset_grain })
     }
 
     /// A window that is used up; any other tells nothing.
     fn share(&mut self, share: &Share) -> Option<Reading> {
         let used = self.value(share.used, number::number)?;
-        let (header, syntax) = share.reset;
-        let reset = self.reset(header, syntax).map(bounded);
+        let (reset, reset_grain) = self.first_reset(&[share.reset]);
         let scope = Scope::Limit(share.limit.to_owned());
-        (used >= 1.0).then_some(Reading { scope, remaining: Amount::ZERO, capacity: None, reset })
+        (used >= 1.0).then_some(Reading { scope, remaining: Amount::ZERO, capacity: None, reset, reset_grain })
     }
 
-    fn reset(&mut self, header: &'static str, syntax: Syntax) -> Option<Span> {
+    /// The first of the resets that an answer has, and its grain.
+    fn first_reset(&mut self, headers: &[(&'static str, Syntax)]) -> (Option<Span>, Span) {
+        let found = headers.iter().find_map(|header| self.reset(*header));
+        found.map_or((None, Reading::grain_of(None)), |(reset, grain)| (Some(reset), grain))
+    }
+
+    /// The time until a reset, and its grain.
+    fn reset(&mut self, (header, syntax): (&'static str, Syntax)) -> Option<(Span, Span)> {
         let unix_ms = self.unix_ms;
-        self.value(header, |text| match syntax {
+        let reset = self.value(header, |text| match syntax {
             Syntax::Seconds => number::span(number::number(text)? * 1000.0),
             Syntax::Duration => number::duration(text),
             Syntax::Epoch => instant::until_epoch(number::number(text)?, unix_ms),
             Syntax::Rfc3339 => instant::until_rfc3339(text, unix_ms),
-        })
+        })?;
+        let grain = match syntax {
+            Syntax::Seconds | Syntax::Duration => Reading::grain_of(Some(reset)),
+            // The upstream writes its own clock in whole seconds.
+            Syntax::Epoch | Syntax::Rfc3339 => Reading::grain_of(None),
+        };
+        Some((bounded(reset), grain))
     }
 
     fn scope(&mut self, of: &BucketScope) -> Scope {

@@ -43,11 +43,13 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let partition = partition(&item.params);
     let mut named = policies.iter().filter(|policy| policy.name == name);
     let policy = named.clone().find(|policy| policy.partition == partition).or_else(|| named.next());
+    let reset = reset(&item.params);
     Some(Reading {
         scope: scope(name, policy.and_then(|policy| policy.unit.clone())),
         remaining: amount(item.params.get("r")?)?,
         capacity: policy.and_then(|policy| policy.capacity),
-        reset: reset(&item.params),
+        reset,
+        reset_grain: Reading::grain_of(reset),
     })
 }
 
@@ -73,11 +75,13 @@ fn earlier(text: &str) -> Option<Reading> {
         Some(ListEntry::Item(item)) => number_of(&item.bare_item),
         Some(ListEntry::InnerList(_)) | None => None,
     };
+    let reset = field("reset").and_then(|seconds| number::span(seconds * 1000.0));
     Some(Reading {
         scope: Scope::Unnamed,
         remaining: number::left(field("remaining")?)?,
         capacity: field("limit").and_then(number::left),
-        reset: field("reset").and_then(|seconds| number::span(seconds * 1000.0)),
+        reset,
+        reset_grain: Reading::grain_of(reset),
     })
 }
 

@@ -211,6 +211,7 @@ pub(crate) static SHOPIFY: Table = Table {
     ],
     shares: &[],
     fields: None,
+    spent_codes: &[],
     spent: &[],
     quotas: Quotas::Unknown,
 };

@@ -14,7 +14,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
-    Correction, DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
+    Correction, DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
 };
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
@@ -288,6 +288,7 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             amount(learned.held_back)
         )
     });
+    let told = limit.told.map(told);
     let shadow = limit.shadow.map(|shadow| {
         format!(
             "in shadow mode: of {} calls, {} would wait and {} be refused",
@@ -296,9 +297,24 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             count(shadow.would_refuse)
         )
     });
-    let all = [margin, in_flight, keys, frozen, learned, shadow];
+    let all = [margin, in_flight, keys, frozen, learned, told, shadow];
     let notes = all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name));
     notes.map(|note| wrapped(&note, text_width()) + "\n").collect()
+}
+
+/// What the upstream's headers tell.
+fn told(told: Told) -> String {
+    let capacity = told.capacity.zip(told.capacity_for_ms);
+    let capacity =
+        capacity.map(|(capacity, since)| format!("a capacity of {} since {}", amount(capacity), duration(since)));
+    let others = (told.others > 0.0).then(|| format!("{} used by others", amount(told.others)));
+    let slack = told.window_slack_ms.unwrap_or_default();
+    let ends = told.window_ends_ms.map(|ends| match slack > 0.0 {
+        true => format!("a window that ends in {}, or up to {} earlier", duration(ends), duration(slack)),
+        false => format!("a window that ends in {}", duration(ends)),
+    });
+    let all: Vec<String> = [capacity, others, ends].into_iter().flatten().collect();
+    format!("the upstream's headers tell of {}", all.join(", "))
 }
 
 fn classes(status: &Status) -> Table {

@@ -60,6 +60,22 @@ fn register_limits(registry: &mut Registry, reports: &[Report]) {
         (limit_labels(report, limit), Gauge(rate))
     });
     registry.register("rate_in_use", "The rate in use, as a part of the configured one", Samples(rates.collect()));
+    let in_use = limits().map(|(report, limit)| {
+        let stated = limit.told.and_then(|told| told.capacity).unwrap_or(limit.capacity);
+        (limit_labels(report, limit), Gauge(stated))
+    });
+    registry.register(
+        "capacity_in_use",
+        "The capacity that counts: less than the written one if the upstream's headers state less",
+        Samples(in_use.collect()),
+    );
+    let others = limits()
+        .map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.told.map_or(0.0, |told| told.others))));
+    registry.register(
+        "used_by_others",
+        "What others have used of the present window, by the upstream's headers",
+        Samples(others.collect()),
+    );
     let frozen = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.frozen_ms / 1e3)));
     registry.register("frozen_seconds", "How long the limit is still frozen", Samples(frozen.collect()));
 }
@@ -90,6 +106,11 @@ fn register_counters(registry: &mut Registry, reports: &[Report]) {
     counter("settled", "Permits settled", &|report| report.status.counters.settled);
     counter("returned", "Permits given back and waiting requests cancelled", &|report| report.status.counters.returned);
     counter("upstream_429", "Calls that the upstream answered with 429", &|report| report.status.counters.upstream_429);
+    counter(
+        "disbelieved",
+        "Statements of the upstream's headers that are not followed: more than written, or contradicted by others",
+        &|report| report.status.counters.disbelieved,
+    );
     let refused = reports.iter().flat_map(|report| {
         report.tally.refusals.iter().map(|(code, count)| {
             let labels = vec![("resource", report.status.resource.to_string()), ("code", code.as_str().to_owned())];

@@ -1,7 +1,7 @@
 //! The stored form of records. It is separate from the core's types, so that each can change alone.
 
 use super::envelope;
-use super::learned::LearnedRecord;
+use super::learned::{LearnedRecord, StatedRecord, ToldRecord};
 use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use rampmeter_protocol::amount::Amount;
@@ -97,6 +97,9 @@ pub struct LevelRecord {
     /// What was learned about the upstream's side of this limit, if anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     learned: Option<LearnedRecord>,
+    /// The capacity that the upstream states, if that is less than what is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    stated: Option<StatedRecord>,
 }
 
 /// The usage of a limit that is no token bucket.
@@ -106,17 +109,25 @@ struct UsageRecord {
     unix_nanos: u64,
     /// Beginning and end in nanoseconds after the writing, and the amount in millionths.
     spans: Vec<(i64, i64, u64)>,
+    /// What the upstream has told, if anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    told: Option<ToldRecord>,
 }
 
 impl UsageRecord {
     fn of(taken: &Usage) -> Self {
         let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
-        UsageRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
+        UsageRecord {
+            unix_nanos: taken.unix_nanos,
+            spans: taken.spans.iter().map(span).collect(),
+            told: taken.told.as_ref().map(ToldRecord::of),
+        }
     }
 
     fn usage(&self) -> Usage {
         let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
-        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
+        let told = self.told.as_ref().map(ToldRecord::told);
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
     }
 }
 
@@ -293,6 +304,7 @@ impl KeysRecord {
             micros: i128::from(*micros),
             taken: taken.as_ref().map(UsageRecord::usage),
             learned: None,
+            stated: None,
             pending_debits: Vec::new(),
         };
         KeysSnapshot {
@@ -353,6 +365,7 @@ impl LevelRecord {
             withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
             taken: snapshot.taken.as_ref().map(UsageRecord::of),
             learned: snapshot.learned.as_ref().map(LearnedRecord::of),
+            stated: snapshot.stated.as_ref().map(StatedRecord::of),
         }
     }
 
@@ -360,8 +373,9 @@ impl LevelRecord {
         let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(UsageRecord::usage);
         let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
+        let stated = self.stated.as_ref().and_then(StatedRecord::snapshot);
         let pending_debits = self.withheld.iter().map(step).collect();
-        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
+        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, stated, pending_debits }
     }
 }
 
@@ -464,6 +478,7 @@ mod tests {
                 withheld: vec![(5_000_000_000, 2_000_000)],
                 taken: None,
                 learned: None,
+                stated: None,
             }],
             keys: KeysRecord {
                 listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],

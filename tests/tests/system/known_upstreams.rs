@@ -51,7 +51,7 @@ impl Stage {
             status = 429;
         }
         let headers = headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-        let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+        let response = Response { status, headers: Headers::first_of(headers), quota_spent: false, code: None };
         self.reader.read(&response, unix_ms())
     }
 }

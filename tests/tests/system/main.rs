@@ -55,6 +55,7 @@ mod purge_cli;
 mod python;
 mod quick_start;
 mod readable;
+mod readings;
 mod reqwest_middleware;
 mod restart;
 mod sdk;

@@ -9,7 +9,7 @@ use crate::commands::output;
 use crate::commands::table::{right_aligned, table, trimmed};
 use crate::config::duration;
 use access::{builder, open};
-use rampmeter_jobs::{DeadLetter, GroupStatus, Position, Queue};
+use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde_json::{Value, json};
