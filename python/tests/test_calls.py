@@ -149,7 +149,9 @@ def test_a_wait_has_an_end(scheduler: Starts) -> None:
 
 def test_classes_labels_and_what_is_left(scheduler: Starts) -> None:
     running = scheduler(
-        resource(limit("each", 3, "1h", more='key = ["client"]'), more='classes = ["interactive", "bulk"]')
+        resource(
+            limit("each", 3, "1h", more='key = ["client"]'), more='classes = [{name = "interactive"}, {name = "bulk"}]'
+        )
     )
     hub = hub_of(running, class_="bulk", labels={"client": "a"})
     with hub.permit(left=True) as permit:

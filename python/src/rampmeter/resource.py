@@ -14,6 +14,7 @@ from .cost import Cost, checked_cost, checked_labels, checked_name
 from .errors import InvalidArgument
 from .outcome import outcome_of
 from .permit import Permit
+from .repetition import Repetition
 
 if TYPE_CHECKING:
     from .client import Client
@@ -110,34 +111,35 @@ class Resource:
         Raises:
             Refused: If there is no permit (any more).
         """
-        deadline, since = self._deadline(options), None
+        repetition = self.repetition(options.get("max_wait"))
         while True:
-            permit = self.permit(cost, **self._options_now(options, deadline, since)).acquire()
-            since = permit.since
+            permit = self.permit(cost, **{**options, **repetition.options(time.monotonic())}).acquire()
+            repetition.granted(permit.since)
             try:
                 result = call()
             except BaseException as error:
-                if not self._settles_as_throttled(permit, error) or not isinstance(error, Exception):
+                if not self.settles_as_throttled(permit, error) or not isinstance(error, Exception):
                     raise
                 continue
-            if not self._settles_as_throttled(permit, result):
+            if not self.settles_as_throttled(permit, result):
                 return result
             if callable(close := getattr(result, "close", None)):
                 close()
 
     async def arun(self, cost: Cost | None, call: Callable[[], Awaitable[R]], **options: Any) -> R:
         """The same for tasks: `await hub.arun(1, lambda: client.get(url))`."""
-        deadline, since = self._deadline(options), None
+        repetition = self.repetition(options.get("max_wait"))
         while True:
-            permit = await self.permit(cost, **self._options_now(options, deadline, since)).aacquire()
-            since = permit.since
+            now = repetition.options(time.monotonic())
+            permit = await self.permit(cost, **{**options, **now}).aacquire()
+            repetition.granted(permit.since)
             try:
                 result = await call()
             except BaseException as error:
-                if not self._settles_as_throttled(permit, error) or not isinstance(error, Exception):
+                if not self.settles_as_throttled(permit, error) or not isinstance(error, Exception):
                     raise
                 continue
-            if not self._settles_as_throttled(permit, result):
+            if not self.settles_as_throttled(permit, result):
                 return result
             if callable(close := getattr(result, "aclose", None) or getattr(result, "close", None)):
                 closing = close()
@@ -199,21 +201,13 @@ class Resource:
             fields["mode"] = "allow"
         return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age)
 
-    def _deadline(self, options: Mapping[str, Any]) -> float | None:
-        wait = options.get("max_wait", self._defaults.get("max_wait"))
-        return None if wait is None else time.monotonic() + wait
+    def repetition(self, max_wait: float | None = None) -> Repetition:
+        """What one call and its repetitions share, from now on."""
+        wait = self._defaults.get("max_wait") if max_wait is None else max_wait
+        return Repetition(wait, time.monotonic())
 
-    def _options_now(self, options: Mapping[str, Any], deadline: float | None, since: float | None) -> dict[str, Any]:
-        """The options of the next request: its age grows, its time shrinks."""
-        now = time.monotonic()
-        chosen = dict(options)
-        if deadline is not None:
-            chosen["max_wait"] = max(0.0, deadline - now)
-        if since is not None:
-            chosen["age"] = now - since
-        return chosen
-
-    def _settles_as_throttled(self, permit: Permit, result: object) -> bool:
+    def settles_as_throttled(self, permit: Permit, result: object) -> bool:
+        """Settles a permit with a call's result or error. Whether that was a 429."""
         outcome = outcome_of(result)
         permit.settle(outcome)
         if outcome.is_throttled:

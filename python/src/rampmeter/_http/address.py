@@ -36,6 +36,7 @@ https://HOST:PORT or nats://HOST:PORT
 
         Raises:
             InvalidArgument: If it is none, or holds a password: that belongs into `token`.
+            TlsError: If the file of authorities is of no use.
         """
         parts = urlsplit(url)
         if parts.username or parts.password:
@@ -51,14 +52,10 @@ https://HOST:PORT or nats://HOST:PORT
         if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token and token):
             raise InvalidArgument("the token has characters that no header may have, such as the end of a line")
         secure = parts.scheme == "https"
-        return Address(
-            secure,
-            parts.hostname,
-            port or (443 if secure else 80),
-            parts.path.rstrip("/"),
-            token,
-            ca_file,
-        )
+        path, default = parts.path.rstrip("/"), 443 if secure else 80
+        address = Address(secure, parts.hostname, port or default, path, token, ca_file)
+        _ = address.tls
+        return address
 
     @property
     def url(self) -> str:
@@ -75,11 +72,7 @@ https://HOST:PORT or nats://HOST:PORT
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """How its certificate is checked.
-
-        Raises:
-            TlsError: If the file of authorities is of no use.
-        """
+        """How its certificate is checked."""
         if not self.secure:
             return None
         try:
