@@ -8,6 +8,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from .asking import Asking
 from .client import Client
 from .cost import Cost
@@ -54,22 +57,35 @@ __all__ = [
 ]
 
 
-def connect(url: str, *, token: str | None = None, ca_file: str | None = None, unreachable: Policy = "wait") -> Client:
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    ca_file: str | None = None,
+    unreachable: Policy = "wait",
+    nats_options: Mapping[str, Any] | None = None,
+    prefix: str = "rampmeter",
+) -> Client:
     """A client of the schedulers at `url`. Nothing is sent before the first request.
 
     Args:
-        url: `http://HOST:PORT` or `https://HOST:PORT`, where `rampmeter serve` listens.
+        url: `http://HOST:PORT` or `https://HOST:PORT`, where `rampmeter serve` listens; or
+            `nats://HOST:PORT`, several with commas between them (`pip install 'rampmeter[nats]'`).
         token: What the front asks for, as its configuration names it.
         ca_file: The authorities (PEM) whose certificates count, instead of the system's.
         unreachable: What happens to requests while no scheduler answers. With `"wait"` they wait,
             with `"fail"` they fail after two seconds (`Fail(after=…)` after another time), and with
             a `SafeRate` they go on at a rate that is known to be safe.
+        nats_options: What `nats.connect` takes besides, such as `user_credentials`.
+        prefix: The first token of all subjects, as the schedulers' configuration names it.
 
     Raises:
         InvalidArgument: If one of them is none.
+        TlsError: If `ca_file` is of no use.
 
     Example:
         >>> connect("http://127.0.0.1:9480", token="a secret")
         <Client of http://127.0.0.1:9480>
     """
-    return Client(url, {"token": token, "ca_file": ca_file, "unreachable": unreachable})
+    options = {"token": token, "ca_file": ca_file, "unreachable": unreachable}
+    return Client(url, {**options, "nats_options": nats_options, "prefix": prefix})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from aiohttp import ClientHandlerType, ClientRequest, ClientResponse
+from aiohttp import BytesPayload, ClientHandlerType, ClientRequest, ClientResponse
 
 from .cost import Cost
 from .resource import Resource
@@ -58,4 +58,4 @@ class Permits:
 
 def is_repeatable(request: ClientRequest) -> bool:
     """Whether the body can be sent again: it is in memory, or there is none."""
-    return bool(getattr(request.body, "reusable", isinstance(request.body, bytes)))
+    return isinstance(request.body, bytes | BytesPayload)

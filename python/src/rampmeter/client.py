@@ -9,6 +9,7 @@ import sys
 import weakref
 from collections.abc import Mapping
 from functools import partial
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any
 
@@ -19,8 +20,9 @@ from ._drive.transport import AsyncTransport, Transport
 from ._http.address import Address
 from ._http.pool import Pool
 from ._http.streams import Streams
+from ._nats.address import NatsAddress
 from .counters import Stats
-from .errors import Closed
+from .errors import Closed, InvalidArgument
 from .policy import Fail, Policy, SafeRate, checked_policy
 from .resource import Resource
 
@@ -38,10 +40,10 @@ class Client:
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self._url = url
         self._options = dict(options)
-        self._address = Address.parse(url, options.get("token"), options.get("ca_file"))
+        self._address = _address(url, options)
         self._policy = checked_policy(options.get("unreachable", "wait"))
         self._policies: dict[str, Fail | SafeRate | None] = {}
-        self._process: Process | None = None
+        self._processes: dict[int, Process] = {}
         self._sides: dict[int, Threads] = {}
         self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Loop] = weakref.WeakKeyDictionary()
         self._is_closed = False
@@ -115,10 +117,12 @@ class Client:
         await self.aclose()
 
     def _here(self) -> Process:
-        process, pid = self._process, os.getpid()
-        if process is None or process.pid != pid:
+        pid = os.getpid()
+        process = self._processes.get(pid)
+        if process is None:
             # No method of this client: a circle would keep its sockets from being closed in time.
-            self._process = process = Process(partial(_policy_of, self._policies, self._policy))
+            fresh = Process(partial(_policy_of, self._policies, self._policy))
+            process = self._processes.setdefault(pid, fresh)
         return process
 
     def _threads(self) -> Threads:
@@ -142,10 +146,18 @@ class Client:
         return loop
 
     def _transport(self, process: Process) -> Transport:
-        return Pool(self._address, process.settled)
+        if isinstance(self._address, Address):
+            return Pool(self._address, process.settled)
+        from ._nats.threads import LinkOfThreads
+
+        return LinkOfThreads(self._address, process.contact, process.counters)
 
     def _async_transport(self, process: Process) -> AsyncTransport:
-        return Streams(self._address, process.settled)
+        if isinstance(self._address, Address):
+            return Streams(self._address, process.settled)
+        from ._nats.link import Link
+
+        return Link(self._address, process.contact, process.counters)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -154,7 +166,7 @@ class Client:
     def _forked(self) -> None:
         """This process is a child: what it has inherited belongs to its parent."""
         inherited, self._sides = self._sides, {}
-        self._process = None
+        self._processes = {}
         self._loops = weakref.WeakKeyDictionary()
         for threads in inherited.values():
             threads.abandon()
@@ -168,6 +180,15 @@ class Client:
 
     def __repr__(self) -> str:
         return f"<Client of {self._address.url}>"
+
+
+def _address(url: str, options: Mapping[str, Any]) -> Address | NatsAddress:
+    token, ca_file = options.get("token"), options.get("ca_file")
+    if not NatsAddress.is_meant(url):
+        return Address.parse(url, token, ca_file)
+    if find_spec("nats") is None:
+        raise InvalidArgument("NATS needs the package nats-py: pip install 'rampmeter[nats]'")
+    return NatsAddress.parse(url, token, ca_file, options.get("nats_options") or {}, options.get("prefix", "rampmeter"))
 
 
 def _policy_of(

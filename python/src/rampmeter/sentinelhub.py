@@ -59,12 +59,13 @@ def install(
     def unpaced(_: SentinelHubRateLimit) -> float:
         return 0.0
 
-    def undo() -> None:
-        SentinelHubDownloadClient._do_download = download  # type: ignore[method-assign]
-        SentinelHubRateLimit.register_next = pace  # type: ignore[method-assign]
+    clients: Any = SentinelHubDownloadClient
+    paces: Any = SentinelHubRateLimit
 
-    SentinelHubDownloadClient._do_download = limited  # type: ignore[method-assign]
-    SentinelHubRateLimit.register_next = unpaced  # type: ignore[method-assign]
+    def undo() -> None:
+        clients._do_download, paces.register_next = download, pace
+
+    clients._do_download, paces.register_next = limited, unpaced
     return undo
 
 
@@ -92,6 +93,8 @@ def client(resource: Resource, kind: type[SentinelHubDownloadClient] = SentinelH
         kind: The class to derive from, such as `SentinelHubStatisticalDownloadClient`.
         terms: `cost`, `pricing` and `max_wait`, as `install` takes them.
     """
+    if callable(cost := terms.get("cost")):
+        terms["cost"] = staticmethod(cost)
     return type(f"Limited{kind.__name__}", (_Limited, kind), {"resource": resource, **terms})
 
 

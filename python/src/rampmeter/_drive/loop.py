@@ -93,7 +93,7 @@ class Loop:
         if self._renewer is not None:
             self._renewer.cancel()
         await self._transport.flush(LAST_WORDS)
-        self._transport.close()
+        await self._transport.aclose()
 
     async def _until_shutdown(self) -> AsyncGenerator[None, None]:
         """An event loop closes its asynchronous generators before it ends: that is the time."""

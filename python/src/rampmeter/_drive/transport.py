@@ -50,5 +50,5 @@ class AsyncTransport(Protocol):
     async def flush(self, within: float) -> None:
         """Sends what waits to be sent."""
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Ends all connections."""

@@ -74,7 +74,7 @@ class Streams:
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0.002)
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Closes all connections."""
         for task in list(self._tasks):
             task.cancel()
