@@ -20,6 +20,9 @@ LOCAL_VALID: Final = 1.0
 LEAST_VALID: Final = 0.001
 """Nothing wakes up faster: a permit that lapses sooner is of no use."""
 
+ROUNDING: Final = 1e-3
+"""Milliseconds that a difference of two floats may be off."""
+
 MOST_RENAMED: Final = 100
 """Ids of one request. More means that something else answers them."""
 
@@ -204,7 +207,7 @@ class Ask:
         self.is_open = True
         message = {"id": self.id, **self._fields}
         # Rounded down: an age is a claim to a place in the queue.
-        if (age := int(1000 * (now - self._since))) > 0:
+        if (age := int(1000 * (now - self._since) + ROUNDING)) > 0:
             message["age_ms"] = age
         if self._deadline != float("inf") and self._mode != "allow":
             message["max_wait_ms"] = round(1000 * max(0.0, self._deadline - now), 3)

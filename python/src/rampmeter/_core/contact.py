@@ -135,7 +135,7 @@ class Contact:
         with self._lock:
             if self._lost_since is not None and self._local is not None:
                 return min(max(now, self._local.opens()), now + PROBE)
-            most = min(LONGEST, SHORTEST * 2.0 ** (1 + self._failures))
+            most = min(LONGEST, SHORTEST * 2.0 ** max(1, self._failures))
             pause = SHORTEST + self._dice.random() * (most - SHORTEST)
             return max(now + pause, self._attempts.reserve(now))
 
@@ -164,6 +164,7 @@ class Contact:
                 # A fleet loses its scheduler in one moment; its calls must not come in one.
                 self._local.hold_until(now + self._dice.random() * self._local.interval)
         self._lost_until = now + max(policy.after, 2 * PROBE)
+        self._probe_at = max(self._probe_at, now + PROBE)
 
     def _unreachable(self, silence: float, retry_after: float) -> Unreachable:
         message = (
