@@ -74,6 +74,11 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self.answer(200, {"data": [], "status": "OK"})
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.charge():
+            self.write(204, "application/json", b"")
+
     def charge(self, **cost: float) -> bool:
         """Asks the upstream; a refusal is passed on."""
         if not hasattr(self.local, "upstream"):

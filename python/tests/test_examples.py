@@ -1,0 +1,76 @@
+"""The examples run as they are, and the page of the documents shows the first one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from conftest import Starts
+from limits import limit, resource
+from servers import ROOT, Server, Upstream
+
+EXAMPLES = ROOT / "python" / "examples"
+
+
+def run(name: str, *arguments: str, **environment: str) -> str:
+    command = [sys.executable, "-W", "error", str(EXAMPLES / name), *arguments]
+    ended = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, timeout=120, check=False, text=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.fixture
+def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Upstream], str]:
+    def start(api: Upstream) -> str:
+        server = Server(tmp_path, "vendor", [sys.executable, str(Path(__file__).with_name("vendor.py")), api.url])
+        started(server)
+        return server.until_said(" vends").split(" vends")[0]
+
+    return start
+
+
+def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
+    units = limit("units", 30, "1s", unit="processing-units", margin=2)
+    running = scheduler(resource(limit("few", 10, "1s", margin=1), units, name="sentinel-hub"))
+    api = upstream("requests=10/1s", "processing-units=30/1s")
+    printed = run("first.py", f"{api.url}/process?processing-units=2", RAMPMETER_URL=running.url)
+    assert printed.count("200 after") == 20 and api.stats()["rate_limited"] == 0
+    shown = (EXAMPLES / "first.py").read_text()
+    assert f"```python\n{shown}```" in (ROOT / "docs" / "python.md").read_text()
+
+
+def test_sentinelhub_tiles(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    units = limit("units", 20, "1s", unit="processing-units", margin=2)
+    running = scheduler(resource(units, limit("few", 30, "1s"), name="sentinel-hub", more='dialect = "sentinel-hub"'))
+    api = upstream("requests=30/1s", "processing-units=20/1s")
+    secrets = {"SH_CLIENT_ID": "id", "SH_CLIENT_SECRET": "secret", "OAUTHLIB_INSECURE_TRANSPORT": "1"}
+    printed = run("sentinelhub_tiles.py", RAMPMETER_URL=running.url, SH_BASE_URL=vendor(api), **secrets)
+    assert "40 tiles" in printed
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (40, 0)
+
+
+def test_openai_batch(scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]) -> None:
+    tokens = limit("tokens", 6000, "1s", unit="tokens", margin=600)
+    few = limit("few", 60, "1s", margin=9)
+    running = scheduler(resource(few, tokens, name="openai", more='classes = [{name = "bulk"}]'))
+    api = upstream("requests=60/1s", "tokens=6000/1s", more=("--dialect", "openai"))
+    key = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"{vendor(api)}/v1"}
+    printed = run("openai_batch.py", RAMPMETER_URL=running.url, PROMPTS="100", **key)
+    assert "100 answers" in printed
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (100, 0)
+
+
+def test_discord_roles(scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]) -> None:
+    running = scheduler(resource(limit("each", 5, "500ms", margin=1, more='key = ["guild"]'), name="discord"))
+    api = upstream("requests=1000/1s")
+    printed = run("discord_roles.py", RAMPMETER_URL=running.url, DISCORD_API=vendor(api))
+    assert printed.count("204") == 40 and api.stats()["ok"] == 40
