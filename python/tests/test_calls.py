@@ -162,6 +162,25 @@ def test_classes_labels_and_what_is_left(scheduler: Starts) -> None:
         pass
 
 
+def test_a_reservation_is_made_ready(scheduler: Starts) -> None:
+    running = scheduler(resource(limit("few", 1, "500ms"), more='validity = "300ms"'))
+    hub = hub_of(running)
+    hub.permit().acquire().settle()
+    first, second = hub.reserve().acquire(), hub.reserve().acquire()
+    assert 0.2 < first.delay() < 0.6 < second.delay() < 1.1
+    first.ready()
+    assert first.delay() == 0
+    first.settle(200)
+    # This process sleeps past the end of the second one, which is replaced.
+    until("it has lapsed", lambda: second.valid_for() == 0 or None)
+    was = second.id
+    second.ready()
+    assert second.id != was and second.valid_for() > 0
+    second.settle(200)
+    hub.client.flush()
+    assert hub.client.stats().returned == 1
+
+
 def test_a_long_call_keeps_its_place(scheduler: Starts) -> None:
     """One call at a time; a lease of 300 ms, which the client renews from a thread of its own."""
     one = '[[resource.limit]]\nname = "one"\nalgorithm = "concurrency"\ncapacity = 1\ntime_to_live = "300ms"\n'

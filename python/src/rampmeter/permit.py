@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ._core.ask import Grant, unused
 from .cost import Cost
@@ -27,6 +28,7 @@ class Permit:
     def __init__(self, side: Threads | Loop, resource: str, fields: Mapping[str, Any], grant: Grant) -> None:
         self._side = side
         self._resource = resource
+        self._fields = fields
         self._grant = grant
         self._begun = time.monotonic()
         self._ended = grant.id is None
@@ -105,6 +107,46 @@ class Permit:
     def is_settled(self) -> bool:
         """Whether its end was reported."""
         return self._ended
+
+    def delay(self) -> float:
+        """Seconds until the call may start; more than 0 for a reservation only."""
+        return max(0.0, self._grant.start - time.monotonic())
+
+    def ready(self) -> None:
+        """Waits for the start of a reservation.
+
+        If a freeze or a long sleep has made it void, it is given back, and this asks for a new
+        permit at its age. The call may be made at once when this returns.
+
+        Raises:
+            Refused: If a new permit was needed, and was refused.
+        """
+        side = cast("Threads", self._side)
+        if (delay := self.delay()) > 0:
+            time.sleep(delay)
+        if not self._is_good():
+            self.give_back()
+            age = time.monotonic() - self._grant.since
+            self._renew(side.acquire(self._resource, {**self._fields, "mode": "wait"}, age, None))
+
+    async def aready(self) -> None:
+        """The same for tasks."""
+        side = cast("Loop", self._side)
+        if (delay := self.delay()) > 0:
+            await asyncio.sleep(delay)
+        if not self._is_good():
+            self.give_back()
+            age = time.monotonic() - self._grant.since
+            self._renew(await side.acquire(self._resource, {**self._fields, "mode": "wait"}, age, None))
+
+    def _is_good(self) -> bool:
+        voids = self._side.process.contact(self._resource).voids
+        return self.valid_for() > 0 and not voids(self._grant.received, self._grant.start)
+
+    def _renew(self, grant: Grant) -> None:
+        self._grant, self._ended = grant, grant.id is None
+        self._begun = time.monotonic()
+        self._side.begin(self._resource, self._fields, grant)
 
     def valid_for(self) -> float:
         """Seconds for which a call may still be started; 0 if none may."""

@@ -7,8 +7,9 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+from ._core.ask import Mode
 from .asking import Asking
 from .cost import Cost, checked_cost, checked_labels, checked_name
 from .errors import InvalidArgument
@@ -99,6 +100,21 @@ class Resource:
         """A request for now or never: if it would have to wait, `NotInTime` says for how long."""
         return self._asking("allow", cost, class_, labels, 0.0, 0.0, left, None)
 
+    def reserve(
+        self,
+        cost: Cost | None = 1,
+        *,
+        class_: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        max_wait: float | None = None,
+    ) -> Asking:
+        """A request for a start, however far away: `permit = hub.reserve(cost).acquire()`.
+
+        `permit.delay()` tells how long until then, and `permit.ready()` waits for it. No more is
+        reserved ahead than the resource's `max_ahead`; beyond it `NotInTime` says when to ask.
+        """
+        return self._asking("reserve", cost, class_, labels, max_wait, 0.0, False, None)
+
     def run(self, cost: Cost | None, call: Callable[[], R], **options: Any) -> R:
         """Permit, wait, `call()`, settle; and the same again after a 429.
 
@@ -174,7 +190,7 @@ class Resource:
 
     def _asking(
         self,
-        mode: Literal["wait", "allow"],
+        mode: Mode,
         cost: Cost | None,
         class_: str | None,
         labels: Mapping[str, str] | None,
@@ -197,7 +213,7 @@ class Resource:
         wait = self._defaults.get("max_wait") if max_wait is None else max_wait
         if (wait is not None and not wait >= 0) or not 0 <= age < float("inf"):
             raise InvalidArgument(f"max_wait and age are seconds from 0 on, not {wait} and {age}")
-        if wait == 0:
+        if wait == 0 and mode == "wait":
             fields["mode"] = "allow"
         return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age)
 

@@ -73,12 +73,10 @@ class Reader:
             if len(self._bytes) > MAX_HEAD or begins != b"HTTP/"[: len(begins)]:
                 raise NotHttp(bytes(self._bytes[:80]).decode("latin-1"))
             return None
-        lines = self._bytes[:end].decode("latin-1").split("\r\n")
-        version, _, rest = lines[0].partition(" ")
-        if not version.startswith("HTTP/1.") or not rest[:3].isdecimal():
-            raise NotHttp(lines[0][:80])
-        headers = dict(_header(line) for line in lines[1:])
-        status = int(rest[:3])
+        head = bytes(self._bytes[:end])
+        if head[:7] != b"HTTP/1." or not head[9:12].isdigit():
+            raise NotHttp(head[:80].decode("latin-1"))
+        status, headers = int(head[9:12]), head.lower()
         if 100 <= status < 200:
             del self._bytes[: end + 4]
             return self.next()
@@ -87,16 +85,17 @@ class Reader:
             return None
         body, after = taken
         del self._bytes[:after]
-        keeps = version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
-        return Response(status, body, keeps, headers.get("location"))
+        keeps = head[7:8] == b"1" and value_of(headers, b"connection") != b"close"
+        location = value_of(headers, b"location") if 300 <= status < 400 else None
+        return Response(status, body, keeps, location.decode("latin-1") if location else None)
 
-    def _body(self, begin: int, headers: dict[str, str]) -> tuple[bytes, int] | None:
+    def _body(self, begin: int, headers: bytes) -> tuple[bytes, int] | None:
         """The body and where it ends, if it is whole."""
-        if headers.get("transfer-encoding", "").lower() == "chunked":
+        if value_of(headers, b"transfer-encoding") == b"chunked":
             return self._chunks(begin)
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MAX_BODY:
-            raise NotHttp(f"a body of {length[:20]} bytes")
+        length = value_of(headers, b"content-length") or b"0"
+        if not length.isdigit() or int(length) > MAX_BODY:
+            raise NotHttp(f"a body of {length[:20]!r} bytes")
         end = begin + int(length)
         return (bytes(self._bytes[begin:end]), end) if len(self._bytes) >= end else None
 
@@ -119,6 +118,11 @@ class Reader:
         return None
 
 
-def _header(line: str) -> tuple[str, str]:
-    name, _, value = line.partition(":")
-    return name.strip().lower(), value.strip()
+def value_of(headers: bytes, name: bytes) -> bytes | None:
+    """The value of a header, in a head in lower case."""
+    begin = headers.find(b"\r\n" + name + b":")
+    if begin < 0:
+        return None
+    begin += len(name) + 3
+    end = headers.find(b"\r\n", begin)
+    return headers[begin : end if end >= 0 else len(headers)].strip()

@@ -27,6 +27,8 @@ MAX_IDLE: Final = 64
 MOST_OWED: Final = 16
 """Settles on one connection whose answers are unread. More would fill its buffers."""
 
+ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 FAULTS: Final = (OSError, NotHttp, asyncio.TimeoutError)
 
 
@@ -234,7 +236,7 @@ def packed(messages: Sequence[Mapping[str, Any]]) -> bytes:
         InvalidArgument: If no scheduler would take so much.
     """
     try:
-        body = json.dumps(messages[0] if len(messages) == 1 else messages, separators=(",", ":"), allow_nan=False)
+        body = ENCODER.encode(messages[0] if len(messages) == 1 else messages)
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"the request can't be written as JSON: {error}") from None
     if len(body) > MAX_REQUEST:
