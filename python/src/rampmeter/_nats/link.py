@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 import time
 from collections import deque
@@ -38,8 +39,9 @@ MOST_BATCHES: Final = 4096
 class Waiting:
     """A request or a renewal without its last answer."""
 
+    id: str
     resource: str
-    answer: asyncio.Future[Reply | Failure]
+    answer: asyncio.Future[Reply | Failure] | concurrent.futures.Future[Reply | Failure]
     silence: float
     timer: asyncio.TimerHandle | None = None
     asked: float = 0.0
@@ -59,8 +61,9 @@ class Link:
         self._waiting: dict[str, Waiting] = {}
         self._batches: dict[int, list[str]] = {}
         self._number = 0
-        self._asks: dict[str, list[Mapping[str, Any]]] = {}
-        self._renewals: dict[str, list[Mapping[str, Any]]] = {}
+        self._asks: dict[str, list[tuple[str, bytes]]] = {}
+        self._renewals: dict[str, list[tuple[str, bytes]]] = {}
+        self._listening: set[str] = set()
         self._flush: asyncio.Task[None] | None = None
         self.unsent: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_UNSENT)
 
@@ -73,20 +76,42 @@ class Link:
         why = await self._ready(resource, until - time.monotonic())
         if why is not None:
             return Failure(why)
-        is_patient = message["mode"] == "wait"
-        packed([message])
-        asked = {**message, "progress": True} if is_patient else message
-        self._asks.setdefault(resource, []).append(asked)
-        silence = WAITING if is_patient else AT_ONCE
-        return await self._answer(resource, message["id"], silence, until)
+        answer: asyncio.Future[Reply | Failure] = self._loop.create_future()
+        self._begin_ask(resource, message, until, answer)
+        try:
+            return await answer
+        finally:
+            self.forget(message["id"])
+
+    def begin(
+        self,
+        resource: str,
+        message: Mapping[str, Any],
+        until: float,
+        answer: concurrent.futures.Future[Reply | Failure],
+    ) -> bool:
+        """The same for a thread that waits for `answer`. False if `ask` has to connect first."""
+        is_ready = self._connection.is_up and resource in self._listening
+        if is_ready:
+            self._begin_ask(resource, message, until, answer)
+        return is_ready
+
+    def forget(self, id: str) -> None:
+        """Nobody waits for the answer to a request any more."""
+        if (waiting := self._waiting.pop(id, None)) is not None and waiting.timer is not None:
+            waiting.timer.cancel()
 
     async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | str:
         """The answers to renewals, or why there are none."""
         why = await self._ready(resource, AT_ONCE)
         if why is not None:
             return why
-        self._renewals.setdefault(resource, []).extend(settles)
-        replies = [await self._answer(resource, settle["id"], AT_ONCE, float("inf")) for settle in settles]
+        answers: list[asyncio.Future[Reply | Failure]] = [self._loop.create_future() for _ in settles]
+        for settle, answer in zip(settles, answers, strict=True):
+            self._renewals.setdefault(resource, []).append((settle["id"], packed([settle])))
+            self._wait_on(Waiting(settle["id"], resource, answer, AT_ONCE))
+        self._flush_soon()
+        replies = [await answer for answer in answers]
         failures = [reply.why for reply in replies if isinstance(reply, Failure)]
         return failures[0] if failures else [reply.answer for reply in replies if isinstance(reply, Reply)]
 
@@ -114,32 +139,35 @@ class Link:
                 self._inbox = self._connection.inbox()
                 await self._connection.subscribe(f"{self._inbox}.*", self._answered)
             await self._connection.subscribe(f"{self._prefix}.event.{resource}", self._news)
+            self._listening.add(resource)
         return why
 
-    async def _answer(self, resource: str, id: str, silence: float, until: float) -> Reply | Failure:
-        waiting = Waiting(resource, self._loop.create_future(), silence, asked=time.monotonic())
-        self._waiting[id] = waiting
-        self._wait_on(waiting, until)
+    def _begin_ask(
+        self,
+        resource: str,
+        message: Mapping[str, Any],
+        until: float,
+        answer: asyncio.Future[Reply | Failure] | concurrent.futures.Future[Reply | Failure],
+    ) -> None:
+        is_patient, id = message["mode"] == "wait", message["id"]
+        asked = {**message, "progress": True} if is_patient else message
+        self._asks.setdefault(resource, []).append((id, packed([asked])))
+        silence = WAITING if is_patient else AT_ONCE
+        self._wait_on(Waiting(id, resource, answer, silence, asked=time.monotonic(), until=until))
         self._flush_soon()
-        try:
-            return await waiting.answer
-        finally:
-            if waiting.timer is not None:
-                waiting.timer.cancel()
-            if self._waiting.get(id) is waiting:
-                del self._waiting[id]
 
-    def _wait_on(self, waiting: Waiting, until: float = float("inf")) -> None:
+    def _wait_on(self, waiting: Waiting) -> None:
         """The silence begins anew."""
-        waiting.until = min(waiting.until, until)
+        self._waiting[waiting.id] = waiting
         if waiting.timer is not None:
             waiting.timer.cancel()
         left = min(waiting.silence, waiting.until - time.monotonic())
-        waiting.timer = self._loop.call_later(max(0.0, left), self._fail, waiting, "nothing was heard in time")
+        waiting.timer = self._loop.call_later(max(0.0, left), self._end, waiting, Failure("nothing was heard in time"))
 
-    def _fail(self, waiting: Waiting, why: str) -> None:
+    def _end(self, waiting: Waiting, end: Reply | Failure) -> None:
+        self.forget(waiting.id)
         if not waiting.answer.done():
-            waiting.answer.set_result(Failure(why))
+            waiting.answer.set_result(end)
 
     def _flush_soon(self) -> None:
         """Everything of this turn of the loop travels together."""
@@ -169,24 +197,26 @@ class Link:
                     self.unsent.extend((resource, settle) for settle in batch)
                     return
 
-    async def _send_batch(self, kind: str, resource: str, messages: Sequence[Mapping[str, Any]]) -> None:
+    async def _send_batch(self, kind: str, resource: str, messages: Sequence[tuple[str, bytes]]) -> None:
+        live = [(id, message) for id, message in messages if id in self._waiting]
+        if not live:
+            return
         self._number += 1
-        ids = [message["id"] for message in messages if message["id"] in self._waiting]
-        now = time.monotonic()
+        ids, now = [id for id, _ in live], time.monotonic()
         for id in ids:
             self._waiting[id].asked = now
         self._batches[self._number] = ids
         if len(self._batches) > MOST_BATCHES:
             del self._batches[next(iter(self._batches))]
+        payload = live[0][1] if len(live) == 1 else b"[%s]" % b",".join(message for _, message in live)
         reply = f"{self._inbox}.{self._number}"
-        live = [message for message in messages if message["id"] in self._waiting]
-        if live and not await self._connection.publish(f"{self._prefix}.{kind}.{resource}", packed(live), reply):
+        if not await self._connection.publish(f"{self._prefix}.{kind}.{resource}", payload, reply):
             self._fail_all(ids, "the connection to NATS is lost")
 
     def _fail_all(self, ids: Sequence[str], why: str) -> None:
         for id in ids:
             if (waiting := self._waiting.get(id)) is not None:
-                self._fail(waiting, why)
+                self._end(waiting, Failure(why))
 
     def _lost(self) -> None:
         self._fail_all(list(self._waiting), "the connection to NATS is lost")
@@ -204,12 +234,11 @@ class Link:
 
     def _take(self, waiting: Waiting, answer: Answer) -> None:
         if text(answer, "status") != "queued":
-            if not waiting.answer.done():
-                waiting.answer.set_result(Reply(waiting.asked, answer))
+            self._end(waiting, Reply(waiting.asked, answer))
         elif self._contact(waiting.resource).heard(time.monotonic(), epoch_of(answer)):
             self._wait_on(waiting)
         else:
-            self._fail(waiting, "a scheduler that no longer leads has answered")
+            self._end(waiting, Failure("a scheduler that no longer leads has answered"))
 
     async def _news(self, message: Msg) -> None:
         """An event. A stored message that JetStream delivers wants a reply: it is none."""

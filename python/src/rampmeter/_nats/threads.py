@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from .._core.answer import Answer
@@ -23,6 +24,7 @@ class LinkOfThreads:
 
     def __init__(self, address: NatsAddress, contact: Callable[[str], Contact], counters: Counters) -> None:
         self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[Reply | Failure]] = set()
         self._thread = threading.Thread(target=_run, args=(self._loop,), name="rampmeter-nats", daemon=True)
         self._thread.start()
         self._link = self._wait(_made(address, contact, counters))
@@ -30,7 +32,34 @@ class LinkOfThreads:
 
     def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
         """As `Link.ask`."""
-        return self._wait(self._link.ask(resource, message, until))
+        answer: Future[Reply | Failure] = Future()
+        self._loop.call_soon_threadsafe(self._begin, resource, message, until, answer)
+        try:
+            return answer.result()
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._link.forget, message["id"])
+            raise
+
+    def _begin(self, resource: str, message: Mapping[str, Any], until: float, answer: Future[Reply | Failure]) -> None:
+        """On the loop's thread. Most requests need no task there."""
+        try:
+            if not self._link.begin(resource, message, until, answer):
+                asking = self._loop.create_task(self._link.ask(resource, message, until))
+                self._tasks.add(asking)
+                asking.add_done_callback(lambda done: self._tell(done, answer))
+        except Exception as error:
+            answer.set_exception(error)
+
+    def _tell(self, done: asyncio.Task[Reply | Failure], answer: Future[Reply | Failure]) -> None:
+        self._tasks.discard(done)
+        if answer.done():
+            return
+        if done.cancelled():
+            answer.set_result(Failure("the client was closed"))
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
 
     def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | str:
         """As `Link.settle`."""
