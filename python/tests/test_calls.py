@@ -121,8 +121,8 @@ def test_limited_takes_the_cost_from_the_arguments(scheduler: Starts) -> None:
 
 
 def test_nobody_starts_before_the_turn(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running = scheduler(resource(limit("few", 5, "500ms", margin=1)))
-    api, hub = upstream("requests=5/500ms"), hub_of(running)
+    running = scheduler(resource(limit("few", 10, "1s", margin=6)))
+    api, hub = upstream("requests=10/1s"), hub_of(running)
 
     def call(_: int) -> int:
         with hub.permit() as permit, urllib.request.urlopen(f"{api.url}/process") as answer:

@@ -70,7 +70,7 @@ def test_openai_batch(scheduler: Starts, upstream: Callable[..., Upstream], vend
 
 
 def test_discord_roles(scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]) -> None:
-    running = scheduler(resource(limit("each", 5, "500ms", margin=1, more='key = ["guild"]'), name="discord"))
+    running = scheduler(resource(limit("each", 10, "1s", margin=4, more='key = ["guild"]'), name="discord"))
     api = upstream("requests=1000/1s")
     printed = run("discord_roles.py", RAMPMETER_URL=running.url, DISCORD_API=vendor(api))
     assert printed.count("204") == 40 and api.stats()["ok"] == 40

@@ -22,8 +22,8 @@ from servers import Nats, Upstream, until
 from test_restarts import kill_twice
 from test_tasks import get
 
-LIMITS = resource(limit("few", 10, "500ms", margin=3))
-API = "requests=10/500ms"
+LIMITS = resource(limit("few", 20, "1s", margin=12))
+API = "requests=20/1s"
 
 
 def test_threads_and_forks_never_get_429(nats: Nats, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:

@@ -23,7 +23,7 @@ from servers import Upstream, until
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_never_get_429(method: str, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running, api = scheduler(resource(limit("few", 10, "500ms", margin=3))), upstream("requests=10/500ms")
+    running, api = scheduler(resource(limit("few", 20, "1s", margin=12))), upstream("requests=20/1s")
     hub = rampmeter.connect(running.url).resource("api")
     work.call(hub, f"{api.url}/process")
     context = multiprocessing.get_context(method)

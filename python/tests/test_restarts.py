@@ -17,8 +17,8 @@ from conftest import Starts
 from limits import limit, resource
 from servers import Nats, Scheduler, Upstream
 
-LIMITS = resource(limit("few", 10, "500ms", margin=3))
-API = "requests=10/500ms"
+LIMITS = resource(limit("few", 20, "1s", margin=12))
+API = "requests=20/1s"
 
 
 def kill_twice(*servers: Nats | Scheduler) -> None:

@@ -29,7 +29,7 @@ async def get(url: str) -> Outcome:
 
 
 def test_tasks_never_get_429(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running, api = scheduler(resource(limit("few", 10, "500ms", margin=2))), upstream("requests=10/500ms")
+    running, api = scheduler(resource(limit("few", 10, "500ms", margin=2))), upstream("requests=20/1s")
     client = rampmeter.connect(running.url)
     hub = client.resource("api")
 
