@@ -4,7 +4,7 @@ use rampmeter_protocol::request::PermitRequest;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Who asks, and for what, as hashes of 16 bits: the NATS user with the client's `from`, the cost,
-/// and class and labels together. A part that a request does not state is zero, and is not compared.
+/// and class and labels together. A part that a request does not state is zero, and not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
 /// is the same request. The default is unknown, as for a permit of a former leader. An id is a
@@ -56,19 +56,21 @@ mod tests {
 
     #[test]
     fn a_request_is_the_same_if_the_same_user_asks_for_the_same() {
-        let asked = || request([("requests", 1.0), ("units", 2.0)], [("a", "1"), ("b", "2")]);
-        let first = Identity::of("_INBOX_worker", &PermitRequest { from: Some("host-1".into()), ..asked() });
-        let in_another_order = request([("units", 2.0), ("requests", 1.0)], [("b", "2"), ("a", "1")]);
+        let here = |request| PermitRequest { from: Some("host-1".into()), ..request };
+        let asked = || here(request([("requests", 1.0), ("units", 2.0)], [("a", "1"), ("b", "2")]));
+        let first = Identity::of("_INBOX_worker", &asked());
+        let in_another_order = here(request([("units", 2.0), ("requests", 1.0)], [("b", "2"), ("a", "1")]));
         let repeated = PermitRequest { mode: Mode::Wait, epoch: Some(7), progress: true, ..in_another_order };
         assert!(first.may_be(Identity::of("_INBOX_worker", &repeated)));
-        let unstated = PermitRequest { from: Some("host-1".into()), ..PermitRequest::default() };
-        assert!(first.may_be(Identity::of("_INBOX_worker", &unstated)), "what one of both leaves out");
+        let unstated = here(PermitRequest::default());
+        assert!(first.may_be(Identity::of("_INBOX_worker", &unstated)), "a repetition may leave out the rest");
         let others = [
             ("_INBOX_other", asked()),
             ("_INBOX_worker", PermitRequest { from: Some("host-2".into()), ..asked() }),
+            ("_INBOX_worker", PermitRequest { from: None, ..asked() }),
             ("_INBOX_worker", PermitRequest { class: Some("urgent".into()), ..asked() }),
-            ("_INBOX_worker", request([("requests", 2.0), ("units", 1.0)], [("a", "1"), ("b", "2")])),
-            ("_INBOX_worker", request([("requests", 1.0), ("units", 2.0)], [("a", "2"), ("b", "1")])),
+            ("_INBOX_worker", here(request([("requests", 2.0), ("units", 1.0)], [("a", "1"), ("b", "2")]))),
+            ("_INBOX_worker", here(request([("requests", 1.0), ("units", 2.0)], [("a", "2"), ("b", "1")]))),
         ];
         for (user, request) in others {
             assert!(!first.may_be(Identity::of(user, &request)), "{user} {request:?}");

@@ -112,6 +112,7 @@ IN_CORE = [
     ("answers that wait for a change wait for the store", "end_change", r"self\.ask_pending\(now\);", ""),
     ("keys of former queues are never forgotten", "continue_change", r"self\.ledger\.keys\.note_change\(key\)", "drop(key)"),
     ("clients keep the service of former limits", "begin_edition", r"self\.forget_all\(\);", ""),
+    ("a promise counts late for a successor", "begin_earlier", r"\(block\.from - earlier\)", "block.from"),
     ("a sliding window forgets a tenth early", "new", r"(?<=length: )period \+ guard\b", "Span::from_nanos(period.nanos() / 10 * 9)"),
     ("calls in flight are over a tenth early", "new", r"(?<=length: )period(?=, until_settled)", "Span::from_nanos(period.nanos() / 10 * 9)"),
     ("starts up to the very end of windows", "start_in_window", r"\.ends - \w+\.guard\(\)", ".ends"),

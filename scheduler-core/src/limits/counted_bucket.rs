@@ -88,11 +88,10 @@ impl CountedBucket {
         CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until: counted_until(limit, last), credit }])
     }
 
-    /// Continues a predecessor's usage. Fixed windows follow the wall clock, all else elapsed time.
+    /// Continues a predecessor's usage.
     pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
-        let here = limit.unix_at_origin().saturating_add(then.nanos());
-        let unix = alignment(limit).map_or(usage.unix_nanos, |_| here);
-        let mut blocks = to_blocks(then, unix, limit.spec().period, limit.rate(), usage);
+        let unix_nanos = limit.unix_at_origin().saturating_add(then.nanos());
+        let mut blocks = to_blocks(then, unix_nanos, limit, usage);
         if usage.doubted {
             blocks.push(UsageBlock { from: then, until: counted_until(limit, then), credit: limit.full() });
         }

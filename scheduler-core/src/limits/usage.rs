@@ -1,6 +1,7 @@
 //! Usage of a limit that counts calls, as a successor needs to know it.
 
 use crate::arithmetic::{Credit, Rate};
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Most blocks of one limit that a snapshot holds.
@@ -70,21 +71,56 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false }
 }
 
-/// The blocks of a predecessor's record at `then`; `unix_nanos` is the wall clock here.
+/// The blocks of a predecessor's record, which was written at `then` at the latest; `unix_nanos` is
+/// the wall clock here at `then`.
 ///
-/// If both wall clocks agree, the wall clock counts, which cuts windows. Otherwise one of them was
-/// set, and elapsed time counts.
-pub(crate) fn to_blocks(then: Time, unix_nanos: u64, period: Span, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
-    let ahead = i64::try_from(i128::from(usage.unix_nanos) - i128::from(unix_nanos)).unwrap_or(i64::MAX);
-    let agrees = MAX_CLOCK_SKEW.nanos().min(period.nanos() / MAX_CLOCK_SKEW_PART);
-    let ahead = if ahead.unsigned_abs() <= agrees { ahead } else { 0 };
+/// Fixed windows follow the wall clock if both clocks agree. All else follows elapsed time: usage
+/// ends as late as it can, and begins as early.
+pub(crate) fn to_blocks(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Vec<UsageBlock> {
+    let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
+    let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
+    let by_wall = limit.counting().alignment().is_some() && lag.unsigned_abs() <= skew as u64;
+    let ahead = if by_wall { -lag } else { 0 };
     let later = |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
     let block = |span: &UsageSpan| UsageBlock {
         from: offset_by(then, later(span.from_nanos)),
         until: offset_by(then, later(span.until_nanos)),
-        credit: rate.credit_of_micros(i128::from(span.micros)),
+        credit: limit.rate().credit_of_micros(i128::from(span.micros)),
     };
-    usage.spans.iter().map(block).filter(|block| block.from < block.until).collect()
+    let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
+    if !by_wall {
+        begin_earlier(&mut blocks, then, earlier(lag, skew));
+    }
+    blocks.retain(|block| block.from < block.until);
+    blocks
+}
+
+/// By how much a record may have been written before the latest time that is possible, if the wall
+/// clocks tell `lag`.
+///
+/// A reader on another machine leaves out the time by which clocks may differ, so they differ by no
+/// more than the lag. A lag below zero shows that a clock was set.
+fn earlier(lag: i64, skew: i64) -> Span {
+    if lag < -skew {
+        return Span::from_nanos(u64::MAX);
+    }
+    let lag = lag.max(0);
+    Span::from_nanos(lag.saturating_add(lag.min(skew)) as u64)
+}
+
+/// Lets every rise of usage after `then` happen earlier.
+fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
+    let mut before: Option<&mut UsageBlock> = None;
+    for block in blocks {
+        let joined = before.filter(|before| before.until == block.from);
+        if joined.as_ref().is_none_or(|before| before.credit < block.credit) {
+            block.from = (block.from - earlier).max(then);
+            if let Some(before) = joined {
+                before.until = block.from;
+            }
+        }
+        before = Some(block);
+    }
 }
 
 /// How far `time` lies after `now`, in nanoseconds; negative if it lies before.

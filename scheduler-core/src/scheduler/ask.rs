@@ -32,6 +32,9 @@ impl<R: Clone> Scheduler<R> {
         if let Some(slot) = self.permits.find(&ask.id) {
             return self.ask_again(now, slot, ask);
         }
+        if self.pending_answers.has(&ask.id) {
+            return self.repeat_pending(ask);
+        }
         let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
         if let Some(refusal) = refusal {
             return self.refuse(ask.to, Some(ask.id), refusal);

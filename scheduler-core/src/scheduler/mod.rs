@@ -29,7 +29,7 @@ use crate::refusal::Refusal;
 use delivery::Delivery;
 use dispatch::HeldStart;
 use key_labels::KeyLabels;
-use pending_answers::PendingAnswer;
+use pending_answers::PendingAnswers;
 use permits::{Granted, Permits, Stage, State};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -115,7 +115,7 @@ pub struct Scheduler<R> {
     steps_left: usize,
     handing_over: bool,
     delivery: Delivery,
-    pending_answers: VecDeque<PendingAnswer<R>>,
+    pending_answers: PendingAnswers<R>,
     commands: VecDeque<Command<R>>,
 }
 
@@ -168,7 +168,7 @@ impl<R: Clone> Scheduler<R> {
             steps_left: 0,
             handing_over: false,
             delivery: Delivery::default(),
-            pending_answers: VecDeque::new(),
+            pending_answers: PendingAnswers::new(),
             commands: VecDeque::new(),
             resource,
         }

@@ -14,23 +14,55 @@ use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
 use crate::policy::{Bill, Resource};
 use crate::refusal::Refusal;
+use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::VecDeque;
 
 /// How long an answer waits for a checkpoint, before the request is refused.
 const PENDING_TIMEOUT: Span = Span::from_millis(500);
 
+/// Answers that wait for the store, oldest first.
+///
+/// Invariant: every request in `asks` has an answer in `answers`. The answer to a cancelled request
+/// stays there without its request.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingAnswers<R> {
+    answers: VecDeque<PendingAnswer<R>>,
+    asks: HashMap<PermitId, Ask<R>>,
+}
+
+impl<R> PendingAnswers<R> {
+    pub(crate) fn new() -> Self {
+        PendingAnswers { answers: VecDeque::new(), asks: HashMap::new() }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.answers.len()
+    }
+
+    /// Whether a request with this id is asked again.
+    pub(crate) fn has(&self, id: &PermitId) -> bool {
+        self.asks.contains_key(id)
+    }
+
+    fn push_ask(&mut self, since: Time, ask: Ask<R>) {
+        self.answers.push_back(PendingAnswer { since, answer: Answer::Again(ask.id.clone()) });
+        self.asks.insert(ask.id.clone(), ask);
+    }
+}
+
 /// An answer that waits, and since when.
 #[derive(Clone, Debug)]
-pub(crate) struct PendingAnswer<R> {
+struct PendingAnswer<R> {
     since: Time,
     answer: Answer<R>,
 }
 
 #[derive(Clone, Debug)]
 enum Answer<R> {
-    /// To a request that is asked again.
-    Again(Ask<R>),
+    /// To the request with this id, which is asked again.
+    Again(PermitId),
     /// A promised start, which the store knows once it holds this checkpoint. The serial tells it
     /// from the start of a later permit with the same id.
     Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
@@ -43,7 +75,29 @@ impl<R: Clone> Scheduler<R> {
         if let Some(budget) = &mut self.grant_budget {
             budget.note_shortage(&self.resource, &ask.bill, start.since(now));
         }
-        self.pending_answers.push_back(PendingAnswer { since: now, answer: Answer::Again(ask) });
+        self.pending_answers.push_ask(now, ask);
+    }
+
+    /// Answers a repeated request in place of the first one. An id that waits for another request's
+    /// answer is refused.
+    pub(crate) fn repeat_pending(&mut self, ask: Ask<R>) {
+        let pending = self.pending_answers.asks.get_mut(&ask.id).expect("its answer waits");
+        match pending.identity.may_be(ask.identity) {
+            true => pending.to = ask.to,
+            false => self.refuse(ask.to, Some(ask.id), Refusal::IdInUse),
+        }
+    }
+
+    /// Cancels a request whose answer waits, and answers it too. Its id is remembered, so that a
+    /// late duplicate is not charged.
+    pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
+        let Ask { to, id, asker, identity, bill, .. } =
+            self.pending_answers.asks.remove(id).ok_or(Refusal::UnknownPermit)?;
+        let slot = self.permits.insert(id.clone(), asker, identity, bill, State::Returned);
+        self.permits.started(slot, now, false);
+        self.counters.returned += 1;
+        self.refuse(to, Some(id), Refusal::UnknownPermit);
+        Ok(())
     }
 
     /// Promises a start beyond the budgets, and tells it once the store knows of it.
@@ -54,12 +108,12 @@ impl<R: Clone> Scheduler<R> {
         let budget = self.grant_budget.as_mut().expect("only a grant budget keeps answers back");
         budget.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
         let answer = Answer::Start { to, id: permit.id.clone(), serial: granted.key.serial, checkpoint: budget.next() };
-        self.pending_answers.push_back(PendingAnswer { since: now, answer });
+        self.pending_answers.answers.push_back(PendingAnswer { since: now, answer });
     }
 
     /// When the oldest pending answer becomes a refusal.
     pub(crate) fn next_pending_timeout(&self) -> Option<Time> {
-        Some(self.pending_answers.front()?.since + PENDING_TIMEOUT)
+        Some(self.pending_answers.answers.front()?.since + PENDING_TIMEOUT)
     }
 
     /// The store holds a checkpoint: answers that waited for it go out.
@@ -75,20 +129,25 @@ impl<R: Clone> Scheduler<R> {
     /// Asks the requests again whose answers have waited, and tells starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
         let stored = self.grant_budget.as_ref().and_then(GrantBudget::stored);
-        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers) {
+        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers.answers) {
             match answer {
-                Answer::Again(ask) => {
-                    let before = self.pending_answers.len();
-                    self.ask(now, ask);
-                    // If the request waits for another checkpoint, its time goes on.
-                    self.pending_answers.range_mut(before..).for_each(|pending| pending.since = since);
-                }
+                Answer::Again(id) => self.ask_again_since(now, since, &id),
                 Answer::Start { to, id, serial, checkpoint } if stored >= Some(checkpoint) => {
                     self.tell_promised(now, to, id, serial);
                 }
-                start @ Answer::Start { .. } => self.pending_answers.push_back(PendingAnswer { since, answer: start }),
+                start @ Answer::Start { .. } => {
+                    self.pending_answers.answers.push_back(PendingAnswer { since, answer: start });
+                }
             }
         }
+    }
+
+    fn ask_again_since(&mut self, now: Time, since: Time, id: &PermitId) {
+        let Some(ask) = self.pending_answers.asks.remove(id) else { return };
+        let before = self.pending_answers.len();
+        self.ask(now, ask);
+        // If the request waits for another checkpoint, its time goes on.
+        self.pending_answers.answers.range_mut(before..).for_each(|pending| pending.since = since);
     }
 
     fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
@@ -110,18 +169,21 @@ impl<R: Clone> Scheduler<R> {
     /// starts back.
     pub(crate) fn give_up_pending(&mut self, now: Time, since: Time) {
         while let Some(PendingAnswer { answer, .. }) =
-            self.pending_answers.pop_front_if(|pending| pending.since <= since)
+            self.pending_answers.answers.pop_front_if(|pending| pending.since <= since)
         {
-            let (to, id) = match answer {
-                Answer::Again(ask) => (ask.to, ask.id),
+            match answer {
+                Answer::Again(id) => {
+                    if let Some(ask) = self.pending_answers.asks.remove(&id) {
+                        self.refuse(ask.to, Some(id), Refusal::Unavailable);
+                    }
+                }
                 Answer::Start { to, id, serial, .. } => {
                     if let Some((slot, granted)) = self.promised_start(&id, serial) {
                         self.give_back_untold(now, slot, granted);
                     }
-                    (to, id)
+                    self.refuse(to, Some(id), Refusal::Unavailable);
                 }
-            };
-            self.refuse(to, Some(id), Refusal::Unavailable);
+            }
         }
     }
 
@@ -134,29 +196,30 @@ impl<R: Clone> Scheduler<R> {
 
     /// The bills of requests that are asked again after the next checkpoint.
     pub(crate) fn pending_bills(&self) -> impl Iterator<Item = &Bill> {
-        self.pending_answers.iter().filter_map(|pending| match &pending.answer {
-            Answer::Again(ask) => Some(&ask.bill),
-            Answer::Start { .. } => None,
-        })
+        self.pending_answers.asks.values().map(|ask| &ask.bill)
     }
 
     /// Charges requests whose answers wait by the present limits instead of `former` ones. If a
     /// request has no [`Call`](crate::policy::Call), it is refused, to be asked again at once.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);
-        for PendingAnswer { since, mut answer } in std::mem::take(&mut self.pending_answers) {
-            if let Answer::Again(ask) = &mut answer {
-                let known = is_same || ask.call.is_some();
-                let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
-                match if known { charged() } else { Err(Refusal::Unavailable) } {
-                    Ok(bill) => ask.bill = bill,
-                    Err(refusal) => {
-                        self.refuse(ask.to.clone(), Some(ask.id.clone()), refusal);
-                        continue;
-                    }
+        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending_answers.answers) {
+            match answer {
+                Answer::Again(id) => self.charge_ask(since, &id, is_same),
+                start @ Answer::Start { .. } => {
+                    self.pending_answers.answers.push_back(PendingAnswer { since, answer: start });
                 }
             }
-            self.pending_answers.push_back(PendingAnswer { since, answer });
+        }
+    }
+
+    fn charge_ask(&mut self, since: Time, id: &PermitId, is_same: bool) {
+        let Some(ask) = self.pending_answers.asks.remove(id) else { return };
+        let known = is_same || ask.call.is_some();
+        let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+        match if known { charged() } else { Err(Refusal::Unavailable) } {
+            Ok(bill) => self.pending_answers.push_ask(since, Ask { bill, ..ask }),
+            Err(refusal) => self.refuse(ask.to, Some(ask.id), refusal),
         }
     }
 }

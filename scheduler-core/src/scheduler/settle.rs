@@ -24,7 +24,9 @@ impl<R: Clone> Scheduler<R> {
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
-            (None, Outcome::Extend(None) | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
+            (None, Outcome::Unused) => self.cancel_pending(now, &id),
+            (None, Outcome::Used(_)) if self.pending_answers.has(&id) => Err(Refusal::StillWaiting),
+            (None, Outcome::Extend(None) | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
         };
         match (to, done) {
             (Some(to), Ok(())) => self.push(Command::Settled { to, id, extended }),

@@ -638,6 +638,29 @@ fn a_request_that_is_judged_again_waits_no_longer() {
     assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
 }
 
+/// A request whose answer waits for the store can be cancelled, and repeated.
+#[test]
+fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
+    for cancelled in [true, false] {
+        let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+        let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
+        assert_eq!(world.settle(at(1), "p", Outcome::Used(Vec::new())), Said::Refused(Refusal::StillWaiting));
+        let repeated = world.ask(at(1), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
+        if cancelled {
+            assert_eq!(world.settle(at(2), "p", Outcome::Unused), Said::Settled);
+            let refused = (at(2), repeated, Said::Refused(Refusal::UnknownPermit));
+            assert!(world.answers.contains(&refused), "{:?}", world.answers);
+        }
+        for _ in 0..2 {
+            let checkpoint = world.scheduler.checkpoint(at(3)).unwrap();
+            world.handle(at(3), Event::CheckpointStored(checkpoint.number));
+        }
+        assert_eq!(world.start(held), None, "the repetition is answered");
+        assert_eq!(world.start(repeated), (!cancelled).then_some(at(3)));
+    }
+}
+
 /// Other calls may use the unused budget of a checkpoint.
 #[test]
 fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {

@@ -521,6 +521,32 @@ fn a_successor_knows_usage_and_promises() {
     }
 }
 
+/// A record from 600 ms whose reader is certain only that it was written before 700 ms: it can't
+/// tell whether d starts at 2300 or at 2400 ms.
+#[test]
+fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)] {
+        let spec = ten(algorithm);
+        let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
+        let mut before = play_on(
+            World::of(Scheduler::new(resource, 1, Time::ORIGIN)),
+            "
+            300 reserve a requests=10 -> a@300
+            300 reserve b requests=10 -> b@1300
+            300 reserve d requests=6  -> d@2300
+            500 unused b              -> b:settled
+            ",
+        );
+        play_on(
+            succeeded(&spec, &mut before, ms(600), ms(700), UNIX),
+            "
+            700 reserve c requests=4  -> c@1400
+            700 reserve e requests=5  -> e@3400
+            ",
+        );
+    }
+}
+
 /// Of many windows, a snapshot has only some. Another clock cuts them elsewhere, so several
 /// promises may share a count. One returned promise leaves the others theirs.
 #[test]

@@ -30,6 +30,20 @@ impl Address {
         inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
         Asker((hash.finish() as u16).max(HERE.0 + 1))
     }
+
+    /// The user of NATS who wants an answer here.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        match self {
+            Address::Subject(inbox) => Some(user_of(inbox)),
+            Address::Here(_) => None,
+        }
+    }
+}
+
+/// The user whose inbox this is: its first token.
+pub(crate) fn user_of(inbox: &str) -> &str {
+    inbox.split_once('.').map_or(inbox, |(user, _)| user)
 }
 
 /// A message for a permit loop, over NATS or from this process.

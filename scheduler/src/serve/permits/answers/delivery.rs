@@ -1,7 +1,7 @@
 //! The way out of a permit loop: answers and announcements are written, then published.
 
 use crate::connection::round_trip;
-use crate::serve::messages::inbound::Address;
+use crate::serve::messages::inbound::{Address, user_of};
 use crate::serve::messages::reply::{Outbox, Outgoing};
 use crate::serve::permits::answers::undelivered::Undelivered;
 use async_nats::{Client, HeaderMap, Subject};
@@ -60,10 +60,7 @@ impl Delivery {
     /// user that may read no inboxes of other users has such a token of its own. HTTP clients have
     /// that of the scheduler's, whether the front asks here or over NATS.
     pub(crate) fn user<'a>(&'a self, reply: &'a Address) -> &'a str {
-        match reply {
-            Address::Subject(inbox) => user_of(inbox),
-            Address::Here(_) => &self.user,
-        }
+        reply.user().unwrap_or(&self.user)
     }
 
     pub(crate) fn has_walk(&self) -> bool {
@@ -107,10 +104,6 @@ impl Delivery {
         self.publish().await;
         round_trip(&self.client).await
     }
-}
-
-fn user_of(inbox: &str) -> &str {
-    inbox.split_once('.').map_or(inbox, |(user, _)| user)
 }
 
 async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {

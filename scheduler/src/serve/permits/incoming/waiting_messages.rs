@@ -1,7 +1,14 @@
-//! Messages that wait for a permit loop, bounded in number and in bytes.
+//! Messages that wait for a permit loop: in fair turns, and bounded in number and in bytes.
+//!
+//! Users have turns, and so have the connections of each user. So a client that sends a flood waits
+//! for itself. An echo of the loop stays behind all messages that came before it, as it tells their
+//! age.
 
-use crate::serve::messages::inbound::Inbound;
+use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::permits::incoming::round_robin::{Lane, RoundRobin};
+use rampmeter_scheduler_core::ids::Asker;
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Messages that may wait: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
@@ -9,12 +16,19 @@ const MOST: usize = 1 << 17;
 /// mebibyte.
 const MOST_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
+/// A user may have twice the free room, so two thirds of it all.
+const SHARE_OF_USER: usize = 2;
 
-/// Messages in the order in which they came. A message that finds the bound reached is lost and
-/// counted: its client asks again.
+type User = u64;
+type Connections = RoundRobin<Asker, InOrder>;
+
+/// Messages that wait. A message without room is lost and counted: its client asks again. One
+/// connection leaves room for others: it may have as much as is free, so half of it all.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingMessages {
-    messages: VecDeque<Inbound>,
+    users: RoundRobin<User, Connections>,
+    echoes: VecDeque<Numbered>,
+    order: Arrivals,
     bytes: usize,
     /// Lost since the last look.
     lost: u64,
@@ -22,18 +36,28 @@ pub(crate) struct WaitingMessages {
 
 impl WaitingMessages {
     pub(crate) fn push(&mut self, message: Inbound) {
-        let bytes = self.bytes + size(&message);
-        if self.messages.len() >= MOST || bytes > MOST_BYTES {
+        let (user, connection) = sender(&message);
+        let bytes = size(&message);
+        let is_echo = message.endpoint == Endpoint::Echo;
+        if !(is_echo && self.has_room(bytes) || self.has_room_for(user, connection, bytes)) {
             self.lost += 1;
             return;
         }
-        self.bytes = bytes;
-        self.messages.push_back(message);
+        self.bytes += bytes;
+        let numbered = Numbered { number: self.order.arrive(), message };
+        if is_echo {
+            self.echoes.push_back(numbered);
+        } else {
+            self.users.add(user, bytes).add(connection, bytes).messages.push_back(numbered);
+        }
     }
 
-    /// The oldest.
+    /// The next in turn.
     pub(crate) fn pop(&mut self) -> Option<Inbound> {
-        let message = self.messages.pop_front()?;
+        let echo = self.echoes.pop_front_if(|echo| echo.number == self.order.oldest());
+        let next = echo.or_else(|| self.users.pop().map(|(numbered, _)| numbered));
+        let Numbered { number, message } = next?;
+        self.order.leave(number);
         self.bytes -= size(&message);
         Some(message)
     }
@@ -42,6 +66,79 @@ impl WaitingMessages {
     pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.order.waiting < MOST && self.bytes + bytes <= MOST_BYTES
+    }
+
+    fn has_room_for(&self, user: User, connection: Asker, bytes: usize) -> bool {
+        let free = MOST_BYTES - self.bytes;
+        let of_user = self.users.bytes(user);
+        let of_connection = self.users.get(user).map_or(0, |connections| connections.bytes(connection));
+        self.has_room(bytes) && of_user + bytes <= free * SHARE_OF_USER && of_connection + bytes <= free
+    }
+}
+
+/// The messages of one connection, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct InOrder {
+    messages: VecDeque<Numbered>,
+}
+
+impl Lane for InOrder {
+    type Message = Numbered;
+
+    fn pop(&mut self) -> Option<(Numbered, usize)> {
+        let numbered = self.messages.pop_front()?;
+        let bytes = size(&numbered.message);
+        Some((numbered, bytes))
+    }
+}
+
+/// A message, and its number in the order in which messages came.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    number: u64,
+    message: Inbound,
+}
+
+/// Which messages still wait, by number.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// From the oldest that waits: whether the message with this number has left.
+    left: VecDeque<bool>,
+    /// The number of the first in `left`.
+    oldest: u64,
+    waiting: usize,
+}
+
+impl Arrivals {
+    /// The number of a new message.
+    fn arrive(&mut self) -> u64 {
+        self.left.push_back(false);
+        self.waiting += 1;
+        self.oldest + self.left.len() as u64 - 1
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.left[(number - self.oldest) as usize] = true;
+        self.waiting -= 1;
+        while self.left.pop_front_if(|left| *left).is_some() {
+            self.oldest += 1;
+        }
+    }
+
+    /// The number of the oldest message that waits, or of the next one to come.
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+}
+
+/// The user and the connection of a message. All messages without a reply subject have one lane.
+fn sender(message: &Inbound) -> (User, Asker) {
+    let mut hash = DefaultHasher::new();
+    message.reply.as_ref().and_then(Address::user).hash(&mut hash);
+    (hash.finish(), message.reply.as_ref().map_or(Asker::UNKNOWN, Address::asker))
 }
 
 fn size(message: &Inbound) -> usize {
@@ -51,24 +148,81 @@ fn size(message: &Inbound) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::messages::inbound::Endpoint;
     use bytes::Bytes;
 
-    /// How many of so many messages of this size are kept.
-    fn kept(count: usize, payload: &Bytes) -> usize {
+    fn message(inbox: &str, payload: usize) -> Inbound {
+        let reply = (!inbox.is_empty()).then(|| Address::Subject(format!("{inbox}.1").into()));
+        let endpoint = if inbox.is_empty() { Endpoint::Echo } else { Endpoint::Permit };
+        Inbound { endpoint, reply, payload: Bytes::from(vec![0; payload]) }
+    }
+
+    /// The inboxes of all that is popped; `-` is an echo.
+    fn popped(waiting: &mut WaitingMessages) -> Vec<String> {
+        let inbox = |message: Inbound| match message.reply {
+            Some(Address::Subject(inbox)) => inbox.strip_suffix(".1").unwrap().to_owned(),
+            Some(Address::Here(_)) | None => "-".to_owned(),
+        };
+        std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
+    }
+
+    /// Who is served, after these senders have sent so many messages of so many bytes.
+    fn served(sent: &[(&str, usize, usize)]) -> Vec<String> {
         let mut waiting = WaitingMessages::default();
-        for _ in 0..count {
-            waiting.push(Inbound { endpoint: Endpoint::Permit, reply: None, payload: payload.clone() });
+        for (inbox, count, payload) in sent {
+            (0..*count).for_each(|_| waiting.push(message(inbox, *payload)));
         }
-        let kept = std::iter::from_fn(|| waiting.pop()).count();
-        assert_eq!((kept as u64 + waiting.take_lost(), waiting.take_lost()), (count as u64, 0));
-        assert_eq!(waiting.bytes, 0);
-        kept
+        let served = popped(&mut waiting);
+        assert_eq!((served.len(), waiting.bytes, waiting.order.waiting), (sent.iter().map(|sent| sent.1).sum(), 0, 0));
+        served
+    }
+
+    #[test]
+    fn a_quiet_client_does_not_wait_for_a_flood() {
+        let place = |served: &[String], inbox: &str| served.iter().position(|other| other == inbox).unwrap();
+        let arrays = served(&[("u.flood", 20, 1 << 20), ("u.quiet", 1, 100)]);
+        assert_eq!(place(&arrays, "u.quiet"), 1, "behind one large message");
+        let small = served(&[("u.flood", 10_000, 0), ("u.quiet", 1, 100)]);
+        assert_eq!(place(&small, "u.quiet"), 64, "behind one quantum");
+    }
+
+    #[test]
+    fn a_user_gains_nothing_by_many_connections() {
+        let inboxes: Vec<String> = (0..1000).map(|number| format!("flood.{number}")).collect();
+        let flood = inboxes.iter().map(|inbox| (&**inbox, 1, 1000));
+        let sent: Vec<_> = flood.chain([("quiet.a", 20, 1000)]).collect();
+        let last = served(&sent).iter().rposition(|inbox| inbox == "quiet.a").unwrap();
+        assert!(last < 60, "two users get the same, so the last of 20 is about the 40th, not the {last}th");
+    }
+
+    #[test]
+    fn messages_of_one_connection_keep_their_order_and_large_ones_are_paid_for() {
+        let served = served(&[("u.large", 4, 40 << 10), ("u.small", 8, 10 << 10)]);
+        let text: String = served.iter().map(|inbox| &inbox[2..3]).collect();
+        assert_eq!(text, "lsssslssssll");
+    }
+
+    #[test]
+    fn an_echo_comes_behind_what_came_before_it() {
+        let mut waiting = WaitingMessages::default();
+        let came = ["", "a.1", "a.1", "", "b.1", "", "a.1"];
+        came.iter().for_each(|inbox| waiting.push(message(inbox, 20 << 10)));
+        assert_eq!(popped(&mut waiting), ["-", "a.1", "b.1", "a.1", "-", "-", "a.1"]);
     }
 
     #[test]
     fn messages_are_bounded_in_number_and_in_bytes() {
-        assert_eq!(kept(MOST + 5, &Bytes::new()), MOST);
-        assert_eq!(kept(100, &Bytes::from(vec![0; 1 << 20])), 63, "64 MiB with what they take beside their payloads");
+        let kept = |senders: &[&str], count: usize, payload: usize| {
+            let mut waiting = WaitingMessages::default();
+            for inbox in senders {
+                (0..count).for_each(|_| waiting.push(message(inbox, payload)));
+            }
+            let kept = popped(&mut waiting).len();
+            assert_eq!((kept as u64 + waiting.take_lost(), waiting.take_lost()), ((senders.len() * count) as u64, 0));
+            kept
+        };
+        assert_eq!(kept(&["a.1", "a.2", "b.1"], MOST, 0), MOST);
+        assert_eq!(kept(&["a.1"], 100, 1 << 20), 32, "half of 64 MiB");
+        assert_eq!(kept(&["a.1", "a.2", "a.3"], 100, 1 << 20), 43, "a user has two thirds");
+        assert_eq!(kept(&["a.1", "a.2", "a.3", "b.1"], 100, 1 << 20), 53, "half of the rest");
     }
 }

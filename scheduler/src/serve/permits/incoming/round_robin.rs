@@ -1,0 +1,85 @@
+//! Lanes that are served in turn, each for what its messages cost.
+//!
+//! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping
+//! Protocol, SIGCOMM 1996): a lane that overdraws its quantum with a large message pays for it in
+//! later rounds. Lanes may hold lanes.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// Bytes of a lane that go in one round: about a hundred small requests.
+const QUANTUM: isize = 16 << 10;
+
+/// Messages of which one is the next.
+pub(crate) trait Lane: Default {
+    type Message;
+
+    /// Takes the next message out. Its cost is in bytes.
+    fn pop(&mut self) -> Option<(Self::Message, usize)>;
+}
+
+/// Lanes by key. No lane is empty.
+#[derive(Debug)]
+pub(crate) struct RoundRobin<K, L> {
+    shares: HashMap<K, Share<L>>,
+    order: VecDeque<K>,
+}
+
+#[derive(Debug)]
+struct Share<L> {
+    lane: L,
+    bytes: usize,
+    /// What the lane may still take in this round.
+    surplus: isize,
+}
+
+impl<K, L> Default for RoundRobin<K, L> {
+    fn default() -> Self {
+        RoundRobin { shares: HashMap::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, L: Lane> RoundRobin<K, L> {
+    /// The bytes in a lane.
+    pub(crate) fn bytes(&self, key: K) -> usize {
+        self.shares.get(&key).map_or(0, |share| share.bytes)
+    }
+
+    /// A lane.
+    pub(crate) fn get(&self, key: K) -> Option<&L> {
+        self.shares.get(&key).map(|share| &share.lane)
+    }
+
+    /// The lane to which a message of so many bytes is added. A new lane is the last of the round.
+    pub(crate) fn add(&mut self, key: K, bytes: usize) -> &mut L {
+        let share = self.shares.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            Share { lane: L::default(), bytes: 0, surplus: QUANTUM }
+        });
+        share.bytes += bytes;
+        &mut share.lane
+    }
+}
+
+impl<K: Copy + Eq + Hash, L: Lane> Lane for RoundRobin<K, L> {
+    type Message = L::Message;
+
+    fn pop(&mut self) -> Option<(L::Message, usize)> {
+        loop {
+            let key = *self.order.front()?;
+            let share = self.shares.get_mut(&key)?;
+            if share.surplus > 0 {
+                let popped = share.lane.pop()?;
+                share.surplus -= popped.1 as isize;
+                share.bytes -= popped.1;
+                if share.bytes == 0 {
+                    self.shares.remove(&key);
+                    self.order.pop_front();
+                }
+                return Some(popped);
+            }
+            share.surplus += QUANTUM;
+            self.order.rotate_left(1);
+        }
+    }
+}
