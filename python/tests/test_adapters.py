@@ -24,7 +24,12 @@ RIGHT = resource(limit("few", 20, "1s", margin=12))
 WRONG = resource(limit("few", 100, "1s"), more='dialect = "ietf"')
 """The upstream allows far less: each client sees some 429s below its adapter, and repeats them."""
 
-KINDS = pytest.mark.parametrize(("configuration", "may_see"), [(RIGHT, False), (WRONG, True)])
+LITTLE = "requests=12/4s"
+"""24 calls within 4 s see a 429."""
+
+KINDS = pytest.mark.parametrize(
+    ("configuration", "allowed", "may_see"), [(RIGHT, "requests=20/1s", False), (WRONG, LITTLE, True)]
+)
 
 
 def check(api: Upstream, client: rampmeter.Client, statuses: list[int], may_see: bool) -> None:
@@ -37,8 +42,10 @@ def check(api: Upstream, client: rampmeter.Client, statuses: list[int], may_see:
 
 
 @KINDS
-def test_requests(configuration: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running, api = scheduler(configuration), upstream("requests=20/1s", more=("--dialect", "ietf"))
+def test_requests(
+    configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
     adapter = rampmeter.requests.PermitAdapter(client.resource("api"), cost=lambda request: 1, max_wait=60)
     with requests.Session() as session, ThreadPoolExecutor(8) as pool:
@@ -48,7 +55,7 @@ def test_requests(configuration: str, may_see: bool, scheduler: Starts, upstream
         def post(number: int) -> int:
             return session.post(f"{api.url}/process", data=bodies[number % 3]).status_code  # type: ignore[arg-type]
 
-        check(api, client, list(pool.map(post, range(30))), may_see)
+        check(api, client, list(pool.map(post, range(24))), may_see)
 
 
 def test_requests_sends_a_stream_once(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
@@ -66,29 +73,31 @@ def test_requests_sends_a_stream_once(scheduler: Starts, upstream: Callable[...,
 @pytest.mark.parametrize("module", ["httpx", "httpx2"])
 @KINDS
 def test_httpx(
-    module: str, configuration: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+    module: str, configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
 ) -> None:
     httpx = importlib.import_module(module)
-    running, api = scheduler(configuration), upstream("requests=20/1s", more=("--dialect", "ietf"))
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
     hub = client.resource("api", max_wait=60)
     transport = rampmeter.httpx.Transport(hub, httpx.HTTPTransport(), cost=lambda request: 1)
     with httpx.Client(transport=transport) as session, ThreadPoolExecutor(8) as pool:
-        posts = pool.map(lambda _: session.post(f"{api.url}/process", json={"a": 1}).status_code, range(15))
+        posts = pool.map(lambda _: session.post(f"{api.url}/process", json={"a": 1}).status_code, range(12))
         statuses = list(posts)
 
     async def main() -> list[int]:
         transport = rampmeter.httpx.AsyncTransport(hub, httpx.AsyncHTTPTransport())
         async with httpx.AsyncClient(transport=transport, timeout=5) as session:
-            calls = (session.get(f"{api.url}/process") for _ in range(15))
+            calls = (session.get(f"{api.url}/process") for _ in range(12))
             return [response.status_code for response in await asyncio.gather(*calls)]
 
     check(api, client, statuses + asyncio.run(main()), may_see)
 
 
 @KINDS
-def test_aiohttp(configuration: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running, api = scheduler(configuration), upstream("requests=20/1s", more=("--dialect", "ietf"))
+def test_aiohttp(
+    configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
     permits = rampmeter.aiohttp.Permits(client.resource("api"), cost=lambda request: {"requests": 1}, max_wait=60)
 
@@ -100,6 +109,6 @@ def test_aiohttp(configuration: str, may_see: bool, scheduler: Starts, upstream:
                     await response.read()
                     return response.status
 
-            return list(await asyncio.gather(*(post(number) for number in range(30))))
+            return list(await asyncio.gather(*(post(number) for number in range(24))))
 
     check(api, client, asyncio.run(main()), may_see)

@@ -1,4 +1,4 @@
-"""The rules of a client, as scripts: `scripts/README.md` says how to read them."""
+"""The rules of a client, as scripts: `protocol/session-scripts/README.md` says how to read them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rampmeter._core.contact import Contact
 from rampmeter.errors import Refused, Unreachable
 from rampmeter.policy import Fail, SafeRate
 
-SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.txt"))
+SCRIPTS = sorted((Path(__file__).resolve().parents[2] / "protocol" / "session-scripts").glob("*.txt"))
+assert SCRIPTS, "there are no scripts to play"
 ORIGIN = 1000.0
 """The clock's time at the beginning of a script, in seconds."""
 
