@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
+LATENESS = float(os.environ.get("RAMPMETER_LATENESS", "2"))
+"""Seconds that a call may need from its start to the upstream, on a machine that others load."""
+
 
 def limit(name: str, capacity: float, period: str, unit: str = "requests", margin: float = 0, more: str = "") -> str:
     """One limit."""
@@ -20,6 +25,17 @@ PLENTY = resource(limit("plenty", 1_000_000, "1s"), limit("tokens", 1_000_000, "
 """No request waits."""
 
 
-def ideal(total: float, capacity: float, period: float) -> float:
+def ideal(total: float, rate: float, burst: float) -> float:
     """Seconds that a full bucket needs for `total`."""
-    return max(0.0, total - capacity) * period / capacity
+    return max(0.0, total - burst) / rate
+
+
+def shared(rate: float, burst: float, unit: str = "requests") -> tuple[str, str]:
+    """A limit of so many units a second, of which `burst` may go at once, and the upstream's.
+
+    A margin pays for calls that are late.
+    """
+    margin = rate * LATENESS
+    capacity = round(burst + margin)
+    period = f"{round(1000 * capacity / rate)}ms"
+    return limit(f"many-{unit}", capacity, period, unit, margin), f"{unit}={capacity}/{period}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Starts
-from limits import limit, resource
+from limits import limit, resource, shared
 from servers import ROOT, Server, Upstream
 
 EXAMPLES = ROOT / "python" / "examples"
@@ -37,9 +37,8 @@ def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Ups
 
 
 def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    units = limit("units", 30, "1s", unit="processing-units", margin=2)
-    running = scheduler(resource(limit("few", 10, "1s", margin=1), units, name="sentinel-hub"))
-    api = upstream("requests=10/1s", "processing-units=30/1s")
+    (few, calls), (units, area) = shared(10, 9), shared(30, 28, "processing-units")
+    running, api = scheduler(resource(few, units, name="sentinel-hub")), upstream(calls, area)
     printed = run("first.py", f"{api.url}/process?processing-units=2", RAMPMETER_URL=running.url)
     assert printed.count("200 after") == 20 and api.stats()["rate_limited"] == 0
     shown = (EXAMPLES / "first.py").read_text()
@@ -49,9 +48,9 @@ def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
 def test_sentinelhub_tiles(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
-    units = limit("units", 20, "1s", unit="processing-units", margin=2)
-    running = scheduler(resource(units, limit("few", 30, "1s"), name="sentinel-hub", more='dialect = "sentinel-hub"'))
-    api = upstream("requests=30/1s", "processing-units=20/1s")
+    (few, calls), (units, area) = shared(30, 20), shared(20, 18, "processing-units")
+    running = scheduler(resource(few, units, name="sentinel-hub", more='dialect = "sentinel-hub"'))
+    api = upstream(calls, area)
     secrets = {"SH_CLIENT_ID": "id", "SH_CLIENT_SECRET": "secret", "OAUTHLIB_INSECURE_TRANSPORT": "1"}
     printed = run("sentinelhub_tiles.py", RAMPMETER_URL=running.url, SH_BASE_URL=vendor(api), **secrets)
     assert "40 tiles" in printed
@@ -59,10 +58,9 @@ def test_sentinelhub_tiles(
 
 
 def test_openai_batch(scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]) -> None:
-    tokens = limit("tokens", 6000, "1s", unit="tokens", margin=600)
-    few = limit("few", 60, "1s", margin=9)
+    (few, calls), (tokens, words) = shared(60, 51), shared(6000, 5400, "tokens")
     running = scheduler(resource(few, tokens, name="openai", more='classes = [{name = "bulk"}]'))
-    api = upstream("requests=60/1s", "tokens=6000/1s", more=("--dialect", "openai"))
+    api = upstream(calls, words, more=("--dialect", "openai"))
     key = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": f"{vendor(api)}/v1"}
     printed = run("openai_batch.py", RAMPMETER_URL=running.url, PROMPTS="100", **key)
     assert "100 answers" in printed

@@ -16,14 +16,14 @@ import pytest
 import rampmeter
 import work
 from conftest import Starts
-from limits import PLENTY, limit, resource
+from limits import PLENTY, limit, resource, shared
 from rampmeter import Fail, InvalidArgument, NotInTime, Refused, SafeRate, Unreachable
 from servers import Nats, Upstream, until
 from test_restarts import kill_twice
 from test_tasks import get
 
-LIMITS = resource(limit("few", 20, "1s", margin=12))
-API = "requests=20/1s"
+FEW, API = shared(20, 8)
+LIMITS = resource(FEW)
 
 
 def test_threads_and_forks_never_get_429(nats: Nats, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:

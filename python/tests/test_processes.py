@@ -17,13 +17,14 @@ import pytest
 import rampmeter
 import work
 from conftest import Starts
-from limits import PLENTY, limit, resource
+from limits import PLENTY, resource, shared
 from servers import Upstream, until
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_processes_never_get_429(method: str, scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
-    running, api = scheduler(resource(limit("few", 20, "1s", margin=12))), upstream("requests=20/1s")
+    few, allowed = shared(20, 8)
+    running, api = scheduler(resource(few)), upstream(allowed)
     hub = rampmeter.connect(running.url).resource("api")
     work.call(hub, f"{api.url}/process")
     context = multiprocessing.get_context(method)

@@ -14,11 +14,11 @@ import pytest
 import rampmeter
 import work
 from conftest import Starts
-from limits import limit, resource
+from limits import resource, shared
 from servers import Nats, Scheduler, Upstream
 
-LIMITS = resource(limit("few", 20, "1s", margin=12))
-API = "requests=20/1s"
+FEW, API = shared(20, 8)
+LIMITS = resource(FEW)
 
 
 def kill_twice(*servers: Nats | Scheduler) -> None:

@@ -31,7 +31,7 @@ import rampmeter.anthropic
 import rampmeter.openai
 import rampmeter.sentinelhub
 from conftest import Starts
-from limits import ideal, limit
+from limits import ideal, limit, shared
 from servers import Scheduler, Server, Upstream, until
 
 BOX = BBox((14.0, 46.0, 14.1, 46.1), CRS.WGS84)
@@ -108,7 +108,8 @@ def check_sentinel_hub(
     processes: int,
     threads: int,
     calls: int,
-    capacity: int,
+    rate: float,
+    burst: float,
     running: Scheduler,
     api: Upstream,
     url: str,
@@ -123,7 +124,7 @@ def check_sentinel_hub(
         child.start()
     for child in children:
         child.join()
-    took, best = time.monotonic() - began, ideal(sum(units), capacity, 10)
+    took, best = time.monotonic() - began, ideal(sum(units), rate, burst)
     print(f"{processes} forks × {threads} threads, {calls} calls, {sum(units)} PU: {took:.2f} s, ideal {best:.2f} s")
     assert [child.exitcode for child in children] == [0] * processes
     assert (api.stats()["ok"], api.stats()["rate_limited"]) == (calls, 0)
@@ -142,20 +143,18 @@ dialect = "sentinel-hub"
 def test_sentinelhub_in_forks(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
-    units = limit("units", 200, "10s", unit="processing-units", margin=4)
-    running = scheduler(SENTINEL_HUB + limit("requests", 300, "10s", margin=4) + units)
-    api = upstream("requests=300/10s", "processing-units=200/10s")
-    check_sentinel_hub(4, 8, 100, 200, running, api, vendor(api))
+    (few, allowed), (units, area) = shared(30, 290), shared(20, 160, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    check_sentinel_hub(4, 8, 100, 20, 160, running, api, vendor(api))
 
 
 @pytest.mark.long
 def test_sentinelhub_in_many_forks(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
-    units = limit("units", 1000, "10s", unit="processing-units", margin=50)
-    running = scheduler(SENTINEL_HUB + limit("requests", 1000, "10s", margin=50) + units)
-    api = upstream("requests=1000/10s", "processing-units=1000/10s")
-    check_sentinel_hub(16, 8, 1000, 1000, running, api, vendor(api))
+    (few, allowed), (units, area) = shared(100, 800), shared(100, 800, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    check_sentinel_hub(16, 8, 1000, 100, 800, running, api, vendor(api))
 
 
 def test_sentinelhub_statistics_and_a_class_of_clients(
@@ -168,9 +167,8 @@ def test_sentinelhub_statistics_and_a_class_of_clients(
     from sentinelhub import SentinelHubDownloadClient, SentinelHubStatisticalDownloadClient
 
     monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
-    units = limit("units", 30, "3s", unit="processing-units", margin=2)
-    running = scheduler(SENTINEL_HUB + units)
-    api = upstream("requests=1000/1s", "processing-units=30/3s")
+    units, area = shared(10, 28, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + units), upstream("requests=1000/1s", area)
     url = vendor(api)
     hub = rampmeter.connect(running.url).resource("sentinel-hub")
 
@@ -202,15 +200,15 @@ def prompts(count: int) -> Iterator[str]:
     return (f"{number}: {PROMPT * (1 + number % 4)}" for number in range(count))
 
 
+BURST = 57
 TOKENS = '[[resource]]\nname = "model"\ndialect = "openai"\n'
 
 
 def test_openai_in_threads_and_tasks(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
-    limits = limit("requests", 60, "2s", margin=3) + limit("tokens", 12000, "2s", unit="tokens", margin=200)
-    running = scheduler(TOKENS + limits)
-    api = upstream("requests=60/2s", "tokens=12000/2s", more=("--dialect", "openai"))
+    (few, allowed), (tokens, words) = shared(30, BURST), shared(6000, 11800, "tokens")
+    running, api = scheduler(TOKENS + few + tokens), upstream(allowed, words, more=("--dialect", "openai"))
     url = vendor(api)
     hub = rampmeter.connect(running.url).resource("model")
     client = openai.OpenAI(
@@ -253,7 +251,7 @@ def test_openai_in_threads_and_tasks(
 def check_model(api: Upstream, hub: rampmeter.Resource, calls: int, took: float, done: int = 0) -> None:
     """No call was refused or lost; the time is that of the requests' limit, full at first only."""
     stats = api.stats()
-    best = (calls - done - (0 if done else 60)) * 2 / 60
+    best = ideal(calls - done, 30, 0 if done else BURST)
     print(f"{calls - done} calls: {took:.2f} s, ideal {best:.2f} s, {api.spent('tokens'):.0f} tokens")
     assert (stats["ok"], stats["rate_limited"]) == (calls, 0)
     assert hub.client.stats().denied == 0
@@ -282,11 +280,10 @@ def test_a_cancelled_stream_gives_back_what_it_did_not_use(
 def test_anthropic_in_threads_and_tasks(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
-    limits = limit("requests", 40, "2s", margin=3) + limit("out", 3000, "2s", unit="output-tokens", margin=200)
-    limits += limit("in", 9000, "2s", unit="input-tokens", margin=200)
-    running = scheduler(f'[[resource]]\nname = "model"\n{limits}')
-    units = ("requests=40/2s", "output-tokens=3000/2s", "input-tokens=9000/2s")
-    api = upstream(*units, more=("--dialect", "sentinel-hub"))
+    (few, calls), (reads, read) = shared(20, 37), shared(4500, 8800, "input-tokens")
+    writes, written = shared(1500, 2800, "output-tokens")
+    running = scheduler(f'[[resource]]\nname = "model"\n{few}{reads}{writes}')
+    api = upstream(calls, read, written, more=("--dialect", "sentinel-hub"))
     url = vendor(api)
     hub = rampmeter.connect(running.url).resource("model")
     client = anthropic.Anthropic(
