@@ -206,12 +206,12 @@ def names() -> list[str]:
 def test_an_interrupted_wait_costs_nothing(scheduler: Starts, monkeypatch: pytest.MonkeyPatch) -> None:
     import signal
 
-    running = scheduler(resource(limit("few", 1, "3s")))
+    running = scheduler(resource(limit("few", 1, "5s")))
     hub = hub_of(running)
     hub.permit().acquire().settle()
     signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     signal.setitimer(signal.ITIMER_REAL, 0.3)
     with pytest.raises(KeyboardInterrupt):
         hub.permit().acquire()
-    with hub.permit(max_wait=3.5):
+    with hub.permit(max_wait=9):
         pass

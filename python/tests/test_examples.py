@@ -45,6 +45,18 @@ def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
     assert f"```python\n{shown}```" in (ROOT / "docs" / "python.md").read_text()
 
 
+def test_the_worker_of_the_readme(scheduler: Starts, upstream: Callable[..., Upstream], tmp_path: Path) -> None:
+    (few, calls), (units, area) = shared(10, 9), shared(30, 28, "processing-units")
+    running, api = scheduler(resource(few, units, name="sentinel-hub")), upstream(calls, area)
+    shown = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    for printed, real in (("http://127.0.0.1:9480", running.url), ("http://127.0.0.1:9490", api.url)):
+        assert printed in shown
+        shown = shown.replace(printed, real)
+    worker = tmp_path / "worker.py"
+    worker.write_text(shown)
+    assert run(str(worker)).count("200 after") == 20 and api.stats()["rate_limited"] == 0
+
+
 def test_sentinelhub_tiles(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
