@@ -97,11 +97,11 @@ fn list(passed_over: &[Unfit]) -> String {
 mod tests {
     use super::Places;
     use std::env;
-    use std::path::Path;
+    use std::path::PathBuf;
 
     #[test]
     fn the_folder_of_this_program_comes_after_the_path() {
         let program = env::current_exe().unwrap();
-        assert_eq!(Places::of_this_process().path.last().map(AsRef::<Path>::as_ref), program.parent());
+        assert_eq!(Places::of_this_process().path.last().map(PathBuf::as_path), program.parent());
     }
 }
