@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// Folders with generated files.
-const MADE: [&str; 2] = ["target", ".git"];
+const MADE: [&str; 4] = ["target", ".git", "node_modules", "dist"];
 
 /// The root of the workspace.
 ///

@@ -1,0 +1,160 @@
+//! Messages as they are read and written, held against the schema.
+
+use crate::SCHEMA;
+use crate::validator::Schema;
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::event::Event;
+use rampmeter_protocol::explain::{Explanation, Question};
+use rampmeter_protocol::incoming::Incoming;
+use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::purge::{Purge, Purged};
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::resources::Resources;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::status::{Status, StatusQuestion};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// Reads an example, and holds it and what the type writes of it against the schema.
+fn check<T: Deserialize<'static> + Serialize>(definition: &str, text: &'static str) {
+    let schema = Schema::new(SCHEMA);
+    let message: T = serde_json::from_str(text).unwrap_or_else(|error| panic!("{definition}: {error}\n{text}"));
+    let as_told: Value = serde_json::from_str(text).expect("the type has read it");
+    for value in [as_told, serde_json::to_value(&message).expect("messages are plain data")] {
+        assert_eq!(schema.fault(definition, &value), None, "{definition}: {value}");
+    }
+    assert!(schema.is_message(definition), "the schema as a whole has no {definition}");
+}
+
+#[test]
+fn requests_are_as_the_schema_says() {
+    check::<PermitRequest<'_>>("permit_request", "{}");
+    check::<PermitRequest<'_>>(
+        "permit_request",
+        r#"{"id": "0199a7c2-5d1e.A_z:9", "cost": {"requests": 1, "processing-units": 2.5}, "class": "bulk",
+            "labels": {"client": "team-a"}, "mode": "wait", "max_wait_ms": 30000.5, "age_ms": 12, "epoch": 7,
+            "sent_unix_ms": 1700000000000, "progress": true, "from": "host:1", "left": true}"#,
+    );
+    check::<Vec<PermitRequest<'_>>>("permit_requests", r#"[{}, {"mode": "allow"}]"#);
+}
+
+#[test]
+fn answers_are_as_the_schema_says() {
+    for text in [
+        r#"{"status":"granted","id":"a","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute",
+            "left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
+        r#"{"status":"granted","id":"a","delay_ms":0.0,"epoch":0}"#,
+        r#"{"status":"queued","id":"a","position":3,"eta_ms":1234.5,"limited_by":"few","at_ms":86400123,"epoch":7}"#,
+        r#"{"status":"refused","id":"a","code":"queue_full","message":"no","retry_after_ms":20.0,"limited_by":"few","epoch":7}"#,
+        r#"{"status":"refused","code":"unavailable","message":"no","epoch":0}"#,
+        r#"{"status":"settled","id":"a","extended":true}"#,
+    ] {
+        check::<Answer<'_>>("answer", text);
+    }
+    check::<Vec<Answer<'_>>>("answers", r#"[{"status":"settled","id":"a"}]"#);
+}
+
+#[test]
+fn settles_are_as_the_schema_says() {
+    check::<Settle<'_>>("settle", r#"{"id": "a"}"#);
+    check::<Settle<'_>>(
+        "settle",
+        r#"{"id": "a", "used": true, "cost": {"processing-units": 3.1}, "elapsed_ms": 812,
+            "response": {"status": 429, "headers": {"retry-after": "1500"}, "quota_spent": true}}"#,
+    );
+    check::<Settle<'_>>(
+        "settle",
+        r#"{"id": "a", "extend": true, "asked": {"cost": {"requests": 1}, "labels": {"client": "team-a"}}}"#,
+    );
+    check::<Vec<Settle<'_>>>("settles", r#"[{"id": "a", "used": false}]"#);
+}
+
+#[test]
+fn events_are_as_the_schema_says() {
+    for text in [
+        r#"{"event":"leader","epoch":7,"leader":"scheduler-a"}"#,
+        r#"{"event":"limits","limits":[{"name":"per-minute","capacity":600.0,"period_ms":60000.0}],"epoch":7}"#,
+        r#"{"event":"freeze","limits":["per-minute"],"for_ms":3000.0,"epoch":7}"#,
+        r#"{"event":"thaw","limits":["per-minute"]}"#,
+    ] {
+        assert_ne!(serde_json::from_str::<Event>(text).unwrap(), Event::Other, "{text}");
+        check::<Event>("event", text);
+    }
+}
+
+#[test]
+fn questions_orders_and_their_answers_are_as_the_schema_says() {
+    check::<StatusQuestion>("status_question", r#"{"limits_toml": true}"#);
+    check::<Status>(
+        "status",
+        r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
+            "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
+            "margin":1.8,"level":-12.5,"next_free_ms":750.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
+            "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
+            "shadow":{"calls":1,"would_wait":2,"would_refuse":3,"longest_wait_ms":4.0}}],
+            "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5},"limited_by":"few",
+            "reason":"headroom","held_by":{"key":"a","level":-1.0,"next_free_ms":2.0,"leaves":3.0,"pays_in_ms":4.0,
+            "frozen_ms":5.0,"likely_free_ms":6.0},"provider":{"kind":"sentinel-hub","state":"failing","reason":"429",
+            "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
+            "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
+            "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],
+            "limits_toml":"[[resource.limit]]"}"#,
+    );
+    check::<Question>("explain_question", r#"{"id": "a"}"#);
+    check::<Explanation>(
+        "explanation",
+        r#"{"resource":"hub","epoch":3,"limits":[],"waiting":2,"more":1,"first":[{"id":"a","state":"waiting",
+            "class":"bulk","client":"team-a","takes":{"few":1.0},"limited_by":"few","reason":"turn","position":0,
+            "waited_ms":1.0,"eta_ms":-2.0}]}"#,
+    );
+    check::<Resources>(
+        "resources",
+        r#"{"resources":[{"name":"hub","limits":[{"name":"few","unit":"requests","algorithm":"token-bucket",
+            "capacity":10.0,"period_ms":1000.0}],"classes":["default"],"default_class":"default"}]}"#,
+    );
+    check::<Purge>("purge", r#"{"client": "team-a", "class": "bulk"}"#);
+    check::<Purged>("purged", r#"{"resource":"hub","epoch":3,"ended":2}"#);
+    check::<LimitOrder>("limit_order", r#"{"limit": "per-month"}"#);
+    check::<LimitOrderDone>("limit_order_done", r#"{"resource":"hub","epoch":3,"limits":["few"],"more":true}"#);
+}
+
+/// What the types refuse, the schema refuses too.
+#[test]
+fn wrong_messages_are_wrong_by_type_and_by_schema() {
+    let schema = Schema::new(SCHEMA);
+    let many = |count: usize| (0..count).map(|number| (format!("u{number}"), json!(1))).collect::<Value>();
+    let requests = [
+        json!({"klass": "bulk"}),
+        json!({"id": "two words"}),
+        json!({"id": "a".repeat(65)}),
+        json!({"cost": {"requests": -1}}),
+        json!({"cost": {"requests": 2e9}}),
+        json!({"cost": many(17)}),
+        json!({"labels": {"client": 1}}),
+        json!({"labels": {"client": "a".repeat(257)}}),
+        json!({"mode": "maybe"}),
+        json!({"max_wait_ms": -1}),
+        json!({"age_ms": 4e10}),
+        json!({"epoch": 1_u64 << 53}),
+        json!({"progress": 1}),
+    ];
+    for request in requests {
+        let text = request.to_string();
+        let read = Incoming::<PermitRequest<'_>>::parse(text.as_bytes());
+        assert!(matches!(read, Incoming::One(Err(_))), "the type takes {text}");
+        assert!(schema.fault("permit_request", &request).is_some(), "the schema takes {text}");
+    }
+    let settles = [
+        json!({}),
+        json!({"id": "a", "usd": true}),
+        json!({"id": "a", "response": {"headers": {}}}),
+        json!({"id": "a", "response": {"status": 70000}}),
+        json!({"id": "a", "response": {"status": 429, "headers": {"retry-after": "1".repeat(1025)}}}),
+        json!({"id": "a", "asked": {"class": "bulk"}}),
+    ];
+    for settle in settles {
+        let text = settle.to_string();
+        assert!(serde_json::from_str::<Settle<'_>>(&text).is_err(), "the type takes {text}");
+        assert!(schema.fault("settle", &settle).is_some(), "the schema takes {text}");
+    }
+}

@@ -1,0 +1,39 @@
+// How late an answer is, by the clock of the scheduler that wrote it: protocol/src/lateness.rs.
+
+/** How much later than promised a call may start: the scheduler's margin covers as much. */
+const LATENESS_MS = 50;
+/** A base delay is forgotten after one to two of these, because clocks drift apart. */
+const MEMORY_MS = 30_000;
+
+/** The least time that answers of one leader took lately, from their stamp to their receipt. */
+export class BaseDelay {
+  #term = { epoch: -1, since: 0 };
+  #least = Infinity;
+  #before = Infinity;
+
+  /**
+   * How long after its receipt the call of an answer starts; nothing if it would or might start too
+   * late. `way` is the time from the answer's stamp to its receipt, on two clocks. `before` is that
+   * of the answer before, if it was late: two alike show that the way itself is that long.
+   */
+  start(delay: number, way: number, trip: number, epoch: number, now: number, before?: number): number | undefined {
+    this.#forgetOld(epoch, now);
+    const base = Math.min(this.#least, this.#before);
+    if (base < Infinity || trip <= LATENESS_MS) {
+      const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : 0;
+      if (late <= LATENESS_MS) this.#least = Math.min(this.#least, way);
+      // A stamp is whole milliseconds, so that the lateness may be one too high.
+      if (late - delay <= LATENESS_MS) return Math.max(0, delay - Math.max(0, late - 1));
+    }
+    if (before === undefined || Math.abs(way - before) > LATENESS_MS) return undefined;
+    [this.#least, this.#before] = [way, Infinity];
+    return delay;
+  }
+
+  #forgetOld(epoch: number, now: number): void {
+    const age = epoch === this.#term.epoch ? now - this.#term.since : Infinity;
+    if (age <= MEMORY_MS) return;
+    this.#before = age <= 2 * MEMORY_MS ? this.#least : Infinity;
+    [this.#term, this.#least] = [{ epoch, since: now }, Infinity];
+  }
+}

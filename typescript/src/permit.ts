@@ -1,0 +1,58 @@
+import type { Outbox } from "./outbox.js";
+import { exact, limitHeaders, type Answer, type Charge, type Cost, type Settle } from "./wire.js";
+
+/** How a call went. Every part may be left out: the call then counts as made, at its estimate. */
+export interface Outcome {
+  readonly status?: number;
+  readonly headers?: { get(name: string): string | null };
+  /** The actual cost. A unit that is left out keeps its estimate. */
+  readonly cost?: Cost;
+  /** The body says that a quota is spent, such as a month's. */
+  readonly quotaSpent?: boolean;
+}
+
+/** How often a lease is renewed before it ends: two renewals may be lost. */
+const RENEWALS = 3;
+
+/** The right to make one call, now. Settle it, or give it back; otherwise it counts as used. */
+export class Permit {
+  /** The limit that set the delay, if one did. */
+  readonly limitedBy: string | undefined;
+  readonly #begun = performance.now();
+  #renewal: ReturnType<typeof setInterval> | undefined;
+  #isOver = false;
+
+  /** `id` is absent if no scheduler answered and the call is made at a safe rate. */
+  constructor(readonly id: string | undefined, answer: Answer, charge: Charge, private readonly outbox: Outbox) {
+    this.limitedBy = answer.limited_by;
+    if (answer.lease_ms !== undefined) this.#keepPlace(answer.lease_ms, { cost: charge.cost, labels: charge.labels });
+  }
+
+  /** Reports the call: pass the answer of `fetch`, or what is known of it. */
+  settle({ status, headers, cost, quotaSpent }: Outcome = {}): void {
+    const response = status ? { status, headers: limitHeaders(headers), quota_spent: quotaSpent } : undefined;
+    this.#end({ used: true, response, cost: cost && exact(cost), elapsed_ms: performance.now() - this.#begun });
+  }
+
+  /** No call was made. */
+  giveBack(): void {
+    this.#end({ used: false });
+  }
+
+  #end(how: Omit<Settle, "id">): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    clearInterval(this.#renewal);
+    if (this.id !== undefined) this.outbox.push({ id: this.id, ...how });
+  }
+
+  /** Renews the place among the calls in flight, until a scheduler does not know the call. */
+  #keepPlace(leaseMs: number, asked: Charge): void {
+    const renewal = { id: this.id ?? "", extend: true, asked } as const;
+    const told = ({ code }: Answer): void => {
+      if (code === "unknown_permit" || code === "invalid_request") clearInterval(this.#renewal);
+    };
+    this.#renewal = setInterval(() => this.outbox.push(renewal, told), Math.max(50, leaseMs / RENEWALS));
+    (this.#renewal as { unref?: () => void }).unref?.();
+  }
+}

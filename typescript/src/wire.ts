@@ -1,0 +1,66 @@
+// The messages of the protocol: docs/protocol.md in Rampmeter's repository.
+
+/** Amounts by unit. A call costs one of `requests` unless its cost says otherwise. */
+export type Cost = Readonly<Record<string, number>>;
+
+type Times = "delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms";
+type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
+
+/** A permit, a refusal, or the receipt of a settle; each has some of the fields. */
+export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
+  Fields<"code" | "message" | "limited_by", string>;
+
+/** What a call costs and what limits match on. */
+export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
+
+/** The request for a permit. */
+export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait" | "allow"; readonly class?: string } &
+  Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
+
+/** The report on a call, or the renewal of its lease. */
+export type Settle = { readonly id: string; readonly cost?: Cost; readonly asked?: Charge } &
+  Fields<"used" | "extend", boolean> & Fields<"elapsed_ms", number> &
+  Fields<"response", { status: number; headers: Record<string, string> }>;
+
+/** The headers that some dialect reads. No other header leaves this process: it may be a secret. */
+const OF_LIMITS = [
+  ...["retry-after", "throttle-status", "x-processingunits-spent", "x-shopify-shop-api-call-limit"],
+  ...["", "-limit", "-policy", "-remaining", "-reset"].map((rest) => `ratelimit${rest}`),
+  ...["bucket", "global", "reset-after", "resource", "scope", "used"].map((rest) => `x-ratelimit-${rest}`),
+  ...["limit", "remaining", "reset"].flatMap((level) => [
+    ...["", "-requests", "-tokens"].map((unit) => `x-ratelimit-${level}${unit}`),
+    ...["input-tokens", "output-tokens", "requests", "tokens"].map((unit) => `anthropic-ratelimit-${unit}-${level}`)]),
+  ...["5h-reset", "5h-utilization", "7d-reset", "7d-utilization"].map((rest) => `anthropic-ratelimit-unified-${rest}`),
+];
+
+/** The headers that speak of limits, by their names in lower case; one has at most 1024 characters. */
+export function limitHeaders(headers: { get(name: string): string | null } | undefined): Record<string, string> {
+  const found = OF_LIMITS.map((name) => [name, headers?.get(name) ?? ""] as const);
+  return Object.fromEntries(found.filter(([, value]) => value !== "" && value.length <= 1024));
+}
+
+/** A new id: 128 random bits, because a holder of the id can settle and cancel the permit. */
+export function newId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The cost in millionths of a unit, rounded up: a caller never pays too little. */
+export function exact(cost: Cost): Cost {
+  return Object.fromEntries(Object.entries(cost).map(([unit, amount]) => {
+    if (!(amount >= 0 && amount <= 1e9)) throw new TypeError(`rampmeter: a cost is 0 to 1e9, not ${amount} ${unit}`);
+    return [unit, Math.ceil(amount * 1e6 - 1e-3) / 1e6]; // A thousandth of a millionth is noise.
+  }));
+}
+
+/** Why there is no permit. */
+export class PermitError extends Error {
+  override readonly name = "PermitError";
+
+  /**
+   * `code` is one of the protocol's, such as `never_fits`, or one of the client's own: `unreachable`,
+   * `wrong_token`, `not_rampmeter`. Without `retryAfterMs`, asking again is useless.
+   */
+  constructor(readonly code: string, message: string, readonly retryAfterMs?: number, readonly limitedBy?: string) {
+    super(`rampmeter: ${message}`);
+  }
+}

@@ -1,0 +1,139 @@
+// A real scheduler, a real upstream and, between them and the SDKs, a gateway with the vendors' paths.
+import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, request, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { type AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const BINARY = process.env["RAMPMETER_BINARY"] ?? assert.fail("set RAMPMETER_BINARY to the binary, or run typescript/check");
+
+/** A process of the binary, which ends with its test. */
+function start(t: TestContext, args: string[], env: Record<string, string> = {}): ChildProcess {
+  const child = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ...env } });
+  let log = "";
+  child.stderr?.on("data", (data: Buffer) => (log = (log + data.toString()).slice(-4000)));
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    }
+    if (process.env["RAMPMETER_LOG"] !== undefined) console.error(log);
+  });
+  return child;
+}
+
+export function folder(t: TestContext): string {
+  const path = mkdtempSync(join(tmpdir(), "rampmeter-typescript-"));
+  t.after(() => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, "close");
+  return port;
+}
+
+/** Waits until the page at `url` is there. */
+async function ready(url: string, isReady = (page: Response): boolean => page.ok): Promise<void> {
+  for (const end = Date.now() + 20_000; ; await sleep(20)) {
+    const page = await fetch(url).catch(() => undefined);
+    await page?.text();
+    if (page !== undefined && isReady(page)) return;
+    assert.ok(Date.now() < end, `${url} is not ready`);
+  }
+}
+
+export interface Scheduler {
+  readonly url: string;
+  /** kill -9 */
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+  signal(name: NodeJS.Signals): void;
+}
+
+/** A NATS server, which lives as long as the test. */
+export async function nats(t: TestContext): Promise<string> {
+  const [port, http, data] = [await freePort(), await freePort(), folder(t)];
+  const file = join(data, "nats.toml");
+  writeFileSync(file, `[[resource]]\nname = "unused"\n[[resource.limit]]\nname = "a"\ncapacity = 1\nperiod = "1s"\n`);
+  const url = `nats://127.0.0.1:${port}`;
+  start(t, ["serve", file, "--embedded-nats", "--nats", url, "--data", join(data, "data"), "--listen", `127.0.0.1:${http}`]);
+  await ready(`http://127.0.0.1:${http}/readyz`);
+  return url;
+}
+
+/** A scheduler of the resources in `text`, at a NATS server that survives it. */
+export async function scheduler(t: TestContext, text: string, at?: string): Promise<Scheduler> {
+  const [server, port, file] = [at ?? (await nats(t)), await freePort(), join(folder(t), "rampmeter.toml")];
+  const url = `http://127.0.0.1:${port}`;
+  writeFileSync(file, text);
+  const run = async (): Promise<ChildProcess> => {
+    const child = start(t, ["serve", file, "--nats", server, "--listen", `127.0.0.1:${port}`]);
+    await ready(`${url}/readyz`);
+    return child;
+  };
+  let child = await run();
+  return {
+    url,
+    kill: async () => {
+      child.kill("SIGKILL");
+      await once(child, "exit");
+    },
+    restart: async () => {
+      child = await run();
+    },
+    signal: (name) => void child.kill(name),
+  };
+}
+
+export interface Upstream {
+  readonly url: string;
+  stats(): Promise<{ sent: number; ok: number; rate_limited: number; policies: { unit: string; spent: number }[] }>;
+}
+
+/** The upstream, which enforces `limits` and knows nothing of the scheduler. */
+export async function upstream(t: TestContext, limits: string[], ...options: string[]): Promise<Upstream> {
+  const url = `http://127.0.0.1:${await freePort()}`;
+  start(t, ["upstream", ...limits.flatMap((limit) => ["--limit", limit]), "--listen", url.slice(7), ...options]);
+  await ready(`${url}/stats`);
+  return { url, stats: async () => (await fetch(`${url}/stats`)).json() as ReturnType<Upstream["stats"]> };
+}
+
+/** Passes calls of any path on to `/process` of the upstream, and its verdicts back, with `body` on a 200. */
+export async function gateway(t: TestContext, up: Upstream, query: string, body: () => object): Promise<string> {
+  const pass = (asked: IncomingMessage, answer: ServerResponse): void => {
+    asked.resume().on("end", () => {
+      const forwarded = request(`${up.url}/process?${query}`, { agent: false }, (verdict) => {
+        const [isGood, chunks] = [verdict.statusCode === 200, [] as Buffer[]];
+        verdict.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
+          const told = Object.entries(verdict.headers).filter(([name]) => /retry-after|ratelimit|spent/.test(name));
+          answer.writeHead(verdict.statusCode ?? 500, { ...Object.fromEntries(told), "content-type": "application/json" });
+          answer.end(isGood ? JSON.stringify(body()) : Buffer.concat(chunks));
+        });
+      });
+      forwarded.end();
+    });
+  };
+  const server: Server = createServer(pass).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** A scheduler's configuration: a resource `api` with these limits, as `[[resource.limit]]` tables. */
+export function configuration(...limits: string[]): string {
+  return `[[resource]]\nname = "api"\n${limits.map((limit) => `[[resource.limit]]\n${limit}\n`).join("")}`;
+}

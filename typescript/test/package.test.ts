@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+import { exact, limitHeaders, newId } from "../src/wire.js";
+import { BaseDelay } from "../src/lateness.js";
+
+const root = new URL("../../", import.meta.url);
+const read = (path: string): string => readFileSync(new URL(path, root), "utf8");
+
+test("the package depends on nothing, and its lock file names no host", () => {
+  const manifest = JSON.parse(read("package.json")) as { dependencies?: object };
+  assert.equal(manifest.dependencies, undefined);
+  assert.doesNotMatch(read("package-lock.json"), /"resolved"|https?:\/\/[^"]*registry/);
+});
+
+test("the headers leave the process that some dialect reads, and no secret", () => {
+  const list = /OF_LIMITS: \[&str; \d+\] = \[([^\]]*)\]/.exec(read("../protocol/src/headers.rs"))?.[1] ?? "";
+  const known = [...list.matchAll(/"([a-z0-9-]+)"/g)].map((match) => match[1] ?? "");
+  const all = new Headers([...known, "set-cookie", "x-ratelimit-token"].map((name) => [name, "1"]));
+  assert.ok(known.length >= 30, list);
+  assert.deepEqual(Object.keys(limitHeaders(all)).sort(), known.sort());
+  assert.deepEqual(limitHeaders(new Headers({ "retry-after": "1".repeat(1025) })), {});
+});
+
+test("a cost is rounded up to a millionth", () => {
+  const table = [[1 / 3, 0.333334], [0.1 + 0.2, 0.3], [2.5, 2.5], [1e9, 1e9], [4.0000001, 4.000001]] as const;
+  for (const [amount, rounded] of table) assert.deepEqual(exact({ a: amount }), { a: rounded });
+  for (const wrong of [-1, NaN, 2e9]) assert.throws(() => exact({ a: wrong }), /0 to 1e9/);
+});
+
+test("an id has 128 random bits", () => {
+  const ids = Array.from({ length: 100 }, newId);
+  assert.ok(ids.every((id) => /^[0-9a-f]{32}$/.test(id)) && new Set(ids).size === 100);
+});
+
+test("a late answer shortens the delay, or its call is not made", () => {
+  // Each answer: stamp, received, round trip, delay; and when its call starts, if it may.
+  const play = (...answers: number[][]): (number | undefined)[] => {
+    const [base, late] = [new BaseDelay(), [] as number[]];
+    return answers.map(([stamp = 0, received = 0, roundTrip = 0, delay = 0]) => {
+      const [way, before] = [received - stamp, late.pop()];
+      const start = base.start(delay, way, roundTrip, 1, received, before);
+      if (start === undefined) late.push(way);
+      return start;
+    });
+  };
+  assert.deepEqual(play([7001, 2, 2, 5000], [8000, 4001, 3991, 5000]), [5000, 2001], "two of five seconds are left");
+  assert.deepEqual(play([7001, 2, 2, 0], [8000, 4001, 3991, 0]), [0, undefined], "its start is missed");
+  assert.deepEqual(play([0, 900, 900, 0], [1000, 1900, 900, 0]), [undefined, 0], "two alike: the way is that long");
+  assert.deepEqual(play([0, 900, 900, 0], [1000, 1700, 700, 0]), [undefined, undefined], "two that differ");
+});
+
+test("the source is short", () => {
+  const lines = readdirSync(new URL("src", root)).flatMap((file) => read(`src/${file}`).split("\n"));
+  const code = lines.filter((line) => !/^\s*(\/\/|\/\*\*|\*|$)/.test(line));
+  assert.ok(code.length <= 545, `${code.length} lines`);
+  assert.deepEqual(code.filter((line) => line.length > 120), []);
+});

@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { createServer } from "node:http";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { PermitError, Resource, withPermits, type Ask } from "../src/index.js";
+import { configuration, folder, freePort, nats, scheduler, upstream } from "./machine.js";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+const TEN = 'name = "ten"\ncapacity = 10\nperiod = "1s"';
+const SLOW = 'name = "slow"\ncapacity = 1\nperiod = "60s"';
+
+interface Status {
+  counters: { granted: number; returned: number; settled: number; upstream_429: number };
+  classes: { queued: number }[];
+}
+
+/** The counters of the scheduler at `url`, from its metrics. */
+async function counter(url: string, name: keyof Status["counters"]): Promise<number> {
+  const page = await (await fetch(`${url}/metrics`)).text();
+  const rows = page.split("\n").filter((row) => row.startsWith(`rampmeter_${name}`) && row.includes('"api"'));
+  return rows.reduce((sum, row) => sum + Number(row.split(" ").at(-1)), 0);
+}
+
+async function refusal(of: Promise<unknown>): Promise<PermitError> {
+  const error = await of.then(() => assert.fail("there is a permit"), (why: unknown) => why);
+  assert.ok(error instanceof PermitError, String(error));
+  return error;
+}
+
+test("a scheduler is killed under waiting calls: no error, none over the limit", async (t) => {
+  const up = await upstream(t, ["requests=12/1s"]); // A loaded machine starts calls late.
+  const one = await scheduler(t, configuration(TEN));
+  const call = withPermits({ url: one.url, resource: "api", log: () => {} })(fetch);
+  const calls = Array.from({ length: 40 }, () => call(`${up.url}/process`).then((answer) => answer.status));
+  for (let kills = 0; kills < 2; kills += 1) {
+    await sleep(700);
+    await one.kill();
+    await sleep(300);
+    await one.restart();
+  }
+  assert.ok((await Promise.all(calls)).every((status) => status === 200));
+  assert.equal((await up.stats()).rate_limited, 0);
+});
+
+test("another scheduler of the list takes over", async (t) => {
+  const server = await nats(t);
+  const [one, two] = [await scheduler(t, configuration(TEN), server), await scheduler(t, configuration(TEN), server)];
+  const api = new Resource({ url: [one.url, two.url], resource: "api", log: () => {} });
+  (await api.permit()).settle();
+  await one.kill();
+  (await api.permit()).settle();
+  await api.settled();
+});
+
+test("a scheduler that hangs is left, and its requests are asked for again", async (t) => {
+  const server = await nats(t);
+  const [one, two] = [await scheduler(t, configuration(TEN), server), await scheduler(t, configuration(TEN), server)];
+  const patience = { unreachable: "fail", patienceMs: 3000 } as const;
+  const api = new Resource({ url: [one.url, two.url], resource: "api", log: () => {}, ...patience });
+  one.signal("SIGSTOP");
+  t.after(() => one.signal("SIGCONT"));
+  (await api.permit()).settle();
+});
+
+test("bad input is an error that says what to do, and nothing is charged", async (t) => {
+  const place = folder(t);
+  writeFileSync(join(place, "token"), "a token of enough bytes");
+  const http = `[http]\ntoken_file = "${join(place, "token")}"\n`;
+  const { url } = await scheduler(t, http + configuration(TEN));
+  const token = "a token of enough bytes";
+  const other = createServer((_, answer) => answer.writeHead(200).end("<html>a page</html>")).listen(0, "127.0.0.1");
+  await once(other, "listening");
+  t.after(() => other.close());
+  const page = `http://127.0.0.1:${(other.address() as AddressInfo).port}`;
+  const [api, log] = [{ url, token, resource: "api" }, (): void => {}];
+  const table: [typeof api, Ask, string, RegExp][] = [
+    [{ ...api, resource: "apo" }, {}, "unknown_resource", /no scheduler answers for resource `apo`/],
+    [api, { cost: { tiles: 1 } }, "unknown_unit", /tiles/],
+    [api, { class: "urgentest" }, "unknown_class", /there are `default`/],
+    [api, { cost: { requests: 11 } }, "never_fits", /ten/],
+    [{ ...api, token: "another" }, {}, "wrong_token", /set `token` to one that the scheduler knows/],
+    [{ ...api, url: page }, {}, "not_rampmeter", /a page.*; set `url` to the address of a scheduler/],
+    [{ ...api, url: `${url}/v1` }, {}, "not_rampmeter", /set `url` to the address of a scheduler/],
+  ];
+  for (const [options, ask, code, message] of table) {
+    const error = await refusal(new Resource({ log, ...options }).permit(ask));
+    assert.equal(error.code, code);
+    assert.match(error.message, message);
+  }
+  assert.throws(() => new Resource({ ...api, resource: "two words" }), /`resource` is 1 to 64/);
+  assert.throws(() => new Resource({ ...api, url: "nowhere" }), /Invalid URL/);
+  await assert.rejects(new Resource(api).permit({ cost: { requests: -1 } }), /a cost is 0 to 1e9/);
+  await assert.rejects(new Resource(api).permit({ maxWaitMs: NaN }), /`maxWaitMs` is a time/);
+  assert.equal(await counter(url, "granted"), 0);
+});
+
+test("a wait that is too long is refused at once, with the time to come back", async (t) => {
+  const { url } = await scheduler(t, configuration(SLOW));
+  const api = new Resource({ url, resource: "api" });
+  (await api.permit()).settle();
+  const error = await refusal(api.permit({ maxWaitMs: 500 }));
+  assert.equal(error.code, "not_in_time");
+  assert.ok((error.retryAfterMs ?? 0) > 10_000 && error.limitedBy === "slow", `${error.retryAfterMs}`);
+});
+
+test("a caller that gives up leaves the queue at no charge", async (t) => {
+  const up = await upstream(t, ["requests=1/60s"]);
+  const { url } = await scheduler(t, configuration(SLOW));
+  const api = new Resource({ url, resource: "api" });
+  const first = await api.permit();
+  const waiting = new AbortController();
+  const call = withPermits({ resource: api })(fetch)(`${up.url}/process`, { signal: waiting.signal });
+  await sleep(200);
+  waiting.abort(new Error("changed my mind"));
+  await assert.rejects(call, /changed my mind/);
+  first.giveBack();
+  await api.settled();
+  (await api.permit({ maxWaitMs: 1000 })).settle();
+  await assert.rejects(api.permit({ signal: AbortSignal.abort(new Error("too late")) }), /too late/);
+  assert.equal((await up.stats()).sent, 0);
+});
+
+test("a call that is answered 429 is repeated once the pause is over, unless its body is a stream", async (t) => {
+  const up = await upstream(t, ["requests=2/1s"], "--retry-after", "seconds");
+  const { url } = await scheduler(t, configuration('name = "too-high"\ncapacity = 10\nperiod = "1s"'));
+  const call = withPermits({ url, resource: "api", repeats: 9 })(fetch);
+  const post = (): Promise<Response> => call(new Request(`${up.url}/process`, { method: "POST", body: "a body" }));
+  assert.ok((await Promise.all(Array.from({ length: 6 }, post))).every((answer) => answer.status === 200));
+  assert.ok((await up.stats()).rate_limited > 0, "the limits of the scheduler were too high");
+  const body = new Blob(["a stream"]).stream();
+  const streamed = await call(`${up.url}/process`, { method: "POST", body, duplex: "half" } as RequestInit);
+  assert.ok([200, 429].includes(streamed.status));
+});
+
+test("a call in flight keeps its place as long as it lasts", async (t) => {
+  const held = 'name = "in-flight"\nalgorithm = "concurrency"\ncapacity = 1\ntime_to_live = "500ms"';
+  const { url } = await scheduler(t, configuration(held));
+  const api = new Resource({ url, resource: "api" });
+  const long = await api.permit();
+  const refused = await refusal(api.permit({ maxWaitMs: 1500 }));
+  assert.match(refused.code, /not_in_time/);
+  long.settle();
+  (await api.permit({ maxWaitMs: 1000 })).settle();
+});
+
+test("while no scheduler answers, requests wait, fail, or go on at the safe rate", async () => {
+  const [url, said] = [`http://127.0.0.1:${await freePort()}`, [] as string[]];
+  const options = { url, resource: "api", patienceMs: 200, log: (message: string) => void said.push(message) };
+  const error = await refusal(new Resource({ ...options, unreachable: "fail" }).permit());
+  assert.equal(error.code, "unreachable");
+  assert.match(error.message, /ECONNREFUSED/);
+  assert.equal((await refusal(new Resource(options).permit({ maxWaitMs: 300 }))).code, "not_in_time");
+  const api = new Resource({ ...options, unreachable: { calls: 10, perMs: 1000 } });
+  const begun = performance.now();
+  const permits = await Promise.all(Array.from({ length: 6 }, () => api.permit()));
+  const took = performance.now() - begun;
+  assert.ok(permits.every((permit) => permit.id === undefined) && took > 690 && took < 3000, `${took}`);
+});
+
+test("calls that wait for their safe time ask the scheduler that is back", async (t) => {
+  const one = await scheduler(t, configuration(TEN));
+  const options = { url: one.url, resource: "api", patienceMs: 100, log: () => {} };
+  const api = new Resource({ ...options, unreachable: { calls: 1, perMs: 3_600_000 } });
+  await one.kill();
+  const waiting = api.permit();
+  await sleep(500);
+  await one.restart();
+  assert.notEqual((await waiting).id, undefined);
+});
+
+test("people are told of a silence, and of its end", async (t) => {
+  const [one, said] = [await scheduler(t, configuration(TEN)), [] as string[]];
+  const api = new Resource({ url: one.url, resource: "api", log: (message) => void said.push(message) });
+  await one.kill();
+  const waiting = api.permit();
+  await sleep(2500);
+  await one.restart();
+  (await waiting).settle();
+  assert.equal(said.length, 2, said.join("\n"));
+  assert.match(said[0] ?? "", /rampmeter: api: no scheduler has answered for 2\d\d\d ms: .*ECONNREFUSED/);
+  assert.match(said[1] ?? "", /a scheduler answers again/);
+});
+
+test("the cost of a call is what it took in the end", async (t) => {
+  const units = 'name = "units"\nunit = "units"\ncapacity = 10\nperiod = "60s"';
+  const { url } = await scheduler(t, configuration(units));
+  const api = new Resource({ url, resource: "api" });
+  await api.run({ cost: { units: 9 } }, async () => new Response("4"), async (answer) => ({ units: Number(await answer.text()) }));
+  await api.settled();
+  (await api.permit({ cost: { units: 5 }, maxWaitMs: 0 })).settle();
+});
