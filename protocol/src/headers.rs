@@ -2,7 +2,7 @@
 
 /// All headers that some dialect reads, in lower case and in order. A worker sends only these,
 /// because other headers may hold secrets.
-pub const OF_LIMITS: [&str; 30] = [
+pub const OF_LIMITS: [&str; 40] = [
     "anthropic-ratelimit-input-tokens-limit",
     "anthropic-ratelimit-input-tokens-remaining",
     "anthropic-ratelimit-input-tokens-reset",
@@ -12,12 +12,20 @@ pub const OF_LIMITS: [&str; 30] = [
     "anthropic-ratelimit-requests-limit",
     "anthropic-ratelimit-requests-remaining",
     "anthropic-ratelimit-requests-reset",
+    "anthropic-ratelimit-tokens-limit",
+    "anthropic-ratelimit-tokens-remaining",
+    "anthropic-ratelimit-tokens-reset",
+    "anthropic-ratelimit-unified-5h-reset",
+    "anthropic-ratelimit-unified-5h-utilization",
+    "anthropic-ratelimit-unified-7d-reset",
+    "anthropic-ratelimit-unified-7d-utilization",
     "ratelimit",
     "ratelimit-limit",
     "ratelimit-policy",
     "ratelimit-remaining",
     "ratelimit-reset",
     "retry-after",
+    "throttle-status",
     "x-processingunits-spent",
     "x-ratelimit-bucket",
     "x-ratelimit-global",
@@ -33,6 +41,8 @@ pub const OF_LIMITS: [&str; 30] = [
     "x-ratelimit-reset-tokens",
     "x-ratelimit-resource",
     "x-ratelimit-scope",
+    "x-ratelimit-used",
+    "x-shopify-shop-api-call-limit",
 ];
 
 /// Whether some dialect reads the header with this name. Case does not matter.

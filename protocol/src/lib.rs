@@ -44,3 +44,4 @@ pub mod subject;
 pub mod suggestion;
 pub mod text;
 pub mod time;
+pub mod token;

@@ -86,6 +86,10 @@ pub struct Response<'a> {
     /// can read the body.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quota_spent: bool,
+    /// The code of the error in the body of the answer, as received. It tells some answers with the
+    /// same status apart.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Text<'a>>,
 }
 
 impl Response<'_> {

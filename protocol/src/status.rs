@@ -186,9 +186,32 @@ pub struct LimitStatus {
     /// How the upstream enforces the limit, if that differs from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
+    /// What the upstream's answers tell of the bucket, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
     /// What was measured, if the limit is in shadow mode and delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
+}
+
+/// What the upstream's answers tell of a bucket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Told {
+    /// The capacity that answers state, if that is less than what is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<f64>,
+    /// For how long it has counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_for_ms: Option<f64>,
+    /// What others have used of the present window.
+    #[serde(default)]
+    pub others: f64,
+    /// When the present window ends at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ends_ms: Option<f64>,
+    /// How much earlier it may end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_slack_ms: Option<f64>,
 }
 
 /// What a limit in shadow mode would have delayed, since this leader or the limit began.
@@ -238,6 +261,15 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
+    /// Statements of the upstream's answers that are not followed: a capacity above the written
+    /// one, or another end of a window than other answers tell.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub disbelieved: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[cfg(test)]

@@ -102,6 +102,12 @@ impl Subjects {
         self.of("empty", resource)
     }
 
+    /// Questions for the upstream's access token.
+    #[must_use]
+    pub fn token(&self, resource: &Name) -> String {
+        self.of("token", resource)
+    }
+
     /// The beginning of the subjects on which NATS reports to one scheduler that an answer was not
     /// delivered. `token` is unique to that scheduler.
     #[must_use]

@@ -328,7 +328,13 @@ impl<'a> World<'a> {
         let ask = self.next_ask(Mode::Allow);
         self.scheduler.handle(self.now, Event::Ask(ask));
         self.take_commands();
-        let reading = Reading { scope: Scope::Unnamed, remaining: amount(1.0), capacity: None, reset: None };
+        let reading = Reading {
+            scope: Scope::Unnamed,
+            remaining: amount(1.0),
+            capacity: None,
+            reset: None,
+            reset_grain: Span::ZERO,
+        };
         let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
         let settle = Settle {
             to: None,

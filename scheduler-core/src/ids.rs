@@ -41,4 +41,9 @@ pub struct Asker(pub u16);
 impl Asker {
     /// A connection that is not known.
     pub const UNKNOWN: Asker = Asker(0);
+
+    /// Whether these are certainly two connections.
+    pub(crate) fn differs_from(self, other: Asker) -> bool {
+        self != other && self != Asker::UNKNOWN && other != Asker::UNKNOWN
+    }
 }

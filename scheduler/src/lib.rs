@@ -13,5 +13,6 @@ mod log_throttle;
 mod log_writer;
 pub mod logging;
 pub mod provider;
+mod samples;
 pub mod serve;
 pub mod store;

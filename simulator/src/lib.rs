@@ -30,7 +30,6 @@
 //! Absent on purpose: failing schedulers, which tests try with real processes; calls that are lost
 //! on their way to the upstream; workers that lie.
 
-mod accounts;
 mod agenda;
 mod backlog;
 pub mod cost;

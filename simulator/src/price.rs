@@ -46,7 +46,7 @@ impl<'a> Prices<'a> {
                     let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
                     WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
                 })?;
-                if !upstream.could_serve(&highest.charge) {
+                if !upstream.could_serve(&prices.labels(fleet), &highest.charge) {
                     let reason = "the upstream can never serve what a call may cost".to_owned();
                     return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
                 }

@@ -91,7 +91,7 @@ impl Report {
             used,
             jain: jain(&shares),
             unfinished: all.unfinished,
-            starved: shares.iter().filter(|served| **served == 0.0).count(),
+            starved: clients.values().filter(|client| client.is_starved()).count(),
             fleets: fleets.iter().map(|result| Group::new(&result.fleet.name, [*result])).collect(),
             classes: classes(world, &own),
             clients: clients.iter().map(|(name, client)| client.group(name)).collect(),
@@ -153,6 +153,10 @@ struct Client<'a> {
 impl Client<'_> {
     fn group(&self, name: &str) -> Group {
         Group::of_calls(name, self.calls.iter().copied(), self.unfinished)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.calls.iter().all(|call| !call.ok)
     }
 
     /// For how many seconds it used the limit that it used most, divided by its weight.

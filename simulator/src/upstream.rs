@@ -1,6 +1,5 @@
 //! The simulated upstream. Its limits may differ from those that are configured.
 
-use crate::accounts::{Accounts, ByKey};
 use crate::cost::amount_of;
 use crate::outcome::Levels;
 use crate::world_error::WorldError;
@@ -9,8 +8,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
-use rampmeter_upstream::{Dialect, Policy, PolicyError, Rejection, RetryAfter, Unit};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Pattern, ResourceSpec};
+use rampmeter_upstream::{Api, Arrival, Dialect, Policy, PolicyError, Preset, Rejection, RetryAfter, Rule, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -18,8 +17,8 @@ use std::num::NonZeroUsize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
     /// Its policies; by default the resource's limits, full at the beginning. The default leaves
-    /// out limits without a model here: calls in flight, and windows that begin with their first
-    /// call, a day or a month. It also leaves out limits with a `match` or a group.
+    /// out limits without a model here: calls in flight, and windows of a day or a month. It also
+    /// leaves out limits with a group or with regular expressions.
     pub policies: Vec<Policy>,
     /// How many calls it serves at the same time; `None` means any number.
     pub concurrency: Option<NonZeroUsize>,
@@ -27,6 +26,8 @@ pub struct Behaviour {
     pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
+    /// A known upstream, in place of all of these.
+    pub preset: Option<Preset>,
     /// Later policies and when they begin; the change is not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
 }
@@ -35,17 +36,29 @@ impl Behaviour {
     /// The reader for its answers.
     #[must_use]
     pub fn reader(&self) -> Reader {
-        let dialect = match self.dialect {
-            Dialect::SentinelHub => rampmeter_dialects::Dialect::SentinelHub,
-            Dialect::Ietf => rampmeter_dialects::Dialect::Ietf,
-            Dialect::Openai => rampmeter_dialects::Dialect::Openai,
+        let (dialect, form) = match &self.preset {
+            Some(preset) => (preset.dialect(), preset.retry_after()),
+            None => (self.dialect, self.retry_after),
         };
-        let unit = match self.retry_after {
+        let unit = match form {
             RetryAfter::Milliseconds => Some(RetryAfterUnit::Milliseconds),
             RetryAfter::Seconds => Some(RetryAfterUnit::Seconds),
             RetryAfter::Missing => None,
         };
-        Reader::of(dialect).counting_in(unit)
+        Reader::of(dialect.name().parse().expect("readers know every dialect")).counting_in(unit)
+    }
+
+    /// All about it, as the upstream of `resource`.
+    fn preset(&self, resource: &ResourceSpec) -> Result<Preset, WorldError> {
+        if let Some(preset) = &self.preset {
+            return Ok(preset.clone());
+        }
+        let rules = match &self.policies[..] {
+            [] => rules(resource)?,
+            policies => policies.iter().cloned().map(Rule::new).collect(),
+        };
+        let preset = Preset::new(rules).with_dialect(self.dialect).with_retry_after(self.retry_after);
+        Ok(self.concurrency.into_iter().fold(preset, Preset::with_concurrency))
     }
 }
 
@@ -54,78 +67,62 @@ impl Behaviour {
 pub(crate) struct Reply {
     /// `Ok` if the call was served; otherwise the wait of `Retry-After`.
     pub(crate) verdict: Result<(), Option<Span>>,
+    /// The status.
+    pub(crate) status: u16,
     /// Names and values.
     pub(crate) headers: Vec<(String, String)>,
 }
 
-/// One account and the form of its answers.
+/// An upstream in virtual time, whose origin is the beginning of 1970.
 pub(crate) struct Upstream {
-    accounts: Accounts,
-    dialect: Dialect,
-    retry_after: RetryAfter,
+    api: Api,
 }
 
 impl Upstream {
     pub(crate) fn new(behaviour: &Behaviour, resource: &ResourceSpec) -> Result<Self, WorldError> {
-        let (policies, by_key) = match &behaviour.policies[..] {
-            [] => (shared(resource)?, by_key(resource)?),
-            policies => (policies.to_vec(), Vec::new()),
-        };
         let changed = behaviour.changes.iter().flat_map(|(_, policies)| policies);
-        policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
-        let accounts = Accounts::new(policies, behaviour.concurrency, by_key);
-        let (dialect, retry_after) = (behaviour.dialect, behaviour.retry_after);
-        Ok(Upstream { accounts, dialect, retry_after })
+        behaviour.policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
+        Ok(Upstream { api: Api::new(behaviour.preset(resource)?) })
     }
 
     /// Replaces all policies from `now` on. Levels stay, as far as there is room.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
-        self.accounts.shared.change(age(now), policies.to_vec());
+        self.api.change(age(now), policies.to_vec());
     }
 
     /// The answer to a call with these labels that arrives at `now`.
     pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
-        let now = age(now);
-        let admitted = self.accounts.admit(now, labels, charge);
-        let took = admitted.is_ok().then_some(charge);
-        let policies = if self.dialect.tells_levels() { self.accounts.shared.policies(now) } else { Vec::new() };
-        let mut headers = self.dialect.headers(took, &policies);
-        let wait = admitted.err().and_then(|rejection| self.retry_after.of(rejection));
-        headers.extend(wait.map(|wait| ("retry-after".to_owned(), wait.to_string())));
-        Reply { verdict: admitted.map_err(|rejection| self.stated_wait(rejection)), headers }
+        let label = |name: &str| labels.get(name).map(str::to_owned);
+        let reply = self.api.answer(age(now), &Arrival { cost: charge, label: &label });
+        let wait = reply.stated_wait.map(|wait| Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)));
+        let verdict = if reply.rejection.is_none() { Ok(()) } else { Err(wait) };
+        Reply { verdict, status: reply.status, headers: reply.headers }
     }
 
-    /// Whether the upstream could ever serve a call of this cost.
-    pub(crate) fn could_serve(&self, charge: &rampmeter_upstream::Cost) -> bool {
-        self.accounts.shared.clone().admit(std::time::Duration::ZERO, charge) != Err(Rejection::Never)
+    /// Whether the upstream could ever serve a call with these labels and this cost.
+    pub(crate) fn could_serve(&self, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> bool {
+        let label = |name: &str| labels.get(name).map(str::to_owned);
+        let reply = self.api.clone().answer(age(Time::ORIGIN), &Arrival { cost: charge, label: &label });
+        reply.rejection != Some(Rejection::Never)
     }
 
     /// Counts a served call as finished.
     pub(crate) fn finish(&mut self) {
-        self.accounts.shared.finish();
+        self.api.finish();
     }
 
     /// The levels of all units at `now`; if several policies count a unit, the lowest.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
-        for stats in self.accounts.shared.policies(age(now)) {
+        for stats in self.api.policies(age(now)) {
             let least = micros.entry(stats.policy.unit().to_string()).or_insert(u64::MAX);
             *least = stats.level.micros().min(*least);
         }
         Levels { at: now, micros }
     }
-
-    fn stated_wait(&self, rejection: Rejection) -> Option<Span> {
-        let number = u64::try_from(self.retry_after.of(rejection)?).ok()?;
-        match self.retry_after {
-            RetryAfter::Milliseconds => Some(Span::from_millis(number)),
-            RetryAfter::Seconds => Some(Span::from_secs(number)),
-            RetryAfter::Missing => None,
-        }
-    }
 }
 
-/// The account's origin is that of virtual time.
+/// The upstream's origin is that of virtual time.
 fn age(now: Time) -> std::time::Duration {
     now.since(Time::ORIGIN).duration()
 }
@@ -146,25 +143,31 @@ fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-/// The policies of limits that match every call.
-fn shared(resource: &ResourceSpec) -> Result<Vec<Policy>, WorldError> {
-    let shared = resource.limits.iter().filter(|limit| limit.applies.is_everything());
-    shared.filter_map(|limit| policy(limit).transpose()).collect()
+/// The rules for the limits of a resource.
+fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
+    resource.limits.iter().filter_map(|limit| rule(limit).transpose()).collect()
 }
 
-/// The policies of limits with keys.
-fn by_key(resource: &ResourceSpec) -> Result<Vec<ByKey>, WorldError> {
-    let keyed = resource.limits.iter().filter(|limit| limit.applies.is_keyed() && is_unconditional(&limit.applies));
-    let by_key = |limit: &LimitSpec| {
-        let (labels, accounts) = (limit.applies.key.clone(), BTreeMap::new());
-        Ok(policy(limit)?.map(|policy| ByKey { labels, policy, accounts }))
-    };
-    keyed.filter_map(|limit| by_key(limit).transpose()).collect()
+/// The rule for a limit; `None` if the upstream has no such model.
+fn rule(limit: &LimitSpec) -> Result<Option<Rule>, WorldError> {
+    let Some(policy) = policy(limit)? else { return Ok(None) };
+    let key: Vec<&str> = limit.applies.key.iter().map(String::as_str).collect();
+    let mut rule = Rule::new(policy).named(&limit.name).for_each(&key);
+    for (label, pattern) in &limit.applies.matching {
+        let Some(values) = values(pattern) else { return Ok(None) };
+        rule = rule.only(label, &values.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    Ok(Some(rule).filter(|_| limit.applies.group.is_none() && !limit.shadow))
 }
 
-/// Whether a limit matches every call that has the labels of its key.
-fn is_unconditional(applies: &Applies) -> bool {
-    applies.matching.is_empty() && applies.group.is_none()
+/// The values that a pattern matches, of which some are beginnings.
+fn values(pattern: &Pattern) -> Option<Vec<String>> {
+    match pattern {
+        Pattern::Exact(value) => Some(vec![value.clone()]),
+        Pattern::OneOf(values) => Some(values.iter().cloned().collect()),
+        Pattern::Prefix(beginning) => Some(vec![format!("{beginning}*")]),
+        Pattern::Regex(_) => None,
+    }
 }
 
 /// The policy for a limit; `None` if the account has no such model.
@@ -178,9 +181,12 @@ fn policy(limit: &LimitSpec) -> Result<Option<Policy>, WorldError> {
         Algorithm::FixedWindow(Alignment::Epoch) | Algorithm::Quota(Some(Alignment::Epoch)) => {
             policy.fixed_window().map(Some).map_err(fault)
         }
+        Algorithm::FixedWindow(Alignment::FirstUse) | Algorithm::Quota(Some(Alignment::FirstUse)) => {
+            policy.first_use_window().map(Some).map_err(fault)
+        }
         Algorithm::SlidingWindow => policy.sliding_window().map(Some).map_err(fault),
-        Algorithm::FixedWindow(Alignment::FirstUse | Alignment::Day(_) | Alignment::Month(_))
-        | Algorithm::Quota(Some(Alignment::FirstUse | Alignment::Day(_) | Alignment::Month(_)))
+        Algorithm::FixedWindow(Alignment::Day(_) | Alignment::Month(_))
+        | Algorithm::Quota(Some(Alignment::Day(_) | Alignment::Month(_)))
         | Algorithm::Concurrency => Ok(None),
     }
 }
@@ -192,6 +198,7 @@ fn translated(amount: Amount) -> rampmeter_upstream::Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::name::Name;
     use rampmeter_protocol::settle::{Headers, Response};
     use rampmeter_protocol::text::Text;
     use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
@@ -201,14 +208,14 @@ mod tests {
         // The second call is rejected, and fills the bucket.
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
-        let accounts = Accounts::new(behaviour.policies.clone(), None, Vec::new());
-        let mut upstream = Upstream { accounts, dialect, retry_after };
+        let resource = ResourceSpec::new(Name::new("api").unwrap(), Vec::new());
+        let mut upstream = Upstream { api: Api::new(behaviour.preset(&resource).unwrap()) };
         let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
         [200, 429].map(|status| {
             let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);
             assert_eq!(reply.verdict.is_ok(), status == 200);
             let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-            let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+            let response = Response { status, headers: Headers::first_of(headers), quota_spent: false, code: None };
             let heard = reader.read(&response, 0);
             assert!(heard.unreadable.is_empty(), "{response:?}");
             heard.observation
@@ -238,7 +245,8 @@ mod tests {
                 "{dialect:?} {form:?}"
             );
             let left: Vec<_> = served.readings.iter().map(|reading| reading.remaining).collect();
-            assert_eq!(left, vec![Amount::ZERO; usize::from(dialect.tells_levels())], "{dialect:?}");
+            let told = usize::from(dialect != Dialect::SentinelHub);
+            assert_eq!(left, vec![Amount::ZERO; told], "{dialect:?}");
         }
     }
 }

@@ -1,12 +1,12 @@
 //! How much of its limits a world used.
 
-use crate::outcome::Outcome;
+use crate::outcome::{Call, Outcome};
 use crate::world::World;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -14,20 +14,31 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 struct Taken {
     units: f64,
+    /// Units times the seconds for which calls were in flight.
+    unit_seconds: f64,
     /// The keys that were used; empty if the limit has one bucket for all.
     keys: BTreeSet<Arc<str>>,
 }
 
 impl Taken {
-    fn add(&mut self, amount: Amount) {
+    fn add(&mut self, amount: Amount, call: &Call) {
         self.units += amount.units();
+        self.unit_seconds += amount.units() * call.answered.since(call.at).secs();
     }
 
-    /// The used share of stock and refill; zero if no call took anything.
+    /// The used share of what there was in a world of this length; zero if no call took anything.
+    /// Stock counts with the refill, and a window that has begun as a whole one.
     fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
-        let buckets = self.keys.len().max(1) as f64;
-        let capacity = limit.capacity.units() * buckets;
-        self.units / (capacity + capacity * length.secs() / limit.period.secs())
+        let capacity = limit.capacity.units() * self.keys.len().max(1) as f64;
+        let periods = length.secs() / limit.period.secs();
+        match &limit.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => self.units / (capacity * (1.0 + periods)),
+            Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(Some(_)) => {
+                self.units / (capacity * periods.ceil().max(1.0))
+            }
+            Algorithm::Quota(None) => self.units / capacity,
+            Algorithm::Concurrency => self.unit_seconds / (capacity * length.secs().max(f64::MIN_POSITIVE)),
+        }
     }
 }
 
@@ -39,10 +50,10 @@ pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -
     let mut taken = vec![Taken::default(); resource.limits().len()];
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok) {
         let Ok(bill) = resource.bill(&labels[call.worker], call.cost.iter()) else { continue };
-        bill.iter().for_each(|(limit, amount)| taken[limit.index()].add(amount));
+        bill.iter().for_each(|(limit, amount)| taken[limit.index()].add(amount, call));
         for charge in bill.keyed() {
             let taken = &mut taken[charge.limit.index()];
-            taken.add(charge.amount);
+            taken.add(charge.amount, call);
             taken.keys.insert(Arc::clone(&charge.key));
         }
     }

@@ -47,6 +47,15 @@ pub async fn bucket_of(client: &async_nats::Client) -> kv::Store {
     jetstream::new(client.clone()).get_key_value("rampmeter").await.unwrap()
 }
 
+/// How many times the state has been written.
+///
+/// # Panics
+/// If there is no state yet.
+pub async fn writes(server: &Server) -> u64 {
+    let stream = jetstream::new(connect(server).await).get_stream("KV_rampmeter").await.unwrap();
+    stream.cached_info().state.last_sequence
+}
+
 /// A copy of the server's data. The server restarts for it.
 ///
 /// # Panics

@@ -3,6 +3,7 @@
 pub use crate::builder::ClientBuilder;
 pub use crate::stats::Stats;
 pub use async_nats::ConnectOptions;
+pub use rampmeter_protocol::token::AccessToken;
 
 use crate::link::{Link, Message};
 use crate::{Error, Resource};

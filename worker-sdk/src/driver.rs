@@ -82,6 +82,7 @@ impl Driver {
             Message::Ask(pending) => self.ask(pending),
             Message::Cancel { ask, resource } => self.cancel(ask, resource),
             Message::Event(event) => self.session.handle(self.clock.now(), event),
+            Message::Token { resource, answer } => self.transport.ask_token(resource, answer),
             Message::Open { name, freezes } => {
                 let resource = self.transport.open(&name).await;
                 self.session.set_unreachable(resource, self.policies.of(&name));

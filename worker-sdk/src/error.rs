@@ -154,6 +154,10 @@ impl Error {
         }
     }
 
+    pub(crate) fn no_token(resource: &Name, why: &str) -> Self {
+        Error::new(ErrorKind::Unreachable, format!("no access token of {resource}: {why}"))
+    }
+
     fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), retry_after: None, limited_by: None, source: None }))
     }

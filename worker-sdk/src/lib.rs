@@ -65,6 +65,7 @@ mod resource;
 mod run;
 mod silence;
 mod stats;
+mod token_question;
 mod transport;
 mod unsettled;
 

@@ -1,11 +1,13 @@
 //! How callers reach the driver.
 
+use crate::Error;
 use crate::stats::Counters;
 use rampmeter_protocol::bounds::MAX_MILLIS;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ pub(crate) enum Message {
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Another event for the session.
     Event(Event<'static>),
+    /// A caller requests the access token of a resource.
+    Token { resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>> },
     /// The session ends. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
 }

@@ -21,6 +21,7 @@ pub struct Outcome {
     status: Option<u16>,
     headers: Vec<(String, String)>,
     quota_spent: bool,
+    code: Option<String>,
     cost: Option<Cost>,
 }
 
@@ -93,6 +94,20 @@ impl Outcome {
         Outcome { quota_spent: true, ..self }
     }
 
+    /// The code of the error in the body of the answer. It tells a spent quota from a forbidden
+    /// call where the status does not, such as 403 of Sentinel Hub. It needs a status beside it.
+    ///
+    /// ```
+    /// use rampmeter_worker_sdk::Outcome;
+    /// # let error = serde_json::json!({"error": {"code": "ACCESS_INSUFFICIENT_PROCESSING_UNITS"}});
+    /// let code = error["error"]["code"].as_str().unwrap_or_default();
+    /// let outcome = Outcome::status(403).code(code);
+    /// ```
+    #[must_use]
+    pub fn code(self, code: impl Into<String>) -> Self {
+        Outcome { code: Some(code.into()), ..self }
+    }
+
     /// The actual cost of the call. A unit that is left out keeps its estimate.
     #[must_use]
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
@@ -120,8 +135,8 @@ impl Outcome {
 
     pub(crate) fn into_wire(self) -> (Option<Response<'static>>, Option<Cost>) {
         let headers = self.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-        let (headers, quota_spent) = (Headers::first_of(headers), self.quota_spent);
-        (self.status.map(|status| Response { status, headers, quota_spent }), self.cost)
+        let (headers, quota_spent, code) = (Headers::first_of(headers), self.quota_spent, self.code.map(Text::from));
+        (self.status.map(|status| Response { status, headers, quota_spent, code }), self.cost)
     }
 }
 
@@ -175,5 +190,8 @@ mod tests {
         let (response, _) = Outcome::status(403).quota_spent().into_wire();
         let json = serde_json::to_string(&response).unwrap();
         assert_eq!(json, r#"{"status":403,"headers":{},"quota_spent":true}"#);
+        let (response, _) = Outcome::status(403).code("ACCESS_FORBIDDEN").into_wire();
+        let json = serde_json::to_string(&response).unwrap();
+        assert_eq!(json, r#"{"status":403,"headers":{},"code":"ACCESS_FORBIDDEN"}"#);
     }
 }

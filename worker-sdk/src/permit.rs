@@ -229,7 +229,11 @@ mod tests {
                         assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
                         pending.answer.send(Err(Denial::Closed)).unwrap();
                     }
-                    Message::Open { .. } | Message::Cancel { .. } | Message::Event(_) | Message::Close { .. } => {
+                    Message::Open { .. }
+                    | Message::Cancel { .. }
+                    | Message::Event(_)
+                    | Message::Token { .. }
+                    | Message::Close { .. } => {
                         panic!("unexpected: {message:?}")
                     }
                 }

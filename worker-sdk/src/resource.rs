@@ -1,15 +1,16 @@
 //! One rate-limited account.
 
-use crate::Cost;
 use crate::acquire::Acquire;
 use crate::error::RunError;
-use crate::link::{Link, Opened};
+use crate::link::{Link, Message, Opened};
 use crate::outcome::Reply;
+use crate::{Cost, Error};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{Freeze, ResourceNumber};
 use std::sync::Arc;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 /// One upstream account with its limits. Cheap to clone.
 ///
@@ -96,6 +97,26 @@ impl Resource {
         R: Reply,
     {
         self.acquire(cost).run(call).await
+    }
+
+    /// The upstream's access token, if the scheduler shares it and this NATS user may ask for it.
+    /// Keep it for its `valid_ms`, and never log it; its `Debug` output hides it.
+    ///
+    /// ```no_run
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let token = hub.access_token().await?;
+    /// let authorization = format!("Bearer {}", token.secret());
+    /// # drop(authorization);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// If no scheduler answers, if it does not share a token, or if it has none at present.
+    pub async fn access_token(&self) -> Result<AccessToken, Error> {
+        let (answer, answered) = oneshot::channel();
+        self.link().send(Message::Token { resource: self.wire_name().clone(), answer });
+        answered.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
     /// The resource's name.

@@ -2,6 +2,7 @@
 
 use crate::link::Message;
 use crate::silence::{Silence, tell};
+use crate::{Error, token_question};
 use async_nats::{Client, ConnectOptions, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
@@ -11,10 +12,12 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
+use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::{BatchNumber, Event, ResourceNumber};
 use std::pin::Pin;
 use std::time::Duration;
 use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio::sync::oneshot;
 
 /// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
@@ -109,6 +112,12 @@ impl Transport {
     pub(crate) fn report_silence(&self, resource: ResourceNumber, silence: Span) {
         let silence = Silence { resource: self.name(resource).clone(), lasts: silence };
         tokio::spawn(tell(silence, self.client.clone(), self.subjects.resources()));
+    }
+
+    /// Asks for the access token of `resource`, beside all other work.
+    pub(crate) fn ask_token(&self, resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>>) {
+        let (client, subject) = (self.client.clone(), self.subjects.token(&resource));
+        tokio::spawn(async move { answer.send(token_question::ask(&client, subject, &resource).await).ok() });
     }
 
     /// Waits until the server has all published messages.

@@ -4,7 +4,9 @@ use super::call_time::CallTime;
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
+use super::stated_capacity::StatedCapacity;
 use crate::arithmetic::Credit;
+use crate::ids::Asker;
 use crate::limits::{Bucket, PendingDebits, Usage};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
@@ -30,6 +32,8 @@ pub(crate) struct AdaptiveLimit {
     pub(crate) slow_start: Option<SlowStart>,
     /// How long calls in flight have lately taken.
     pub(crate) call_time: CallTime,
+    /// The capacity that the upstream states, where the limit follows it.
+    pub(crate) stated: StatedCapacity,
     pause: Span,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
@@ -47,6 +51,7 @@ impl AdaptiveLimit {
             estimator: RateEstimator::new(now, limit),
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             call_time: CallTime::default(),
+            stated: StatedCapacity::default(),
             pause: FIRST_PAUSE,
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
@@ -83,7 +88,7 @@ impl AdaptiveLimit {
     /// Restores the counted usage of a predecessor at `then`; false if `usage` is of another kind.
     pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
         let bucket = Bucket::from_usage(&self.limit, then, usage);
-        bucket.map(|bucket| self.bucket = bucket).is_some()
+        bucket.map(|bucket| self.bucket = bucket.tracked()).is_some()
     }
 
     /// Restores what a predecessor had learned at `then`, if the policy is the same.
@@ -93,6 +98,29 @@ impl AdaptiveLimit {
             self.limit = estimator.adapted(then);
             self.estimator = estimator;
         }
+    }
+
+    /// Restores the capacity that the upstream has stated since `since`.
+    pub(crate) fn resume_stated(&mut self, then: Time, capacity: Amount, since: Time) {
+        self.stated = StatedCapacity::restored(self.limit.spec(), capacity, since);
+        self.follow(then);
+    }
+
+    /// Hears what capacity an answer to a call of `asker` states. Returns whether another one
+    /// counts from now on.
+    pub(crate) fn hear_capacity(&mut self, now: Time, asker: Asker, capacity: Amount) -> bool {
+        let changes = self.stated.hear(now, asker, self.limit.spec(), capacity);
+        if changes {
+            self.follow(now);
+        }
+        changes
+    }
+
+    fn follow(&mut self, now: Time) {
+        let before = self.limit.full();
+        self.estimator.state(now, self.stated.less().map(|stated| stated.capacity));
+        self.review(now);
+        self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
     /// The stock at `now` after payment of every promise.

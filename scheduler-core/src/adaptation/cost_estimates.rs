@@ -7,6 +7,7 @@ use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,6 +21,19 @@ const STEP: i64 = ONE / 64;
 const ONE: i64 = 1_000_000;
 const MIN_FACTOR: i64 = ONE / 8;
 const MAX_FACTOR: i64 = ONE * 8;
+
+/// A learned factor in a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CostFactor {
+    /// The kind of calls.
+    pub kind: String,
+    /// The unit of their cost.
+    pub unit: Name,
+    /// The mean of actual over estimated cost, in millionths.
+    pub millionths: i64,
+    /// The calls that it was learned from.
+    pub calls: u64,
+}
 
 /// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]
@@ -59,6 +73,27 @@ impl CostEstimates {
         let name = (Arc::clone(kind), resource[id].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
+        }
+    }
+
+    /// The factors for a record, those of the most calls first.
+    pub(crate) fn ranked(&self) -> impl Iterator<Item = CostFactor> {
+        let mut all: Vec<_> = self.0.iter().collect();
+        all.sort_by_key(|(_, factor)| Reverse(factor.calls));
+        let factor = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| CostFactor {
+            kind: kind.to_string(),
+            unit: unit.clone(),
+            millionths: factor.millionths(),
+            calls: factor.calls,
+        };
+        all.into_iter().map(factor)
+    }
+
+    /// Goes on from the factors of a record. A factor beyond the bounds becomes the nearest.
+    pub(crate) fn restore(&mut self, factors: &[CostFactor]) {
+        for CostFactor { kind, unit, millionths, calls } in factors.iter().take(MAX_FACTORS) {
+            let above_one = millionths.clamp(&MIN_FACTOR, &MAX_FACTOR) - ONE;
+            self.0.insert((kind.as_str().into(), unit.clone()), Factor { above_one, calls: *calls });
         }
     }
 

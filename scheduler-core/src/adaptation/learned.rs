@@ -29,6 +29,17 @@ impl LimitPolicy {
     }
 }
 
+/// A capacity that the upstream states.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatedSnapshot {
+    /// The written capacity. Under another one the statement does not count.
+    pub written: Amount,
+    /// The capacity that counts in its place.
+    pub capacity: Amount,
+    /// For how long it has counted at the snapshot, in nanoseconds.
+    pub age_nanos: u64,
+}
+
 /// What was learned of an upstream's limit. A lesson only ever takes capacity away, and it fades
 /// with time even while no scheduler runs.
 ///

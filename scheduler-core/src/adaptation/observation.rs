@@ -59,4 +59,16 @@ pub struct Reading {
     pub capacity: Option<Amount>,
     /// The time until the bucket is full or the window ends.
     pub reset: Option<Span>,
+    /// How far `reset` may be off: headers often count whole seconds.
+    pub reset_grain: Span,
+}
+
+impl Reading {
+    /// The grain of a time that is written as `reset`.
+    #[must_use]
+    pub fn grain_of(reset: Option<Span>) -> Span {
+        const SECOND: Span = Span::from_secs(1);
+        let is_whole = reset.is_none_or(|reset| reset.nanos() % SECOND.nanos() == 0);
+        if is_whole { SECOND } else { Span::from_millis(1) }
+    }
 }

@@ -41,6 +41,8 @@ const REVIEW: Span = Span::from_secs(1);
 pub(crate) struct RateEstimator {
     /// The configured limit.
     pub(super) nominal: Limit,
+    /// The capacity that the upstream states, if that is less than the nominal one.
+    stated: Option<Amount>,
     /// The last estimated loss of rate, and its time.
     loss: Ppm,
     estimated: Time,
@@ -59,6 +61,7 @@ impl RateEstimator {
     pub(crate) fn new(now: Time, limit: &Limit) -> Self {
         RateEstimator {
             nominal: limit.clone(),
+            stated: None,
             loss: 0,
             estimated: now,
             known: None,
@@ -67,6 +70,21 @@ impl RateEstimator {
             stock: Credit::ZERO,
             burst: Credit::ZERO,
         }
+    }
+
+    /// Continues with the capacity that the upstream states. The caller then enforces
+    /// [`adapted`](RateEstimator::adapted) at `now`.
+    pub(crate) fn state(&mut self, now: Time, stated: Option<Amount>) {
+        self.review(now);
+        self.stated = stated;
+    }
+
+    /// The loss of rate by the stated capacity.
+    fn stated_loss(&self) -> Ppm {
+        let Some(stated) = self.stated else { return 0 };
+        let (stated, nominal) = (u128::from(stated.micros()), u128::from(self.nominal.spec().capacity.micros()));
+        let kept = stated * u128::from(WHOLE) / nominal.max(1);
+        WHOLE.saturating_sub(Ppm::try_from(kept).unwrap_or(WHOLE))
     }
 
     /// The largest loss of rate to assume; none if nothing is learned.
@@ -83,6 +101,7 @@ impl RateEstimator {
         let known = learned.known_nanos.map(ago);
         let max_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
         Some(RateEstimator {
+            stated: self.stated,
             loss: learned.loss_ppm.min(max_loss),
             estimated: ago(learned.estimated_nanos),
             known,
@@ -114,10 +133,11 @@ impl RateEstimator {
     /// The learned difference for the status, if any.
     pub(crate) fn report(&self, now: Time) -> Option<Learned> {
         let held_back = self.nominal.rate().units(self.short());
-        self.differs().then(|| Learned { rate: 1.0 - self.loss(now) as f64 / WHOLE as f64, held_back })
+        let differs = self.differs() || self.stated.is_some();
+        differs.then(|| Learned { rate: 1.0 - self.loss(now) as f64 / WHOLE as f64, held_back })
     }
 
-    /// Whether anything differs from the configured limit.
+    /// Whether anything is estimated to differ from the configured limit.
     fn differs(&self) -> bool {
         self.loss > 0 || self.short() > Credit::ZERO
     }
@@ -129,6 +149,10 @@ impl RateEstimator {
 
     /// The loss of rate at `time`, which is at or after the estimate.
     fn loss(&self, time: Time) -> Ppm {
+        self.estimated_loss(time).max(self.stated_loss())
+    }
+
+    fn estimated_loss(&self, time: Time) -> Ppm {
         let (elapsed, whole) = (time.since(self.estimated).nanos(), recovery(self.loss).nanos());
         let thousandths = (u128::from(elapsed) * 1000 / u128::from(whole)).min(1000);
         let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
@@ -147,7 +171,8 @@ impl RateEstimator {
 
     /// The limit to enforce at `now`.
     pub(crate) fn adapted(&self, now: Time) -> Limit {
-        self.nominal.adapted(self.slower(now), self.short())
+        let adapted = self.nominal.adapted(self.slower(now), self.short());
+        self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
     /// Counts the refill kept back so far and forgets recovered losses. The caller then enforces
@@ -155,7 +180,7 @@ impl RateEstimator {
     pub(crate) fn review(&mut self, now: Time) {
         self.kept_back = self.kept_back_until(now);
         self.counted = now;
-        if self.loss > 0 && self.loss(now) == 0 {
+        if self.loss > 0 && self.estimated_loss(now) == 0 {
             (self.loss, self.stock) = (0, Credit::ZERO);
         }
         if now.since(self.estimated) >= LONGEST_RECOVERY {
@@ -193,7 +218,7 @@ impl RateEstimator {
         let blend = Ppm::try_from(blend).unwrap_or(WHOLE).min(max_loss);
         let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
         self.stock = (self.stock + self.stock.divided_by(2) + step).min(max_stock(limit));
-        self.loss = blend.max(self.loss(now));
+        self.loss = blend.max(self.estimated_loss(now));
         self.estimated = now;
     }
 }

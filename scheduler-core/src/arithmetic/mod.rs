@@ -4,4 +4,4 @@ pub mod credit;
 mod window_alignment;
 
 pub(crate) use credit::{Credit, Rate, STEPS, StartCost};
-pub(crate) use window_alignment::WindowAlignment;
+pub(crate) use window_alignment::{Window, WindowAlignment};

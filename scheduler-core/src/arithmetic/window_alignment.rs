@@ -63,6 +63,11 @@ impl WindowAlignment {
         Window { starts, ends }
     }
 
+    /// Whether all windows are as long as the period.
+    pub(crate) fn is_periodic(&self) -> bool {
+        self.alignment == Some(Alignment::Epoch)
+    }
+
     pub(crate) fn guard(&self) -> Span {
         self.guard
     }

@@ -1,7 +1,7 @@
 //! Checkpoints: states that the store must hold before permits are granted.
 
 use super::level_snapshots::ListedPromises;
-use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, keep_first};
+use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, fitting_costs, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
@@ -43,7 +43,8 @@ impl<R: Clone> Scheduler<R> {
         let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
         let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
-        let state = Snapshot { levels, keys, freezes: self.freeze_snapshots(now), new_pages, ..Snapshot::default() };
+        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        let state = Snapshot { levels, keys, freezes, costs, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state, budget })
     }
 

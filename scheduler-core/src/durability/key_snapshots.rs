@@ -181,7 +181,8 @@ impl<R: Clone> Scheduler<R> {
         let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource[limit];
         let (micros, taken) = recorded(limit, &fresh, now, budget);
-        LevelSnapshot { limit: limit.spec().name.clone(), micros, taken, learned: None, pending_debits: Vec::new() }
+        let limit = limit.spec().name.clone();
+        LevelSnapshot { limit, micros, taken, learned: None, stated: None, pending_debits: Vec::new() }
     }
 
     fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {

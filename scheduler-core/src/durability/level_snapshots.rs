@@ -1,6 +1,6 @@
 //! Buckets without keys in a snapshot.
 
-use super::snapshot::{DebitSnapshot, LevelSnapshot};
+use super::snapshot::{DebitSnapshot, LevelSnapshot, StatedSnapshot};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::{Backlog, NEAR};
@@ -83,6 +83,11 @@ impl<R: Clone> Scheduler<R> {
             limit: limit.spec().name.clone(),
             micros: rate.micros(book.level(now) - budget),
             learned: book.estimator.snapshot(now),
+            stated: book.stated.less().map(|stated| StatedSnapshot {
+                written: limit.spec().capacity,
+                capacity: stated.capacity,
+                age_nanos: now.since(stated.since).nanos(),
+            }),
             pending_debits: if taken.is_some() { Vec::new() } else { steps() },
             taken,
         }

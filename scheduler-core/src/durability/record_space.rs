@@ -1,6 +1,7 @@
 //! Bounds on the size of a stored record.
 
 use super::snapshot::KeySnapshot;
+use crate::adaptation::cost_estimates::CostFactor;
 use std::cmp::Ordering;
 
 /// The bytes for keys in a record. A value of the store has at most 1 MiB.
@@ -11,6 +12,12 @@ pub(crate) const HALF_KEYS_BYTES: usize = KEYS_BYTES / 2;
 const KEY_BYTES: usize = 64;
 /// The bytes of one span of usage.
 const SPAN_BYTES: usize = 66;
+
+/// The bytes for learned factors of costs. A record has room for more, but is written several times
+/// a second.
+const COSTS_BYTES: usize = 32 << 10;
+/// The bytes of such a factor besides its names.
+const FACTOR_BYTES: usize = 48;
 
 /// The largest number of keys with far promises in a checkpoint; the next one bounds all others.
 pub(crate) const MAX_FAR_KEYS: usize = 256;
@@ -28,9 +35,17 @@ pub(crate) fn fitting(most: usize, room: usize, keys: impl Iterator<Item = KeySn
     keys.take(most).take_while(fits).collect()
 }
 
+/// The first factors that have room.
+pub(crate) fn fitting_costs(factors: impl Iterator<Item = CostFactor>) -> Vec<CostFactor> {
+    let mut left = COSTS_BYTES;
+    let size = |factor: &CostFactor| FACTOR_BYTES + factor.unit.len() + escaped(&factor.kind);
+    let fits = |factor: &CostFactor| left.checked_sub(size(factor)).map(|rest| left = rest).is_some();
+    factors.take_while(fits).collect()
+}
+
 /// The largest size of a key in bytes. Without tokens, it has its name twice and its spans.
 fn size(key: &KeySnapshot) -> usize {
-    let name = KEY_BYTES + key.limit.len() + key.key.chars().map(escaped_len).sum::<usize>();
+    let name = KEY_BYTES + key.limit.len() + escaped(&key.key);
     key.taken.as_ref().map_or(name, |taken| name + name + SPAN_BYTES * taken.spans.len())
 }
 
@@ -41,6 +56,11 @@ pub(crate) fn keep_first<T>(all: &mut Vec<T>, most: usize, order: impl Fn(&T, &T
         all.truncate(most);
     }
     all.sort_unstable_by(order);
+}
+
+/// The largest size of a text in a JSON string.
+fn escaped(text: &str) -> usize {
+    text.chars().map(escaped_len).sum()
 }
 
 /// The largest size of a character in a JSON string.

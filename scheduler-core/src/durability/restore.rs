@@ -2,12 +2,13 @@
 
 use super::key_snapshots::recorded;
 use super::snapshot::{
-    DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot,
+    DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
 };
 use crate::arithmetic::{Credit, Rate};
 use crate::identity::Identity;
 use crate::ids::{Asker, LimitId};
 use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
+use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
 use crate::scheduler::permits::{Granted, Stage, State};
@@ -24,6 +25,7 @@ impl<R: Clone> Scheduler<R> {
         snapshot.levels.iter().for_each(|level| scheduler.restore_level(then, level));
         scheduler.restore_keys(then, &snapshot.keys);
         snapshot.freezes.iter().for_each(|freeze| scheduler.restore_freeze(then, freeze));
+        scheduler.cost_estimates.restore(&snapshot.costs);
         snapshot.permits.iter().for_each(|permit| scheduler.restore_permit(then, permit));
         scheduler.ledger.advance(now);
         scheduler.ledger.review(now);
@@ -66,7 +68,12 @@ impl<R: Clone> Scheduler<R> {
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
         let rate = *self.resource[limit].rate();
+        let (written, follow) = (self.resource[limit].spec().capacity, self.resource.spec().follow);
         let adaptive = self.ledger.adaptive_mut(limit);
+        let stated = known.stated.filter(|stated| stated.written == written && follow == Follow::Headers);
+        if let Some(StatedSnapshot { capacity, age_nanos, .. }) = stated {
+            adaptive.resume_stated(then, capacity, then - Span::from_nanos(age_nanos));
+        }
         if known.taken.as_ref().is_some_and(|taken| adaptive.resume_usage(then, taken)) {
             return;
         }

@@ -2,14 +2,15 @@
 
 pub use super::freeze_snapshots::FreezeSnapshot;
 use super::level_snapshots::ListedPromises;
-use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, keep_first};
-pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy};
+use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
+pub use crate::adaptation::cost_estimates::CostFactor;
+pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
 use crate::limits::distance;
-pub use crate::limits::usage::{Usage, UsageSpan};
+pub use crate::limits::usage::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
 use crate::scheduler::Scheduler;
 use crate::scheduler::permits::{Permit, Stage, State};
 use rampmeter_protocol::amount::Amount;
@@ -31,6 +32,8 @@ pub struct Snapshot {
     pub keys: KeysSnapshot,
     /// Freezes and spent quotas.
     pub freezes: Vec<FreezeSnapshot>,
+    /// How far costs were off, by kind of call.
+    pub costs: Vec<CostFactor>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.
@@ -96,6 +99,8 @@ pub struct LevelSnapshot {
     pub taken: Option<Usage>,
     /// What was learned of its upstream, if anything.
     pub learned: Option<LearnedSnapshot>,
+    /// The capacity that its upstream states, if that is less than what is written.
+    pub stated: Option<StatedSnapshot>,
     /// Amounts that a successor keeps back for possible promises; ends ascend, amounts do not.
     pub pending_debits: Vec<DebitSnapshot>,
 }
@@ -153,7 +158,8 @@ impl<R: Clone> Scheduler<R> {
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
         let nothing = vec![Credit::ZERO; self.resource.limits().len()];
         let (levels, keys) = (self.level_snapshots(now, (now, &nothing), &listed), self.keys_at_stop(now));
-        Snapshot { levels, keys, freezes: self.freeze_snapshots(now), permits, new_pages }
+        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        Snapshot { levels, keys, freezes, costs, permits, new_pages }
     }
 
     /// The keys on no page. Of too many, those with long periods and low levels come first.

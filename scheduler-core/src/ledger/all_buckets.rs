@@ -7,7 +7,7 @@ use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::ids::{Asker, LimitId, Tier};
-use crate::limits::{Bucket, StartKey};
+use crate::limits::{Bucket, StartKey, Statement};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -148,6 +148,12 @@ impl Ledger {
         })
     }
 
+    /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
+    /// answer is believed.
+    pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, statement: &Statement) -> bool {
+        self.update(now, Account::of(bill, limit), |bucket, limit| bucket.learn(limit, now, statement))
+    }
+
     /// Notes that `asker` says that a freeze is to be longer.
     pub(crate) fn note_claim(&mut self, now: Time, bill: &Bill, limit: LimitId, asker: Asker) {
         self.update(now, Account::of(bill, limit), |bucket, _| bucket.note_claim(asker));
@@ -176,12 +182,15 @@ impl Ledger {
 
     /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        self.adaptive_limits.iter().filter_map(|adaptive| adaptive.estimator.next_review()).min()
+        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator.next_review(), adaptive.bucket.next_lapse()];
+        self.adaptive_limits.iter().flat_map(next).flatten().min()
     }
 
     /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
         for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.bucket.next_lapse().is_some_and(|lapse| lapse <= now);
+            adaptive.advance(now);
             self.changed |= adaptive.review(now);
         }
     }

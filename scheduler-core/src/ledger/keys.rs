@@ -164,6 +164,7 @@ impl Keys {
         let Some(known) = self.buckets.get(slot) else { return };
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+        self.due.extend(known.bucket.next_lapse().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if let Some(paid) = known.far_debt_until(limit, now) {
             self.far[usize::from(limit.lists_keys())].insert((paid, slot));
@@ -285,7 +286,11 @@ impl Keys {
             self.due.remove(&(at, slot));
             if let Some(known) = self.buckets.get_mut(slot) {
                 known.bucket.advance(&self.limits[known.limit.index()], now);
-                self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
+                let next = known.bucket.next_promise().into_iter().chain(known.bucket.next_lapse());
+                self.due.extend(next.map(|at| (at, slot)));
+                if known.is_awaited && known.bucket.freeze().is_some() {
+                    self.changed.insert(slot);
+                }
             }
         }
         for far in &mut self.far {

@@ -1,11 +1,13 @@
 //! The state of a limit for one key, whatever its algorithm.
 
+use super::claims::Statement;
 use super::counted_bucket::CountedBucket;
 use super::freeze::Freeze;
 use super::pending_debits::PendingDebits;
 use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
+use super::window_phase::Interval;
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::Asker;
 use crate::policy::Limit;
@@ -65,10 +67,47 @@ impl Bucket {
 
     /// The same bucket, which remembers its levels to compare them with the upstream's reports.
     pub(crate) fn tracked(mut self) -> Self {
-        if let Tokens(tokens) = &mut self {
-            tokens.extra_mut();
+        match &mut self {
+            Tokens(tokens) => drop(tokens.extra_mut()),
+            Counted(counted) => counted.track_shared(),
         }
         self
+    }
+
+    /// Learns from an answer of the upstream, which came at `now`, what is left. Returns whether
+    /// it is believed.
+    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, statement: &Statement) -> bool {
+        match self {
+            Tokens(tokens) => {
+                tokens.learn_remaining(limit, now, statement.at, statement.remaining);
+                true
+            }
+            Counted(counted) => counted.learn(limit, now, statement),
+        }
+    }
+
+    /// Continues with so much less in a full bucket, by the upstream's word.
+    pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
+        if let Counted(counted) = self {
+            counted.shrink(limit, now, by);
+        }
+    }
+
+    /// What others have used, by the upstream's word; of tokens this is a part of the level.
+    pub(crate) fn claimed(&self, now: Time) -> Credit {
+        self.as_counted().map_or(Credit::ZERO, |counted| counted.claimed(now))
+    }
+
+    /// When usage lapses that only one client has told of.
+    pub(crate) fn next_lapse(&self) -> Option<Time> {
+        self.as_counted()?.next_lapse()
+    }
+
+    /// Within which time the upstream's present window ends, by its word.
+    pub(crate) fn window_ends(&self, now: Time) -> Option<Interval> {
+        let phase = self.as_counted()?.phase()?;
+        let ends = phase.window(now).ends;
+        Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
     fn tokens(&self) -> Option<&TokenBucket> {

@@ -5,11 +5,16 @@
 //! until its end; the search walks the changes. Usage that a predecessor reports has no calls: it
 //! is anonymous, and only its time and amount are known.
 
+mod blocks;
+mod readings;
+
 use super::freeze::Freeze;
 use super::timeline::StartKey;
-use super::usage::{MAX_BLOCKS, Usage, UsageBlock, condensed, to_blocks, to_usage};
+use super::told::Told;
+use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
+use super::window_phase::Windows;
 use super::window_start::start_in_window;
-use crate::arithmetic::{Credit, StartCost, WindowAlignment};
+use crate::arithmetic::{Credit, StartCost};
 use crate::ids::Tier;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -71,56 +76,71 @@ pub(crate) struct CountedBucket {
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
+    /// What the upstream has told, once it has told anything.
+    told: Option<Box<Told>>,
     pub(super) freeze: Option<Freeze>,
 }
 
-fn alignment(limit: &Limit) -> Option<&WindowAlignment> {
-    limit.counting().alignment()
-}
-
-fn counted_until(limit: &Limit, time: Time) -> Time {
-    limit.counts_until(time).expect("a bucket is of its limit's kind")
+fn is_windowed(limit: &Limit) -> bool {
+    limit.counting().alignment().is_some()
 }
 
 impl CountedBucket {
     /// Anonymous usage by calls that have started or start until `last`.
     pub(crate) fn new(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
-        CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until: counted_until(limit, last), credit }])
+        let until = CountedBucket::default().counted_until(limit, last);
+        CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
+    }
+
+    /// How time is cut into windows, if it is.
+    fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
+        let phase = self.told.as_ref().and_then(|told| told.phase.as_ref());
+        limit.counting().alignment().map(|alignment| Windows::new(alignment, phase))
+    }
+
+    /// Until when a call counts that starts at `time`.
+    fn counted_until(&self, limit: &Limit, time: Time) -> Time {
+        let ends = self.windows(limit).map(|windows| windows.window(time).ends);
+        ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
     }
 
     /// Continues a predecessor's usage.
     pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
         let unix_nanos = limit.unix_at_origin().saturating_add(then.nanos());
-        let mut blocks = to_blocks(then, unix_nanos, limit, usage);
+        let times = RecordTimes::of(then, unix_nanos, limit, usage);
+        let mut blocks = times.blocks(limit.rate(), usage);
+        let told = usage.told.as_ref().map(|told| Box::new(Told::restored(limit, then, told, times)));
         if usage.doubted {
-            blocks.push(UsageBlock { from: then, until: counted_until(limit, then), credit: limit.full() });
+            let unused = CountedBucket { told: told.clone(), ..CountedBucket::default() };
+            blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
         }
-        CountedBucket::from_blocks(limit, then, &blocks)
+        CountedBucket::from_blocks(limit, then, &blocks, told)
     }
 
-    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock]) -> Self {
+    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock], told: Option<Box<Told>>) -> Self {
         let blocks = || blocks.iter().filter(|block| block.credit > Credit::ZERO && block.until > now.max(block.from));
-        let several = |block: &&UsageBlock| {
-            alignment(limit).is_some_and(|alignment| block.until > alignment.window(block.from).ends)
-        };
         let mut counted = CountedBucket {
             now,
             anonymous_until: blocks().map(|block| block.until).max().unwrap_or(now),
-            ambiguous_from: blocks().filter(several).map(|block| block.from).min().unwrap_or(Time::NEVER),
             // Anonymous usage may have been higher a moment ago.
             last_end: blocks().next().map(|_| now),
+            told,
             ..CountedBucket::default()
         };
+        let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
+        let ambiguous = blocks().filter(|block| is_windowed(limit) && several(block)).map(|block| block.from).min();
+        counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.hold(limit, block.from, block.until, block.credit));
         counted
     }
 
     pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Usage {
         let renewable = limit.is_until_settled() && renewed > now;
-        let mut blocks = condensed(self.blocks(limit, renewable.then(|| counted_until(limit, renewed))));
+        let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
         let grants = grants.iter().filter(|granted| granted.credit > Credit::ZERO);
-        blocks.extend(grants.map(|granted| UsageBlock { until: counted_until(limit, granted.until), ..*granted }));
-        to_usage(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks)
+        blocks.extend(grants.map(|granted| UsageBlock { until: self.counted_until(limit, granted.until), ..*granted }));
+        let usage = to_usage(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks);
+        Usage { told: self.told.as_ref().and_then(|told| told.usage(limit.rate(), now)), ..usage }
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
@@ -129,9 +149,9 @@ impl CountedBucket {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
                 held = then;
             }
-            let found = match alignment(limit) {
-                Some(alignment) if held + cost.credit <= limit.full().max(cost.credit) => {
-                    start_in_window(limit, alignment, held, at, cost)
+            let found = match self.windows(limit) {
+                Some(windows) if held + cost.credit <= limit.full().max(cost.credit) => {
+                    start_in_window(limit, windows, held, at, cost)
                 }
                 None if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
                     self.first_obstacle(limit, at, cost).map_or(Ok(at), Err)
@@ -148,7 +168,7 @@ impl CountedBucket {
 
     /// The first time after `from` at which `cost`, held from `from` on, would block starts.
     fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
-        let until = self.last_rise.min(counted_until(limit, from) - NANOSECOND);
+        let until = self.last_rise.min(self.counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
         let mut changes = self.held_from(from).take_while(|(time, _)| *time <= until);
         let obstacle = changes.find(|(time, held)| {
@@ -168,6 +188,9 @@ impl CountedBucket {
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.advance(limit, now);
         self.commit_until(limit, key, cost, self.end_of_call(limit, key.at));
+        if key.at <= self.now {
+            self.note_start(limit, key.at, cost.credit);
+        }
     }
 
     fn commit_until(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
@@ -177,10 +200,10 @@ impl CountedBucket {
 
     /// A start that anonymous usage clearly includes is listed, and held only for the extension.
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
-        let until = end.unwrap_or_else(|| counted_until(limit, key.at));
+        let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
             // A longer period lasts longer than reported: the first listed start shows by how much.
-            if alignment(limit).is_none() {
+            if !is_windowed(limit) {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
             self.hold(limit, until - self.extension, until, cost.credit);
@@ -195,7 +218,7 @@ impl CountedBucket {
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
             self.promised = self.promised.saturating_add(cost.credit);
-        } else if alignment(limit).is_some() {
+        } else if is_windowed(limit) {
             return;
         }
         self.calls.insert(key, Holding { cost: cost.credit, tier: cost.tier, until, revived: false });
@@ -235,7 +258,7 @@ impl CountedBucket {
         if !limit.is_until_settled() {
             return true;
         }
-        let (before, until) = (self.calls.get(&key).copied(), counted_until(limit, now));
+        let (before, until) = (self.calls.get(&key).copied(), self.counted_until(limit, now));
         let holding = before.unwrap_or(Holding { cost: cost.credit, tier: cost.tier, until: self.now, revived: true });
         if until > holding.until {
             self.ends.remove(&(holding.until, key));
@@ -253,35 +276,46 @@ impl CountedBucket {
             self.remove_call(limit, key);
             return;
         }
+        let is_present = self.windows(limit).is_some_and(|windows| windows.window(key.at).contains(now));
         let (more, until) = match self.calls.get_mut(&key) {
             Some(holding) => (actual - std::mem::replace(&mut holding.cost, actual), holding.until),
             // What was not used in a window that has ended is of no use in another.
-            None if alignment(limit).is_some_and(|alignment| alignment.window(key.at).contains(now)) => {
-                ((actual - charged).max(-self.held_at(now)), counted_until(limit, now))
-            }
+            None if is_present => ((actual - charged).max(-self.held_at(now)), self.counted_until(limit, now)),
             None => return,
         };
         if key.at > self.now {
             self.promised += more;
+        } else if let Some(told) = &mut self.told {
+            told.note_correction(key.at, more);
         }
         self.hold(limit, key.at, until, more);
     }
 
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
-        self.hold(limit, now, counted_until(limit, now), credit);
+        self.hold(limit, now, self.counted_until(limit, now), credit);
     }
 
-    pub(crate) fn advance(&mut self, _: &Limit, now: Time) {
+    pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         let now = now.max(self.now);
         while let Some(entry) = self.steps.first_entry().filter(|entry| *entry.key() <= now) {
             if *entry.get() < Credit::ZERO {
                 self.last_end = Some(*entry.key());
             }
+            let at = *entry.key();
             self.total = self.total.saturating_add(entry.remove());
+            self.note_held(limit, at);
         }
         let started = self.calls.range((Excluded(last_key_at(self.now)), Included(last_key_at(now))));
-        self.promised -= started.fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
+        let mut begun = Credit::ZERO;
+        for (key, holding) in started {
+            begun += holding.cost;
+            if let Some(told) = self.told.as_mut().filter(|_| is_windowed(limit)) {
+                told.note_start(key.at, holding.cost);
+            }
+        }
+        self.promised -= begun;
         self.now = now;
+        self.lapse(limit);
         while let Some((_, key)) = self.ends.first().copied().filter(|(until, _)| *until <= self.now) {
             self.ends.pop_first();
             self.calls.remove(&key);
@@ -291,10 +325,14 @@ impl CountedBucket {
     /// What could be held now, less all promises; in fixed windows, less those of later windows.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         let rest = limit.full() - self.held_at(now);
-        let Some(alignment) = alignment(limit) else { return rest - self.promised };
-        let next = StartKey { at: alignment.window(now).ends, serial: 0 };
-        let soon = self.calls.range(..next).fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost);
+        let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
+    }
+
+    /// What listed starts of the window at `now` hold; none without windows.
+    fn promised_in_window(&self, limit: &Limit, now: Time) -> Option<Credit> {
+        let next = StartKey { at: self.windows(limit)?.window(now).ends, serial: 0 };
+        Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost))
     }
 
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
@@ -304,7 +342,8 @@ impl CountedBucket {
 
     /// What starts of `keys` in the present window hold; none without fixed windows.
     pub(crate) fn held_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
-        let is_now = |key: &StartKey| alignment(limit).is_some_and(|alignment| alignment.window(now).contains(key.at));
+        let window = self.windows(limit).map(|windows| windows.window(now));
+        let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));
         let held = keys.filter(is_now).filter_map(|key| self.calls.get(&key));
         held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
     }
@@ -312,18 +351,18 @@ impl CountedBucket {
     /// All calls are assumed to hold their cost to its end.
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier);
-        if let Some(alignment) = alignment(limit) {
-            return self.paid_by_windows(limit, alignment, now, owed);
+        if let Some(windows) = self.windows(limit) {
+            return self.paid_by_windows(limit, windows, now, owed);
         }
         let rounds = owed.div_ceil(limit.full()).saturating_sub(1);
         let rest = owed - limit.full().times(rounds);
         let fits = |(_, held): &(Time, Credit)| *held + rest <= limit.full();
         let at = self.held_from(now).find(fits).map_or(Time::NEVER, |(time, _)| time);
-        at + Span::from_nanos(counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
+        at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
     /// The start of the window that pays the last of `owed`.
-    fn paid_by_windows(&self, limit: &Limit, alignment: &WindowAlignment, now: Time, mut owed: Credit) -> Time {
+    fn paid_by_windows(&self, limit: &Limit, windows: Windows<'_>, now: Time, mut owed: Credit) -> Time {
         let (mut at, mut held, mut changes) = (now, Credit::ZERO, self.held_from(now).peekable());
         for _ in 0..MAX_WALKED_WINDOWS {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
@@ -334,7 +373,7 @@ impl CountedBucket {
                 return at;
             }
             owed -= room;
-            at = alignment.window(at).ends;
+            at = windows.window(at).ends;
         }
         let more = owed.div_ceil(limit.full()).saturating_sub(1);
         at + Span::from_nanos(limit.spec().period.nanos().saturating_mul(more))
@@ -358,81 +397,12 @@ impl CountedBucket {
 
     pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         let (end, _) = self.steps.last_key_value()?;
-        (*end > counted_until(limit, now)).then(|| *end - NANOSECOND)
+        (*end > self.counted_until(limit, now)).then(|| *end - NANOSECOND)
     }
 
     pub(crate) fn is_unused(&self, _: &Limit, now: Time) -> bool {
         let over = self.steps.last_key_value().is_none_or(|(end, _)| *end <= now);
         over && self.calls.is_empty() && self.held_at(now) == Credit::ZERO
-    }
-
-    /// What was used counts for as long as it would have before, or would now.
-    pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
-        let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
-        let longer = from.counts_longer_as(to);
-        let anonymous = self.anonymous(from, longer.unwrap_or(Span::ZERO));
-        let blocks = condensed(anonymous.blocks(from, None)).into_iter();
-        let blocks: Vec<UsageBlock> = blocks.map(|block| UsageBlock { credit: up(block.credit), ..block }).collect();
-        let mut recast = CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks) };
-        for (key, Holding { cost, tier, until, .. }) in &self.calls {
-            let until =
-                alignment(to).map_or(*until + longer.unwrap_or(Span::ZERO), |alignment| alignment.window(key.at).ends);
-            recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
-        }
-        if let (Some(longer), Some(last)) = (longer, self.last_end) {
-            // Usage that is over but counts again is unknown: the former limit has admitted no
-            // more.
-            let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
-            let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
-            recast.hold(to, now, last + longer, unknown.max(Credit::ZERO));
-        }
-        recast
-    }
-
-    /// Anonymous usage alone, which lasts so much `longer`.
-    fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
-        let mut anonymous = self.clone();
-        for key in self.calls.keys() {
-            anonymous.remove_call(limit, *key);
-        }
-        for (end, change) in anonymous.steps.clone() {
-            anonymous.hold(limit, end, end + longer, (-change).max(Credit::ZERO));
-        }
-        anonymous
-    }
-
-    /// Usage by time, and by window, if all listed calls hold at least until `renewed`.
-    fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
-        let mut blocks = Vec::new();
-        let (mut from, mut held) = (self.now, self.total);
-        for (until, change) in self.steps_renewed(renewed) {
-            while let Some(alignment) = alignment(limit).filter(|_| held > Credit::ZERO && blocks.len() < MAX_BLOCKS)
-                && let ends = alignment.window(from).ends
-                && ends < until
-            {
-                blocks.push(UsageBlock { from, until: ends, credit: held });
-                from = ends;
-            }
-            blocks.push(UsageBlock { from, until, credit: held });
-            (from, held) = (until.max(from), held + change);
-        }
-        blocks.retain(|block| block.credit > Credit::ZERO && block.from < block.until);
-        blocks
-    }
-
-    /// The changes until the end of time, if all listed calls hold at least until `renewed`.
-    fn steps_renewed(&self, renewed: Option<Time>) -> Vec<(Time, Credit)> {
-        let mut steps: Vec<(Time, Credit)> = self.steps.iter().map(|(time, change)| (*time, *change)).collect();
-        if let Some(end) = renewed {
-            let known = steps.len();
-            let earlier = self.calls.values().filter(|holding| holding.until < end);
-            steps.extend(earlier.map(|holding| (holding.until, holding.cost)));
-            let longer = steps[known..].iter().fold(Credit::ZERO, |sum, (_, cost)| sum + *cost);
-            steps.push((end, -longer));
-            steps.sort_by_key(|(time, _)| *time);
-        }
-        steps.push((Time::NEVER, Credit::ZERO));
-        steps
     }
 
     /// Changes future usage between `from` and `until`, and in all fixed windows that this time
@@ -441,9 +411,8 @@ impl CountedBucket {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;
         }
-        let whole =
-            |alignment: &WindowAlignment| (alignment.window(from).starts, alignment.window(until - NANOSECOND).ends);
-        let (from, until) = alignment(limit).map_or((from, until), whole);
+        let whole = |windows: Windows<'_>| (windows.window(from).starts, windows.window(until - NANOSECOND).ends);
+        let (from, until) = self.windows(limit).map_or((from, until), whole);
         if from > self.now {
             self.step(from, credit);
         } else {
@@ -456,8 +425,8 @@ impl CountedBucket {
 
     /// The end of what a call holds that starts at `at`.
     fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
-        let exact = counted_until(limit, at);
-        if self.steps.len() < EXACT_STEPS || alignment(limit).is_some() {
+        let exact = self.counted_until(limit, at);
+        if self.steps.len() < EXACT_STEPS || is_windowed(limit) {
             return exact;
         }
         let part = (exact.since(at).nanos() / ROUNDED_PARTS).max(1);
@@ -491,7 +460,7 @@ impl CountedBucket {
 
 /// Until when a call is listed that holds its cost until `until`.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
-    if alignment(limit).is_some() { key.at } else { until }
+    if is_windowed(limit) { key.at } else { until }
 }
 
 fn last_key_at(time: Time) -> StartKey {

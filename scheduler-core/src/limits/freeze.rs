@@ -37,8 +37,7 @@ impl Freeze {
 
     /// Whether `asker` is the second one to say that the pause is to be longer.
     pub(crate) fn is_confirmed_by(&self, asker: Asker) -> bool {
-        let known = asker != Asker::UNKNOWN && self.claimed_by != Asker::UNKNOWN;
-        known && asker != self.claimed_by
+        asker.differs_from(self.claimed_by)
     }
 
     pub(crate) fn until(&self) -> Time {

@@ -13,6 +13,9 @@ const MAX_PEAKS: usize = 256;
 /// The largest number of remembered levels of a bucket; older ones are thinned out.
 const MAX_LEVELS: usize = 512;
 
+/// The largest number of remembered values of a bucket of a limit that counts calls.
+const MAX_FEW: usize = 64;
+
 /// Levels right before past starts, each higher than all later ones. They tell the highest level
 /// since any time.
 ///
@@ -62,6 +65,22 @@ impl HighWaterMarks {
 pub(crate) struct LevelHistory(Vec<Point>);
 
 impl LevelHistory {
+    /// What was noted last until `time`; none if that is forgotten.
+    pub(crate) fn noted_at(&self, time: Time) -> Option<Credit> {
+        self.0.get(first_after(&self.0, time).checked_sub(1)?).map(|(_, noted)| *noted)
+    }
+
+    /// What was noted last before `time`; none if that is forgotten.
+    pub(crate) fn noted_before(&self, time: Time) -> Option<Credit> {
+        self.0.get(self.0.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
+    }
+
+    /// Notes a value of a bucket of which fewer are remembered.
+    pub(crate) fn note_few(&mut self, at: Time, value: Credit) {
+        self.0.pop_if(|(last, _)| *last == at);
+        push(&mut self.0, MAX_FEW, (at, value), |_, later| later);
+    }
+
     /// Notes the level right after a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
         self.0.pop_if(|(last, _)| *last == at);

@@ -1,17 +1,22 @@
 //! The arithmetic of one limit: what is left of it, what is promised, and the earliest start.
 
 mod bucket;
+mod claims;
 mod counted_bucket;
 mod freeze;
 mod level_history;
 mod pending_debits;
 mod timeline;
 mod token_bucket;
+mod told;
 pub mod usage;
+mod window_phase;
 mod window_start;
 
 pub(crate) use bucket::Bucket;
+pub(crate) use claims::Statement;
 pub(crate) use freeze::UNCONFIRMED;
 pub(crate) use pending_debits::PendingDebits;
 pub(crate) use timeline::{StartKey, just_after};
 pub(crate) use usage::{Usage, UsageBlock, distance};
+pub(crate) use window_phase::Interval;

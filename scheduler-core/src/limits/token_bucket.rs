@@ -33,6 +33,8 @@ pub(super) struct Extra {
     pending_debits: PendingDebits,
     levels: LevelHistory,
     freeze: Option<Freeze>,
+    /// Whether levels are remembered until the bucket is forgotten.
+    is_tracked: bool,
 }
 
 impl Extra {
@@ -71,7 +73,7 @@ impl TokenBucket {
     }
 
     pub(crate) fn compact(&mut self) {
-        self.extra.take_if(|extra| extra.freeze.is_none() && extra.is_empty());
+        self.extra.take_if(|extra| !extra.is_tracked && extra.freeze.is_none() && extra.is_empty());
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
@@ -151,6 +153,19 @@ impl TokenBucket {
             extra.levels.shift_from(since, by);
         }
         self.set_level(limit, now, self.level_now(limit, now) + by);
+    }
+
+    /// Learns what the upstream had left after a call that started at `at`, or at `now` if that is
+    /// forgotten. A surplus teaches nothing: a bucket that is too low fills up like any other.
+    pub(crate) fn learn_remaining(&mut self, limit: &Limit, now: Time, at: Time, remaining: Credit) {
+        let margin = limit.rate().credit(limit.margin());
+        let known = self.level_after(limit, at);
+        let level = known.unwrap_or_else(|| self.level_now(limit, now) - limit.rate().refill_within(now.since(at)));
+        let short = level + margin - remaining;
+        self.extra_mut().is_tracked = true;
+        if short > margin.divided_by(2) {
+            self.shift_from(limit, now, Time::ORIGIN, -short);
+        }
     }
 
     pub(crate) fn last_full(&self, limit: &Limit) -> Option<Time> {
@@ -267,7 +282,8 @@ impl TokenBucket {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(extra) = &mut self.extra {
-            extra.levels.note(start.key.at, level - start.cost);
+            let note = if extra.is_tracked { LevelHistory::note_few } else { LevelHistory::note };
+            note(&mut extra.levels, start.key.at, level - start.cost);
         }
         self.set_level(limit, start.key.at, level - start.cost);
     }

@@ -31,6 +31,28 @@ pub struct Usage {
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
     pub doubted: bool,
+    /// What the upstream has told of it, if anything.
+    pub told: Option<ToldUsage>,
+}
+
+/// What the upstream's answers tell of usage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToldUsage {
+    /// One of its windows ends between these, in nanoseconds after the snapshot.
+    pub window_ends: Option<(i64, i64)>,
+    /// What others have used, which [`Usage::spans`] include.
+    pub claims: Vec<ClaimedUsage>,
+}
+
+/// An amount that others have used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedUsage {
+    /// The amount, in millionths.
+    pub micros: u64,
+    /// Until when it counts, in nanoseconds after the snapshot.
+    pub until_nanos: i64,
+    /// When it is forgotten if no answer repeats it; none if two clients have said so.
+    pub lapses_nanos: Option<i64>,
 }
 
 /// An amount that counts in this time.
@@ -68,31 +90,58 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
         until_nanos: distance(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false }
+    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
 }
 
-/// The blocks of a predecessor's record, which was written at `then` at the latest; `unix_nanos` is
-/// the wall clock here at `then`.
+/// What a predecessor's record says of time, for a reader at `then`: it was written at `then` at
+/// the latest.
 ///
-/// Fixed windows follow the wall clock if both clocks agree. All else follows elapsed time: usage
-/// ends as late as it can, and begins as early.
-pub(crate) fn to_blocks(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Vec<UsageBlock> {
-    let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
-    let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
-    let by_wall = limit.counting().alignment().is_some() && lag.unsigned_abs() <= skew as u64;
-    let ahead = if by_wall { -lag } else { 0 };
-    let later = |nanos: i64| if nanos == i64::MAX { nanos } else { nanos.saturating_add(ahead) };
-    let block = |span: &UsageSpan| UsageBlock {
-        from: offset_by(then, later(span.from_nanos)),
-        until: offset_by(then, later(span.until_nanos)),
-        credit: limit.rate().credit_of_micros(i128::from(span.micros)),
-    };
-    let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
-    if !by_wall {
-        begin_earlier(&mut blocks, then, earlier(lag, skew));
+/// Fixed windows follow the wall clock if both clocks agree and the upstream has told of no window.
+/// All else follows elapsed time: usage ends as late as it can, and begins as early.
+#[derive(Clone, Copy)]
+pub(crate) struct RecordTimes {
+    then: Time,
+    /// How much later the wall clock says that things are.
+    ahead: i64,
+    /// How much earlier they may be.
+    earlier: Span,
+}
+
+impl RecordTimes {
+    /// `unix_nanos` is the wall clock here at `then`.
+    pub(crate) fn of(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Self {
+        let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
+        let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
+        let is_told = usage.told.as_ref().is_some_and(|told| told.window_ends.is_some());
+        let by_wall = limit.counting().alignment().is_some() && !is_told && lag.unsigned_abs() <= skew as u64;
+        match by_wall {
+            true => RecordTimes { then, ahead: -lag, earlier: Span::ZERO },
+            false => RecordTimes { then, ahead: 0, earlier: earlier(lag, skew) },
+        }
     }
-    blocks.retain(|block| block.from < block.until);
-    blocks
+
+    /// The latest time that is possible.
+    pub(crate) fn latest(&self, nanos: i64) -> Time {
+        offset_by(self.then, if nanos == i64::MAX { nanos } else { nanos.saturating_add(self.ahead) })
+    }
+
+    /// The earliest time that is possible.
+    pub(crate) fn earliest(&self, nanos: i64) -> Time {
+        self.latest(nanos) - self.earlier
+    }
+
+    /// The blocks of the record.
+    pub(crate) fn blocks(&self, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
+        let block = |span: &UsageSpan| UsageBlock {
+            from: self.latest(span.from_nanos),
+            until: self.latest(span.until_nanos),
+            credit: rate.credit_of_micros(i128::from(span.micros)),
+        };
+        let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
+        begin_earlier(&mut blocks, self.then, self.earlier);
+        blocks.retain(|block| block.from < block.until);
+        blocks
+    }
 }
 
 /// By how much a record may have been written before the latest time that is possible, if the wall

@@ -1,6 +1,7 @@
 //! Where in a window a call may start.
 
-use crate::arithmetic::{Credit, StartCost, WindowAlignment};
+use super::window_phase::Windows;
+use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -8,13 +9,14 @@ use rampmeter_protocol::time::Time;
 /// The headroom to leave shrinks to nothing towards the end: capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
-    alignment: &WindowAlignment,
+    windows: Windows<'_>,
     held: Credit,
     from: Time,
     cost: StartCost,
 ) -> Result<Time, Time> {
-    let window = alignment.window(from);
-    let (first, last) = (from.max(window.starts + alignment.guard()), window.ends - alignment.guard());
+    let window = windows.window(from);
+    let (first, last) = windows.starts_in(window);
+    let first = first.max(from);
     // A call that costs more than the window gives out has a window for itself.
     let most = limit.full().max(cost.credit) - cost.credit;
     let (room, headroom) = (most - held, limit.headroom(cost.tier).min(most));

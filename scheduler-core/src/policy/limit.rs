@@ -64,6 +64,13 @@ impl Limit {
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
+    /// This limit with no more in a full bucket than of `capacity`.
+    pub(crate) fn holding_at_most(self, capacity: Amount) -> Self {
+        let most = self.rate.credit(capacity);
+        let full = self.full.min((most - self.rate.credit(self.margin)).max(most.divided_by(2)));
+        Limit { full, ..self }
+    }
+
     /// The specification.
     #[must_use]
     pub fn spec(&self) -> &LimitSpec {

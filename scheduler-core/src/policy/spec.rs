@@ -48,6 +48,8 @@ pub struct ResourceSpec {
     pub max_ahead: Option<Span>,
     /// How clients share a class; first come, first served by default.
     pub fair_share: Option<FairShare>,
+    /// Whether limits follow capacities that the upstream states.
+    pub follow: Follow,
     /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
     /// The answer to requests whose cost no limit counts.
@@ -73,6 +75,7 @@ impl ResourceSpec {
             validity: DEFAULT_VALIDITY,
             max_ahead: None,
             fair_share: None,
+            follow: Follow::default(),
             unmatched: Unmatched::Allow,
             uncounted: Uncounted::Refuse,
             learn_costs: Vec::new(),
@@ -90,6 +93,16 @@ impl ResourceSpec {
 /// Between these, starts are reserved as far ahead as the longest period of a limit: one period of
 /// all limits may be booked, and no day. A minute of short limits is an ordinary burst.
 pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
+
+/// Which capacity a limit has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// What the upstream's answers state, if that is less than what is written.
+    #[default]
+    Headers,
+    /// What is written.
+    Written,
+}
 
 /// The answer to requests that no limit applies to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

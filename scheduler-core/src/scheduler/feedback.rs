@@ -14,12 +14,14 @@ use super::permits::Granted;
 use crate::adaptation::{Observation, Reading, Scope, Verdict};
 use crate::command::{Command, FreezeNotice};
 use crate::ids::{Asker, LimitId};
-use crate::limits::UNCONFIRMED;
+use crate::limits::{Interval, Statement, UNCONFIRMED};
+use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
+use std::collections::BTreeSet;
 
 /// How long a key is frozen after a rejection that does not say.
 const KEY_PAUSE: Span = Span::from_secs(1);
@@ -27,6 +29,11 @@ const KEY_PAUSE: Span = Span::from_secs(1);
 const UNKNOWN_RESET: Span = Span::from_secs(3600);
 /// The longest pause for a spent quota, if none of the call's limits is one.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
+
+/// An answer that states less than one part in this many of a capacity is about another limit.
+const LEAST_PART: u64 = 10;
+/// How often people are told that capacities have changed.
+const CAPACITY_NEWS: Span = Span::from_secs(10);
 
 type Limits = SmallVec<[LimitId; 3]>;
 type Pauses = SmallVec<[Pause; 3]>;
@@ -75,7 +82,7 @@ impl<R: Clone> Scheduler<R> {
             }
         }
         for reading in &observation.readings {
-            self.compare(now, at, bill, reading);
+            self.compare(now, (asker, at), bill, observation, reading);
         }
         settled
     }
@@ -213,17 +220,98 @@ impl<R: Clone> Scheduler<R> {
         self.hasten_checkpoint();
     }
 
-    /// Compares a reading with the limit that it is about. If several limits count its unit, their
-    /// capacities have to tell which one.
-    fn compare(&mut self, now: Time, at: Time, bill: &Bill, reading: &Reading) {
-        let mut limits = self.limits_in(bill, &reading.scope);
-        if limits.len() > 1 {
-            limits.retain(|limit| Some(self.resource.limits()[limit.index()].spec().capacity) == reading.capacity);
-        }
-        // Buckets of keys do not remember their former levels.
-        limits.retain(|limit| bill.key_charge(*limit).is_none());
-        if let [limit] = limits[..] {
+    /// Compares a reading with the limit that it is about.
+    fn compare(
+        &mut self,
+        now: Time,
+        (asker, at): (Asker, Time),
+        bill: &Bill,
+        observation: &Observation,
+        reading: &Reading,
+    ) {
+        let [limit] = self.limits_read(bill, observation, reading)[..] else { return };
+        self.follow_capacity(now, asker, bill, limit, reading);
+        let in_use = &self.ledger.adaptive(limit).limit;
+        if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             self.ledger.adaptive_mut(limit).learn_level(now, at, at, reading.remaining);
+            return;
+        }
+        // The answer was written between the call's start and now.
+        let ends = reading.reset.map(|reset| Interval {
+            from: at + reset.saturating_sub(reading.reset_grain),
+            until: now + reset + reading.reset_grain,
+        });
+        let statement = Statement {
+            at,
+            asker,
+            remaining: in_use.rate().credit(reading.remaining),
+            resets: ends.map(|ends| ends.until),
+            ends: ends.filter(|_| is_of(in_use, reading)),
+        };
+        let is_believed = self.ledger.learn(now, bill, limit, &statement);
+        self.counters.disbelieved += u64::from(!is_believed);
+    }
+
+    /// Keeps to the capacity that a reading states. A key's own capacity is a part of what is left.
+    fn follow_capacity(&mut self, now: Time, asker: Asker, bill: &Bill, limit: LimitId, reading: &Reading) {
+        let follows = self.resource.spec().follow == Follow::Headers && bill.key_charge(limit).is_none();
+        let (written, is_of_it) = (self.resource[limit].spec().capacity, is_of(&self.resource[limit], reading));
+        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
+        if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
+            && self.ledger.adaptive_mut(limit).hear_capacity(now, asker, capacity)
+        {
+            self.capacity_changes.insert(limit);
+            self.hasten_checkpoint();
         }
     }
+
+    /// The limits whose capacity has changed by the upstream's word, every few seconds. Answers
+    /// that contradict each other fill no log.
+    pub fn take_capacity_changes(&mut self, now: Time) -> BTreeSet<LimitId> {
+        if self.capacity_changes.is_empty() || now < self.next_capacity_news {
+            return BTreeSet::new();
+        }
+        self.next_capacity_news = now + CAPACITY_NEWS;
+        std::mem::take(&mut self.capacity_changes)
+    }
+
+    /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
+    #[must_use]
+    pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
+        self.ledger.adaptive(limit).stated.less().map(|stated| stated.capacity)
+    }
+
+    /// The limits of the bill that a reading may be about. Of several, the capacity tells which
+    /// one, or else its rank: an answer that tells of as many buckets as there are limits tells of
+    /// each.
+    fn limits_read(&self, bill: &Bill, observation: &Observation, reading: &Reading) -> Limits {
+        let mut limits = self.limits_in(bill, &reading.scope);
+        limits.retain(|limit| !self.resource[*limit].is_until_settled());
+        let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
+        if limits.len() < 2 {
+            return limits;
+        }
+        if limits.iter().any(|limit| Some(capacity(*limit)) == reading.capacity) {
+            limits.retain(|limit| Some(capacity(*limit)) == reading.capacity);
+            return limits;
+        }
+        let beside = observation.readings.iter().filter(|other| self.limits_in(bill, &other.scope) == limits);
+        let told: Vec<Option<Amount>> = beside.map(|other| other.capacity).collect();
+        let rank = told.iter().filter(|told| **told < reading.capacity).count();
+        let is_one_of_each =
+            told.len() == limits.len() && told.iter().filter(|told| **told == reading.capacity).count() == 1;
+        limits.sort_by_key(|limit| capacity(*limit));
+        match reading.capacity.filter(|_| is_one_of_each) {
+            Some(_) => limits.drain(rank..=rank).collect(),
+            None => Limits::new(),
+        }
+    }
+}
+
+/// Whether a reading may be of this limit. Another limit may hold the call up, too, but its windows
+/// and its capacity are not these.
+fn is_of(limit: &Limit, reading: &Reading) -> bool {
+    let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
+    let least = limit.spec().capacity.micros() / LEAST_PART;
+    fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }

@@ -21,7 +21,7 @@ use crate::collections::Slot;
 use crate::command::{Command, Grant};
 use crate::event::{Ask, Event};
 use crate::fencing::GrantBudget;
-use crate::ids::{ClassId, Tier};
+use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{Ledger, ShadowLimits};
 use crate::policy::Resource;
 use crate::queue::{Edition, Queues};
@@ -98,6 +98,10 @@ pub struct Scheduler<R> {
     pub(crate) grant_budget: Option<GrantBudget>,
     /// Units of former limits: calls that were granted under them may still state such costs.
     former_units: BTreeSet<Name>,
+    /// Limits whose capacity in force has changed by the upstream's word.
+    capacity_changes: BTreeSet<LimitId>,
+    /// When people are told of them next.
+    next_capacity_news: Time,
     /// Former limits of requests that are not charged by the present ones yet, by edition.
     former_limits: BTreeMap<Edition, Resource>,
     pub(crate) key_labels: KeyLabels,
@@ -157,6 +161,8 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: CostEstimates::default(),
             grant_budget: None,
             former_units: BTreeSet::new(),
+            capacity_changes: BTreeSet::new(),
+            next_capacity_news: Time::ORIGIN,
             former_limits: BTreeMap::new(),
             key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
@@ -194,11 +200,11 @@ impl<R: Clone> Scheduler<R> {
         assert!(self.now <= now, "time does not go back: {now:?} is before {:?}", self.now);
         self.now = now;
         // 1. Promised starts that are past count as spent.
-        self.ledger.advance(now);
-        self.shadow_limits.advance(now);
         if self.ledger.next_review().is_some_and(|review| review <= now) {
             self.ledger.review(now);
         }
+        self.ledger.advance(now);
+        self.shadow_limits.advance(now);
         // 2. The event.
         match event {
             Event::Ask(ask) => {

@@ -1,5 +1,6 @@
 //! The status of a resource.
 
+use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger};
@@ -12,7 +13,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus};
+use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus, Told};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -121,10 +122,24 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             missing_labels: Vec::new(),
             learned: book.estimator.report(now),
+            told: told(bucket, kept, book.stated.less(), now),
             shadow: None,
         }
     };
     resource.limits_by_id().zip(&lowest).map(status).collect()
+}
+
+/// What the upstream's answers tell of a limit, if anything.
+fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
+    let ends = bucket.window_ends(now);
+    let told = Told {
+        capacity: stated.map(|stated| stated.capacity.units()),
+        capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
+        others: limit.rate().units(bucket.claimed(now)),
+        window_ends_ms: ends.map(|ends| ends.until.since(now).millis()),
+        window_slack_ms: ends.map(|ends| ends.length().millis()),
+    };
+    (told != Told::default()).then_some(told)
 }
 
 /// The remaining amount at `now`, and the time until the bucket is full.

@@ -31,7 +31,7 @@ fn with_quota() -> ResourceSpec {
 fn a_settle_counts_the_upstreams_429() {
     let mut world = World::new(&ten_per_second());
     for (status, counted) in [(200, 0), (429, 1), (503, 1), (429, 2)] {
-        let response = Response { status, headers: Headers::default(), quota_spent: false };
+        let response = Response { status, headers: Headers::default(), quota_spent: false, code: None };
         let settle = Settle { response: Some(response), ..Settle::used(PermitId::new("unknown").unwrap()) };
         let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
         world.handle(ms(0), Event::Settle(settle));
@@ -516,9 +516,12 @@ struct Routes {
 
 impl Routes {
     fn new() -> Self {
+        Routes { world: World::new(&Self::spec()), calls: 0 }
+    }
+
+    fn spec() -> ResourceSpec {
         let limit = limit("units", 10_000.0, span(10_000_000_000));
-        let spec = ResourceSpec { learn_costs: vec!["route".to_owned()], ..resource(vec![limit]) };
-        Routes { world: World::new(&spec), calls: 0 }
+        ResourceSpec { learn_costs: vec!["route".to_owned()], ..resource(vec![limit]) }
     }
 
     /// The charge of a call that is estimated to cost `estimate` and actually costs `cost`.
@@ -565,4 +568,42 @@ fn what_calls_cost_time_and_again_is_what_they_are_charged() {
         let charged = (0..200).map(|call| routes.call("/route", estimate, costs[call % 2])).last().unwrap();
         assert!(expected.contains(&charged), "{estimate} for {costs:?}: {charged}");
     }
+}
+
+/// The checkpoint is what a crash leaves behind, the snapshot what a graceful stop does.
+#[test]
+fn learned_costs_outlive_a_scheduler() {
+    let mut routes = Routes::new();
+    for (route, calls, cost) in [("/light", 100, 2.5), ("/heavy", 3, 15.0)] {
+        for _ in 0..calls {
+            routes.call(route, 10.0, cost);
+        }
+    }
+    let then = ms(routes.calls);
+    let stopped = routes.world.scheduler.snapshot(then, usize::MAX);
+    let mut fenced = restored_costs(&stopped, then).fenced();
+    let crashed = fenced.checkpoint(then).unwrap().state;
+    assert_eq!(stopped.costs.iter().map(|factor| factor.calls).collect::<Vec<_>>(), [100, 3], "the most calls first");
+    let known = routes.world.scheduler.corrections();
+    for left in [stopped, crashed] {
+        let mut successor = Routes { world: World::of(restored_costs(&left, then)), calls: routes.calls };
+        assert_eq!(successor.world.scheduler.corrections(), known);
+        assert!((2.5..2.7).contains(&successor.call("/light", 10.0, 2.5)));
+    }
+}
+
+/// A record of a kind that fills it is left out, and so are those behind it.
+#[test]
+fn learned_costs_have_a_bound_in_a_record() {
+    let mut routes = Routes::new();
+    for kind in 0..1000 {
+        routes.call(&format!("/{kind:0>100}"), 10.0, 2.5);
+    }
+    let then = ms(routes.calls);
+    let costs = routes.world.scheduler.snapshot(then, usize::MAX).costs;
+    assert!((150..300).contains(&costs.len()), "{} of 1000", costs.len());
+}
+
+fn restored_costs(left: &Snapshot, then: Time) -> Scheduler<usize> {
+    Scheduler::restore(Resource::new(&Routes::spec()).unwrap(), 2, then, then, left)
 }

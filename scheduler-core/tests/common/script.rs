@@ -8,7 +8,7 @@
 //! | nothing | only time passes |
 //! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<asker>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
-//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, `others` if other accounts are to blame |
+//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
 //! | `held-up` | answers are delayed |
 //! | `delivered` | all answers have arrived |
@@ -239,7 +239,11 @@ fn observed(status: &str, options: &[&str]) -> Observation {
                 remaining: amount(left.parse().unwrap()),
                 capacity: None,
                 reset: None,
+                reset_grain: Span::ZERO,
             }),
+            Some(("of", capacity)) => last_reading(&mut observation).capacity = Some(amount(capacity.parse().unwrap())),
+            Some(("reset", reset)) => last_reading(&mut observation).reset = Some(millis(reset)),
+            Some(("grain", grain)) => last_reading(&mut observation).reset_grain = millis(grain),
             None if *option == "others" => others = true,
             Some(_) | None => panic!("no such option: {option}"),
         }
@@ -250,6 +254,10 @@ fn observed(status: &str, options: &[&str]) -> Observation {
         _ => Verdict::Passed,
     };
     observation
+}
+
+fn last_reading(observation: &mut Observation) -> &mut Reading {
+    observation.readings.last_mut().expect("this option is behind `left`")
 }
 
 fn mode_of(mode: &str) -> Mode {

@@ -27,10 +27,14 @@ pub enum Dialect {
     /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
     Openai,
     /// Anthropic:
-    /// `anthropic-ratelimit-{requests,input-tokens,output-tokens}-{limit,remaining,reset}`.
+    /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`.
+    /// Of windows that are used up, `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
     Anthropic,
-    /// GitHub: `x-ratelimit-{limit,remaining,reset}` of a `-resource`.
+    /// GitHub: `x-ratelimit-{limit,remaining,used,reset}` of a `-resource`.
     Github,
+    /// Shopify: `throttleStatus` of a body, which a worker passes on as the header
+    /// `throttle-status`, and `X-Shopify-Shop-Api-Call-Limit`.
+    Shopify,
     /// HTTP and nothing else: `Retry-After`, which all other dialects have too.
     #[default]
     Plain,
@@ -43,13 +47,14 @@ pub struct UnknownDialect(String);
 
 impl Dialect {
     /// All dialects, in the order in which messages list them.
-    pub const ALL: [Dialect; 7] = [
+    pub const ALL: [Dialect; 8] = [
         Dialect::SentinelHub,
         Dialect::Ietf,
         Dialect::Discord,
         Dialect::Openai,
         Dialect::Anthropic,
         Dialect::Github,
+        Dialect::Shopify,
         Dialect::Plain,
     ];
 
@@ -63,6 +68,7 @@ impl Dialect {
             Dialect::Openai => "openai",
             Dialect::Anthropic => "anthropic",
             Dialect::Github => "github",
+            Dialect::Shopify => "shopify",
             Dialect::Plain => "plain",
         }
     }
@@ -75,6 +81,7 @@ impl Dialect {
             Dialect::Openai => &tables::OPENAI,
             Dialect::Anthropic => &tables::ANTHROPIC,
             Dialect::Github => &tables::GITHUB,
+            Dialect::Shopify => &tables::SHOPIFY,
             Dialect::Plain => &tables::PLAIN,
         }
     }

@@ -16,9 +16,12 @@
 //! * **403** from GitHub equals a 429 if it has `Retry-After` or shows an empty bucket. Sentinel
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
-//!   calls that fail for nothing. A 403 therefore counts as a spent quota only if it has
-//!   `Retry-After`, or if the worker says so
+//!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes the
+//!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any
+//!   other code speaks of rights. A worker that reads the body itself says that a quota is spent
 //!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
+//!   429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit.
 //!
@@ -30,7 +33,7 @@
 //! use rampmeter_scheduler_core::adaptation::observation::{Scope, Verdict};
 //!
 //! let headers = Headers::first_of([(Text::from("retry-after"), Text::from("1500"))]);
-//! let response = Response { status: 429, headers, quota_spent: false };
+//! let response = Response { status: 429, headers, quota_spent: false, code: None };
 //! let reading = Reader::of(Dialect::SentinelHub).read(&response, 0);
 //! let retry_after = Some(Span::from_millis(1500));
 //! let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false };
@@ -41,6 +44,7 @@ mod dialect;
 mod instant;
 mod number;
 mod reader;
+mod shopify;
 mod structured;
 mod table;
 mod tables;

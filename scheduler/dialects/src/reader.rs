@@ -2,7 +2,7 @@
 
 use crate::dialect::Dialect;
 use crate::table::{
-    Bucket, BucketScope, Fields, Means, Quotas, RETRY_AFTER, Refill, Spent, Syntax, Table, Tells, When,
+    Bucket, BucketScope, Fields, Figures, Means, Quotas, RETRY_AFTER, Refill, Share, Spent, Syntax, Table, Tells, When,
 };
 use crate::unit::RetryAfterUnit;
 use crate::{instant, number, structured};
@@ -17,6 +17,9 @@ use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Sc
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
 /// The longest time until a reset: a month, plus a day because clocks differ.
 pub const MAX_RESET: Span = Span::from_secs(32 * 86_400);
+
+/// The status of calls that an account may not make.
+const FORBIDDEN: u16 = 403;
 
 /// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
@@ -106,28 +109,69 @@ impl AnswerHeaders<'_> {
 
     fn buckets(&mut self, table: &Table) -> Vec<(Reading, Refill)> {
         let fields = table.fields.iter().flat_map(|fields| self.fields(fields)).collect::<Vec<_>>();
-        let single = table.buckets.iter().filter_map(|bucket| Some((self.bucket(bucket)?, bucket.refill)));
         // An upstream that sends the headers of two drafts says the same in both.
-        if fields.is_empty() { single.collect() } else { fields }
+        if !fields.is_empty() {
+            return fields;
+        }
+        let mut found = Vec::new();
+        for bucket in table.buckets {
+            found.extend(self.bucket(bucket).map(|reading| (reading, bucket.refill)));
+        }
+        for figures in table.figures {
+            found.extend(self.figures(figures).map(|reading| (reading, figures.refill)));
+        }
+        for share in table.shares {
+            found.extend(self.share(share).map(|reading| (reading, Refill::AtOnce)));
+        }
+        found
     }
 
     fn bucket(&mut self, bucket: &Bucket) -> Option<Reading> {
         let remaining = self.value(bucket.remaining, |text| number::left(number::number(text)?));
         let capacity = self.value(bucket.capacity, |text| number::left(number::first_number(text)?));
-        let (header, syntax) = bucket.reset;
-        let reset = self.reset(header, syntax).map(|reset| reset.min(MAX_RESET));
+        let used = bucket.used.and_then(|header| self.value(header, |text| number::spent(number::number(text)?)));
+        let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
+        let (reset, reset_grain) = self.first_reset(bucket.reset);
         let scope = self.scope(&bucket.of);
-        Some(Reading { scope, remaining: remaining?, capacity, reset })
+        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset, reset_grain })
     }
 
-    fn reset(&mut self, header: &'static str, syntax: Syntax) -> Option<Span> {
+    fn figures(&mut self, figures: &Figures) -> Option<Reading> {
+        let stock = self.value(figures.header, figures.read)?;
+        let (remaining, capacity, reset) = (stock.remaining, Some(stock.capacity), stock.reset.map(bounded));
+        let reset_grain = Reading::grain_of(reset);
+        Some(Reading { scope: Scope::Unit(figures.unit.to_owned()), remaining, capacity, reset, reset_grain })
+    }
+
+    /// A window that is used up; any other tells nothing.
+    fn share(&mut self, share: &Share) -> Option<Reading> {
+        let used = self.value(share.used, number::number)?;
+        let (reset, reset_grain) = self.first_reset(&[share.reset]);
+        let scope = Scope::Limit(share.limit.to_owned());
+        (used >= 1.0).then_some(Reading { scope, remaining: Amount::ZERO, capacity: None, reset, reset_grain })
+    }
+
+    /// The first of the resets that an answer has, and its grain.
+    fn first_reset(&mut self, headers: &[(&'static str, Syntax)]) -> (Option<Span>, Span) {
+        let found = headers.iter().find_map(|header| self.reset(*header));
+        found.map_or((None, Reading::grain_of(None)), |(reset, grain)| (Some(reset), grain))
+    }
+
+    /// The time until a reset, and its grain.
+    fn reset(&mut self, (header, syntax): (&'static str, Syntax)) -> Option<(Span, Span)> {
         let unix_ms = self.unix_ms;
-        self.value(header, |text| match syntax {
+        let reset = self.value(header, |text| match syntax {
             Syntax::Seconds => number::span(number::number(text)? * 1000.0),
             Syntax::Duration => number::duration(text),
             Syntax::Epoch => instant::until_epoch(number::number(text)?, unix_ms),
             Syntax::Rfc3339 => instant::until_rfc3339(text, unix_ms),
-        })
+        })?;
+        let grain = match syntax {
+            Syntax::Seconds | Syntax::Duration => Reading::grain_of(Some(reset)),
+            // The upstream writes its own clock in whole seconds.
+            Syntax::Epoch | Syntax::Rfc3339 => Reading::grain_of(None),
+        };
+        Some((bounded(reset), grain))
     }
 
     fn scope(&mut self, of: &BucketScope) -> Scope {
@@ -144,8 +188,8 @@ impl AnswerHeaders<'_> {
     fn fields(&mut self, fields: &Fields) -> Vec<(Reading, Refill)> {
         let policies = self.value(fields.policy, structured::policies).unwrap_or_default();
         let readings = self.value(fields.state, |text| structured::readings(text, &policies)).unwrap_or_default();
-        let bounded = |reading: Reading| Reading { reset: reading.reset.map(|reset| reset.min(MAX_RESET)), ..reading };
-        readings.into_iter().map(|reading| (bounded(reading), Refill::AtOnce)).collect()
+        let within = |reading: Reading| Reading { reset: reading.reset.map(bounded), ..reading };
+        readings.into_iter().map(|reading| (within(reading), Refill::AtOnce)).collect()
     }
 
     fn spent(&mut self, spent: &Spent) -> Option<(String, Amount)> {
@@ -158,6 +202,10 @@ impl AnswerHeaders<'_> {
     }
 }
 
+fn bounded(reset: Span) -> Span {
+    reset.min(MAX_RESET)
+}
+
 /// What decides whether an answer is an objection.
 struct Objections<'a> {
     table: &'static Table,
@@ -168,8 +216,12 @@ struct Objections<'a> {
 
 impl Objections<'_> {
     fn verdict(&self, response: &Response<'_>) -> Verdict {
-        if response.quota_spent {
+        let code = response.code.as_deref();
+        if response.quota_spent || code.is_some_and(|code| self.table.spent_codes.contains(&code)) {
             return self.exhausted();
+        }
+        if response.status == FORBIDDEN && code.is_some() && !self.table.spent_codes.is_empty() {
+            return Verdict::Passed;
         }
         let mut objections = self.table.objections.iter();
         match objections.find(|objection| objection.status == response.status && self.holds(objection.when)) {

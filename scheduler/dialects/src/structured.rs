@@ -11,6 +11,8 @@ use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 #[derive(Debug)]
 pub(crate) struct Policy {
     name: Option<String>,
+    /// A policy may have another capacity for each partition, such as a user or a tenant.
+    partition: Option<Vec<u8>>,
     capacity: Option<Amount>,
     unit: Option<String>,
 }
@@ -19,6 +21,7 @@ pub(crate) struct Policy {
 pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
     let policy = |item: &Item| Policy {
         name: text_of(&item.bare_item),
+        partition: partition(&item.params),
         capacity: item.params.get("q").and_then(amount),
         unit: item.params.get("qu").and_then(text_of),
     };
@@ -37,12 +40,16 @@ pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> 
 /// The bucket of one item; nothing without the parameter `r`.
 fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let name = text_of(&item.bare_item);
-    let policy = policies.iter().find(|policy| policy.name == name);
+    let partition = partition(&item.params);
+    let mut named = policies.iter().filter(|policy| policy.name == name);
+    let policy = named.clone().find(|policy| policy.partition == partition).or_else(|| named.next());
+    let reset = reset(&item.params);
     Some(Reading {
         scope: scope(name, policy.and_then(|policy| policy.unit.clone())),
         remaining: amount(item.params.get("r")?)?,
         capacity: policy.and_then(|policy| policy.capacity),
-        reset: reset(&item.params),
+        reset,
+        reset_grain: Reading::grain_of(reset),
     })
 }
 
@@ -52,6 +59,10 @@ fn scope(name: Option<String>, unit: Option<String>) -> Scope {
     let valid = |name: String| Name::new(&name).is_ok().then_some(name);
     let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Limit);
     unit.and_then(valid).map_or(named, Scope::Unit)
+}
+
+fn partition(params: &Parameters) -> Option<Vec<u8>> {
+    Some(params.get("pk")?.as_byte_sequence()?.to_vec())
 }
 
 fn reset(params: &Parameters) -> Option<Span> {
@@ -64,11 +75,13 @@ fn earlier(text: &str) -> Option<Reading> {
         Some(ListEntry::Item(item)) => number_of(&item.bare_item),
         Some(ListEntry::InnerList(_)) | None => None,
     };
+    let reset = field("reset").and_then(|seconds| number::span(seconds * 1000.0));
     Some(Reading {
         scope: Scope::Unnamed,
         remaining: number::left(field("remaining")?)?,
         capacity: field("limit").and_then(number::left),
-        reset: field("reset").and_then(|seconds| number::span(seconds * 1000.0)),
+        reset,
+        reset_grain: Reading::grain_of(reset),
     })
 }
 

@@ -1,6 +1,8 @@
 //! The parts of a dialect's table.
 
 use crate::unit::RetryAfterUnit;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Span;
 
 /// The header that all dialects read.
 pub(crate) const RETRY_AFTER: &str = "retry-after";
@@ -10,12 +12,19 @@ pub(crate) const RETRY_AFTER: &str = "retry-after";
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
+    /// The codes of errors that mean a spent quota, whatever else the answer says. Beside another
+    /// code, a status of 403 speaks of rights.
+    pub(crate) spent_codes: &'static [&'static str],
     /// The statuses that may mean that a limit objected. The first that applies counts.
     pub(crate) objections: &'static [Objection],
     /// Headers that describe the limit that objected.
     pub(crate) remarks: &'static [Remark],
     /// Buckets with a separate header for each figure.
     pub(crate) buckets: &'static [Bucket],
+    /// Buckets with one header for all figures.
+    pub(crate) figures: &'static [Figures],
+    /// Windows that tell the used share alone.
+    pub(crate) shares: &'static [Share],
     /// Buckets in structured fields.
     pub(crate) fields: Option<Fields>,
     /// Headers with the cost of the call.
@@ -76,8 +85,38 @@ pub(crate) struct Bucket {
     pub(crate) of: BucketScope,
     pub(crate) remaining: &'static str,
     pub(crate) capacity: &'static str,
-    pub(crate) reset: (&'static str, Syntax),
+    /// What is used of the capacity; it tells what remains if no other header does.
+    pub(crate) used: Option<&'static str>,
+    /// The first of these that is present counts.
+    pub(crate) reset: &'static [(&'static str, Syntax)],
     pub(crate) refill: Refill,
+}
+
+/// A bucket with one header for all figures.
+#[derive(Debug)]
+pub(crate) struct Figures {
+    pub(crate) unit: &'static str,
+    pub(crate) header: &'static str,
+    pub(crate) read: fn(&str) -> Option<Stock>,
+    pub(crate) refill: Refill,
+}
+
+/// The figures of a bucket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Stock {
+    pub(crate) remaining: Amount,
+    pub(crate) capacity: Amount,
+    /// The time until the bucket is full.
+    pub(crate) reset: Option<Span>,
+}
+
+/// A window that tells which share of it is used. How much that is, nobody knows. Only a window
+/// that is used up tells something about calls.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub(crate) limit: &'static str,
+    pub(crate) used: &'static str,
+    pub(crate) reset: (&'static str, Syntax),
 }
 
 /// The limit that a bucket belongs to.
@@ -138,9 +177,12 @@ impl Table {
     pub(crate) fn headers(&self) -> Vec<&'static str> {
         let remarks = self.remarks.iter().map(|remark| remark.header);
         let buckets = self.buckets.iter().flat_map(Bucket::headers);
+        let figures = self.figures.iter().map(|figures| figures.header);
+        let shares = self.shares.iter().flat_map(|share| [share.used, share.reset.0]);
         let fields = self.fields.iter().flat_map(|fields| [fields.state, fields.policy]);
         let spent = self.spent.iter().map(|spent| spent.header);
-        let mut all: Vec<_> = remarks.chain(buckets).chain(fields).chain(spent).chain([RETRY_AFTER]).collect();
+        let beside = fields.chain(spent).chain([RETRY_AFTER]);
+        let mut all: Vec<_> = remarks.chain(buckets).chain(figures).chain(shares).chain(beside).collect();
         all.sort_unstable();
         all.dedup();
         all
@@ -153,6 +195,7 @@ impl Bucket {
             BucketScope::Limit(header) => Some(header),
             BucketScope::Unnamed | BucketScope::Unit(_) => None,
         };
-        [self.remaining, self.capacity, self.reset.0].into_iter().chain(named)
+        let resets = self.reset.iter().map(|(header, _)| *header);
+        [self.remaining, self.capacity].into_iter().chain(self.used).chain(resets).chain(named)
     }
 }

@@ -1,7 +1,9 @@
 //! The dialects, as data.
 
+use crate::shopify;
 use crate::table::{
-    Bucket, BucketScope, Fields, Means, Objection, Quotas, Refill, Remark, Spent, Syntax, Table, Tells, When,
+    Bucket, BucketScope, Fields, Figures, Means, Objection, Quotas, Refill, Remark, Share, Spent, Syntax, Table, Tells,
+    When,
 };
 use crate::unit::RetryAfterUnit;
 
@@ -10,9 +12,12 @@ const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasR
 
 pub(crate) static PLAIN: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
     remarks: &[],
     buckets: &[],
+    figures: &[],
+    shares: &[],
     fields: None,
     spent: &[],
     quotas: Quotas::Unknown,
@@ -20,9 +25,12 @@ pub(crate) static PLAIN: Table = Table {
 
 pub(crate) static SENTINEL_HUB: Table = Table {
     retry_after: RetryAfterUnit::Milliseconds,
+    spent_codes: &["ACCESS_INSUFFICIENT_PROCESSING_UNITS"],
     objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted }],
     remarks: &[],
     buckets: &[],
+    figures: &[],
+    shares: &[],
     fields: None,
     spent: &[Spent { header: "x-processingunits-spent", unit: "processing-units" }],
     quotas: Quotas::Monthly,
@@ -30,15 +38,19 @@ pub(crate) static SENTINEL_HUB: Table = Table {
 
 pub(crate) static IETF: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
     remarks: &[],
     buckets: &[Bucket {
         of: BucketScope::Unnamed,
         remaining: "ratelimit-remaining",
         capacity: "ratelimit-limit",
-        reset: ("ratelimit-reset", Syntax::Seconds),
+        used: None,
+        reset: &[("ratelimit-reset", Syntax::Seconds)],
         refill: Refill::AtOnce,
     }],
+    figures: &[],
+    shares: &[],
     fields: Some(Fields { state: "ratelimit", policy: "ratelimit-policy" }),
     spent: &[],
     quotas: Quotas::Unknown,
@@ -46,6 +58,7 @@ pub(crate) static IETF: Table = Table {
 
 pub(crate) static DISCORD: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[
         Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
@@ -56,9 +69,12 @@ pub(crate) static DISCORD: Table = Table {
         of: BucketScope::Limit("x-ratelimit-bucket"),
         remaining: "x-ratelimit-remaining",
         capacity: "x-ratelimit-limit",
-        reset: ("x-ratelimit-reset-after", Syntax::Seconds),
+        used: None,
+        reset: &[("x-ratelimit-reset-after", Syntax::Seconds), ("x-ratelimit-reset", Syntax::Epoch)],
         refill: Refill::AtOnce,
     }],
+    figures: &[],
+    shares: &[],
     fields: None,
     spent: &[],
     quotas: Quotas::Unknown,
@@ -66,6 +82,7 @@ pub(crate) static DISCORD: Table = Table {
 
 pub(crate) static OPENAI: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[],
     buckets: &[
@@ -73,17 +90,21 @@ pub(crate) static OPENAI: Table = Table {
             of: BucketScope::Unit("requests"),
             remaining: "x-ratelimit-remaining-requests",
             capacity: "x-ratelimit-limit-requests",
-            reset: ("x-ratelimit-reset-requests", Syntax::Duration),
+            used: None,
+            reset: &[("x-ratelimit-reset-requests", Syntax::Duration)],
             refill: Refill::Gradually,
         },
         Bucket {
             of: BucketScope::Unit("tokens"),
             remaining: "x-ratelimit-remaining-tokens",
             capacity: "x-ratelimit-limit-tokens",
-            reset: ("x-ratelimit-reset-tokens", Syntax::Duration),
+            used: None,
+            reset: &[("x-ratelimit-reset-tokens", Syntax::Duration)],
             refill: Refill::Gradually,
         },
     ],
+    figures: &[],
+    shares: &[],
     fields: None,
     spent: &[],
     quotas: Quotas::Unknown,
@@ -91,6 +112,7 @@ pub(crate) static OPENAI: Table = Table {
 
 pub(crate) static ANTHROPIC: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[TOO_MANY_REQUESTS],
     remarks: &[],
     buckets: &[
@@ -98,22 +120,46 @@ pub(crate) static ANTHROPIC: Table = Table {
             of: BucketScope::Unit("requests"),
             remaining: "anthropic-ratelimit-requests-remaining",
             capacity: "anthropic-ratelimit-requests-limit",
-            reset: ("anthropic-ratelimit-requests-reset", Syntax::Rfc3339),
+            used: None,
+            reset: &[("anthropic-ratelimit-requests-reset", Syntax::Rfc3339)],
+            refill: Refill::Gradually,
+        },
+        Bucket {
+            of: BucketScope::Unit("tokens"),
+            remaining: "anthropic-ratelimit-tokens-remaining",
+            capacity: "anthropic-ratelimit-tokens-limit",
+            used: None,
+            reset: &[("anthropic-ratelimit-tokens-reset", Syntax::Rfc3339)],
             refill: Refill::Gradually,
         },
         Bucket {
             of: BucketScope::Unit("input-tokens"),
             remaining: "anthropic-ratelimit-input-tokens-remaining",
             capacity: "anthropic-ratelimit-input-tokens-limit",
-            reset: ("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339),
+            used: None,
+            reset: &[("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339)],
             refill: Refill::Gradually,
         },
         Bucket {
             of: BucketScope::Unit("output-tokens"),
             remaining: "anthropic-ratelimit-output-tokens-remaining",
             capacity: "anthropic-ratelimit-output-tokens-limit",
-            reset: ("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339),
+            used: None,
+            reset: &[("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339)],
             refill: Refill::Gradually,
+        },
+    ],
+    figures: &[],
+    shares: &[
+        Share {
+            limit: "unified-5h",
+            used: "anthropic-ratelimit-unified-5h-utilization",
+            reset: ("anthropic-ratelimit-unified-5h-reset", Syntax::Epoch),
+        },
+        Share {
+            limit: "unified-7d",
+            used: "anthropic-ratelimit-unified-7d-utilization",
+            reset: ("anthropic-ratelimit-unified-7d-reset", Syntax::Epoch),
         },
     ],
     fields: None,
@@ -123,6 +169,7 @@ pub(crate) static ANTHROPIC: Table = Table {
 
 pub(crate) static GITHUB: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
+    spent_codes: &[],
     objections: &[
         TOO_MANY_REQUESTS,
         Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },
@@ -132,10 +179,39 @@ pub(crate) static GITHUB: Table = Table {
         of: BucketScope::Limit("x-ratelimit-resource"),
         remaining: "x-ratelimit-remaining",
         capacity: "x-ratelimit-limit",
-        reset: ("x-ratelimit-reset", Syntax::Epoch),
+        used: Some("x-ratelimit-used"),
+        reset: &[("x-ratelimit-reset", Syntax::Epoch)],
         refill: Refill::AtOnce,
     }],
+    figures: &[],
+    shares: &[],
     fields: None,
+    spent: &[],
+    quotas: Quotas::Unknown,
+};
+
+pub(crate) static SHOPIFY: Table = Table {
+    retry_after: RetryAfterUnit::Seconds,
+    objections: &[TOO_MANY_REQUESTS],
+    remarks: &[],
+    buckets: &[],
+    figures: &[
+        Figures {
+            unit: "points",
+            header: "throttle-status",
+            read: shopify::throttle_status,
+            refill: Refill::Gradually,
+        },
+        Figures {
+            unit: "requests",
+            header: "x-shopify-shop-api-call-limit",
+            read: shopify::call_limit,
+            refill: Refill::Gradually,
+        },
+    ],
+    shares: &[],
+    fields: None,
+    spent_codes: &[],
     spent: &[],
     quotas: Quotas::Unknown,
 };

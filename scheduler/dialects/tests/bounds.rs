@@ -26,7 +26,7 @@ fn names_are_read_as_they_are_written() {
         assert_eq!(unit.to_string().parse(), Ok(unit));
     }
     let error = "klingon".parse::<Dialect>().map_err(|error| error.to_string());
-    let there_are = "`sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `plain`";
+    let there_are = "`sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `plain`";
     assert_eq!(error, Err(format!("there is no dialect `klingon`; there are {there_are}")));
     let error = "fortnights".parse::<RetryAfterUnit>().map_err(|error| error.to_string());
     assert_eq!(error, Err("`Retry-After` is not in `fortnights`, but in `seconds`, `milliseconds`".to_owned()));
@@ -41,6 +41,8 @@ fn value() -> impl Strategy<Value = String> {
         "[A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{1,5} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT",
         "-?[0-9]{1,6}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z",
         "\"?[a-z ]{0,70}\"?(;(r|t|q|w|qu|pk)=-?[0-9]{0,16}(\\.[0-9]{0,4})?){0,4}",
+        "\\{\"maximumAvailable\":-?[0-9]{1,30}(e[0-9]{1,3})?,\"currentlyAvailable\":[0-9]{1,9},\"restoreRate\":[0-9]{1,9}\\}",
+        "[0-9]{0,12}/[0-9]{0,12}",
         "(limit|remaining|reset)=[0-9]{0,16}, (limit|remaining|reset)=[0-9]{0,16}",
         prop::sample::select(vec!["true", "shared", "global", "core", "inf", "NaN", "1e309", "0"])
             .prop_map(str::to_owned),
@@ -53,7 +55,7 @@ fn answer() -> impl Strategy<Value = Response<'static>> {
     let status = prop_oneof![Just(200), Just(403), Just(429), Just(503), any::<u16>()];
     (status, headers, any::<bool>()).prop_map(|(status, headers, quota_spent)| {
         let headers = headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-        Response { status, headers: Headers::first_of(headers), quota_spent }
+        Response { status, headers: Headers::first_of(headers), quota_spent, code: None }
     })
 }
 

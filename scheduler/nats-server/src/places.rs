@@ -17,11 +17,14 @@ pub struct Places {
 }
 
 impl Places {
-    /// The `PATH` and the cache of this process: [`Cache::of_this_process`].
+    /// The `PATH`, the folder of this program, and the cache of this process:
+    /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the `PATH`
+    /// of an activated environment only.
     #[must_use]
     pub fn of_this_process() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
-        Self { path: env::split_paths(&path).collect(), cache: Cache::of_this_process() }
+        let own = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_path_buf()));
+        Self { path: env::split_paths(&path).chain(own).collect(), cache: Cache::of_this_process() }
     }
 
     /// The first nats-server that is new enough. Unfit ones before it are skipped.
@@ -88,4 +91,17 @@ fn list(passed_over: &[Unfit]) -> String {
     }
     let lines: Vec<_> = passed_over.iter().map(Unfit::to_string).collect();
     lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Places;
+    use std::env;
+    use std::path::PathBuf;
+
+    #[test]
+    fn the_folder_of_this_program_comes_after_the_path() {
+        let program = env::current_exe().unwrap();
+        assert_eq!(Places::of_this_process().path.last().map(PathBuf::as_path), program.parent());
+    }
 }

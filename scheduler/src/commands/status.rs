@@ -13,15 +13,21 @@ use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status};
+use rampmeter_protocol::status::{
+    Correction, DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
+};
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 /// How long to collect the resources of all schedulers.
 const COLLECT: Duration = Duration::from_millis(300);
 /// The longest wait for a scheduler's answer.
 const ANSWER: Duration = Duration::from_secs(2);
+
+/// The kinds of calls whose costs are shown. There may be a thousand.
+const SHOWN_CORRECTIONS: usize = 10;
 
 /// The names of algorithms whose limits have no period.
 const IN_FLIGHT: &str = "concurrency";
@@ -130,7 +136,7 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 fn render(status: &Status) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}\n",
+        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}{}\n",
         status.resource,
         status.epoch,
         status.leader,
@@ -146,6 +152,7 @@ fn render(status: &Status) -> String {
         trimmed(&limits(status)),
         status.limits.iter().flat_map(notes).collect::<String>(),
         missing_labels(status),
+        corrections(&status.corrections),
         trimmed(&classes(status)),
     )
 }
@@ -230,6 +237,22 @@ fn missing_labels(status: &Status) -> String {
     lacking.map(note).collect()
 }
 
+/// How far the estimates of costs are off, for the kinds with the most calls.
+fn corrections(corrections: &[Correction]) -> String {
+    let mut most: Vec<&Correction> = corrections.iter().collect();
+    most.sort_by_key(|correction| Reverse(correction.calls));
+    let line = |correction: &&Correction| {
+        let Correction { kind, unit, factor, calls } = correction;
+        let (kind, factor, calls) = (escaped(kind), amount(*factor), count(*calls));
+        format!("cost of `{kind}`: {factor} × the estimate of {unit}, learned from {calls} calls\n")
+    };
+    let shown: String = most.iter().take(SHOWN_CORRECTIONS).map(line).collect();
+    match corrections.len().saturating_sub(SHOWN_CORRECTIONS) {
+        0 => shown,
+        more => format!("{shown}{more} more kinds of calls have costs of their own; --json tells all\n"),
+    }
+}
+
 fn period(limit: &LimitStatus) -> String {
     match &*limit.algorithm {
         IN_FLIGHT => "in flight".to_owned(),
@@ -265,6 +288,7 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             amount(learned.held_back)
         )
     });
+    let told = limit.told.map(told);
     let shadow = limit.shadow.map(|shadow| {
         format!(
             "in shadow mode: of {} calls, {} would wait and {} be refused",
@@ -273,9 +297,24 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             count(shadow.would_refuse)
         )
     });
-    let all = [margin, in_flight, keys, frozen, learned, shadow];
+    let all = [margin, in_flight, keys, frozen, learned, told, shadow];
     let notes = all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name));
     notes.map(|note| wrapped(&note, text_width()) + "\n").collect()
+}
+
+/// What the upstream's headers tell.
+fn told(told: Told) -> String {
+    let capacity = told.capacity.zip(told.capacity_for_ms);
+    let capacity =
+        capacity.map(|(capacity, since)| format!("a capacity of {} since {}", amount(capacity), duration(since)));
+    let others = (told.others > 0.0).then(|| format!("{} used by others", amount(told.others)));
+    let slack = told.window_slack_ms.unwrap_or_default();
+    let ends = told.window_ends_ms.map(|ends| match slack > 0.0 {
+        true => format!("a window that ends in {}, or up to {} earlier", duration(ends), duration(slack)),
+        false => format!("a window that ends in {}", duration(ends)),
+    });
+    let all: Vec<String> = [capacity, others, ends].into_iter().flatten().collect();
+    format!("the upstream's headers tell of {}", all.join(", "))
 }
 
 fn classes(status: &Status) -> Table {

@@ -3,9 +3,11 @@
 use super::output;
 use super::signal::asked_to_stop;
 use clap::ValueEnum;
-use rampmeter_upstream::{Config, Dialect, Policy, ResponseTime, RetryAfter, Upstream};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use rampmeter_upstream::{Config, Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule, Upstream};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::time::Duration;
 
 /// What `upstream` takes.
@@ -18,8 +20,18 @@ pub struct UpstreamArgs {
     /// with that level. `tick=1s` refills in ticks, and `whole` drops fractions of a unit at every
     /// refill. `fixed-window` (the capacity in each period from the start), `sliding-window` (in
     /// any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
-    #[arg(long = "limit", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
+    /// `phase=20s` has fixed windows begin so long after multiples of the period; in `first-use`
+    /// windows, the first call after a window begins the next.
+    #[arg(long = "limit", conflicts_with = "preset", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
+    /// A known upstream: its limits and its answers. The name of one that ships, or a file whose
+    /// name ends in `.toml`.
+    ///
+    /// There are anthropic, discord, github, ietf, openai and shopify, each a small file in
+    /// simulator/upstream/presets. A call tells its labels in the query, as in
+    /// `/process?route=roles&guild=7`.
+    #[arg(long, value_name = "NAME")]
+    preset: Option<String>,
     /// The address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9490")]
     listen: SocketAddr,
@@ -27,10 +39,11 @@ pub struct UpstreamArgs {
     /// `Retry-After`.
     #[arg(long, value_name = "N")]
     concurrency: Option<NonZeroUsize>,
-    /// The headers in which an answer tells what a call took and what is left.
-    #[arg(long, value_enum, value_name = "DIALECT", default_value_t)]
-    dialect: DialectName,
-    /// How a 429 states the wait in `Retry-After`, in place of the dialect's form.
+    /// The headers in which an answer tells what a call took and what is left; by default those of
+    /// Sentinel Hub, or of the preset.
+    #[arg(long, value_name = "DIALECT", value_parser = PossibleValuesParser::new(Dialect::ALL.map(Dialect::name)).try_map(|name| name.parse::<Dialect>()))]
+    dialect: Option<Dialect>,
+    /// How a refusal states the wait in `Retry-After`, in place of the dialect's form.
     #[arg(long, value_enum, value_name = "FORM")]
     retry_after: Option<RetryAfterForm>,
     /// The response time of an accepted call, in milliseconds.
@@ -42,18 +55,6 @@ pub struct UpstreamArgs {
     /// The seed of the random additions.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-/// The headers of an answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum DialectName {
-    /// The cost of a call; waits in milliseconds.
-    #[default]
-    SentinelHub,
-    /// `RateLimit-Policy` and `RateLimit`, with every limit; waits in seconds.
-    Ietf,
-    /// `x-ratelimit-{limit,remaining,reset}-UNIT`; waits in seconds.
-    Openai,
 }
 
 /// How a 429 states the wait.
@@ -72,9 +73,10 @@ enum RetryAfterForm {
 /// # Errors
 /// If the address is taken.
 pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
-    let limits = args.limits();
-    let upstream = Upstream::start(args.config()).await?;
-    output::line(format_args!("{} enforces {}", upstream.url(), limits.join(", ")))?;
+    let preset = args.known()?;
+    let limits = limits(&preset).join(", ");
+    let upstream = Upstream::start(args.config(preset)).await?;
+    output::line(format_args!("{} enforces {limits}", upstream.url()))?;
     let url = upstream.url();
     output::line(format_args!("try: curl -i '{url}/process?processing-units=2.5'   counts: {url}/stats"))?;
     asked_to_stop().await?;
@@ -85,30 +87,28 @@ pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
 }
 
 impl UpstreamArgs {
-    /// The limits that are enforced, as text for people.
-    fn limits(&self) -> Vec<String> {
-        let policies = self.limits.iter().map(ToString::to_string);
-        policies.chain(self.concurrency.map(|limit| format!("{limit} at the same time"))).collect()
+    /// All about the upstream.
+    fn known(&self) -> anyhow::Result<Preset> {
+        let preset = match &self.preset {
+            Some(name) => Preset::open(name, Path::new(""))?,
+            None => Preset::new(self.limits.iter().cloned().map(Rule::new).collect()),
+        };
+        let preset = self.dialect.into_iter().fold(preset, Preset::with_dialect);
+        let preset = self.retry_after.into_iter().fold(preset, |preset, form| preset.with_retry_after(form.into()));
+        Ok(self.concurrency.into_iter().fold(preset, Preset::with_concurrency))
     }
 
-    fn config(self) -> Config {
+    fn config(self, preset: Preset) -> Config {
         let fixed = ResponseTime::fixed(Duration::from_millis(self.response_ms));
         let response_time = fixed.with_jitter(Duration::from_millis(self.jitter_ms), self.seed);
-        let config = Config::new(self.limits).listen(self.listen).response_time(response_time);
-        let config = config.dialect(self.dialect.into());
-        let config = self.retry_after.into_iter().fold(config, |config, form| config.retry_after(form.into()));
-        self.concurrency.into_iter().fold(config, Config::concurrency)
+        Config::of(preset).listen(self.listen).response_time(response_time)
     }
 }
 
-impl From<DialectName> for Dialect {
-    fn from(name: DialectName) -> Self {
-        match name {
-            DialectName::SentinelHub => Self::SentinelHub,
-            DialectName::Ietf => Self::Ietf,
-            DialectName::Openai => Self::Openai,
-        }
-    }
+/// The limits that are enforced, as text for people.
+fn limits(preset: &Preset) -> Vec<String> {
+    let policies = preset.rules().iter().map(|rule| rule.policy().to_string());
+    policies.chain(preset.concurrency().map(|limit| format!("{limit} at the same time"))).collect()
 }
 
 impl From<RetryAfterForm> for RetryAfter {

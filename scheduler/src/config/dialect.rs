@@ -14,7 +14,11 @@ pub(super) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> R
     Ok(dialect.map_or(usual, Reader::of).counting_in(unit))
 }
 
-fn parsed<T: FromStr<Err: Display>>(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<T>, ConfigError> {
+/// A value that is written as text.
+pub(super) fn parsed<T: FromStr<Err: Display>>(
+    source: &Source,
+    text: Option<&Spanned<String>>,
+) -> Result<Option<T>, ConfigError> {
     let parse = |text: &Spanned<String>| {
         text.get_ref().parse().map_err(|error: T::Err| source.fault(&text.span(), error.to_string()))
     };

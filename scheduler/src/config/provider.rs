@@ -3,9 +3,11 @@
 use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::range::within;
+use crate::provider::matching::refill_of;
 use crate::provider::sentinel_hub::{self, Credentials};
 use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretPlace};
 use http::Uri;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use serde::Deserialize;
@@ -46,6 +48,11 @@ keys! {
         levels_every: Option<Spanned<String>> = Example(r#""60s""#),
         /// How long an answer may take.
         timeout: Option<Spanned<String>> = Default(r#""10s""#),
+        /// The resource whose permits requests for access tokens take: their endpoint has a limit
+        /// of its own. Without this, they take none.
+        token_resource: Option<Spanned<Name>> = Example(r#""sentinel-hub-token""#),
+        /// Whether workers whose NATS user may publish rampmeter.token.NAME get the access token.
+        share_token: Option<Spanned<bool>> = Default("false"),
         /// Whether http:// to other hosts than this one is allowed. It shows the secret
         /// to every listener on the network.
         allow_http: Option<Spanned<bool>> = Default("false"),
@@ -77,7 +84,7 @@ pub(super) fn settings(
 /// The limits of the file as a contract. Keys of other kinds are refused.
 fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Result<Contract, ConfigError> {
     let ProviderTable { kind, base_url, token_url, client_id_env, client_secret_env, client_secret_file, .. } = table;
-    let ProviderTable { contract_every, levels_every, timeout, allow_http, .. } = table;
+    let ProviderTable { contract_every, levels_every, timeout, allow_http, token_resource, share_token, .. } = table;
     let texts = [
         base_url,
         token_url,
@@ -88,7 +95,9 @@ fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Res
         levels_every,
         timeout,
     ];
-    let spans = texts.into_iter().flatten().map(Spanned::span).chain(allow_http.iter().map(Spanned::span));
+    let words = [allow_http, share_token].into_iter().flatten().map(Spanned::span);
+    let spans = texts.into_iter().flatten().map(Spanned::span).chain(words);
+    let spans = spans.chain(token_resource.iter().map(Spanned::span));
     if let Some(span) = spans.min_by_key(|span| span.start) {
         return Err(
             source.fault(&span, "`kind = \"static\"` means the limits of this file; leave out the keys of a service")
@@ -100,7 +109,7 @@ fn contract(source: &Source, table: &ProviderTable, limits: &[LimitSpec]) -> Res
     let limits = limits.iter().map(|limit| ProvidedLimit {
         unit: limit.unit.clone(),
         capacity: limit.capacity,
-        period: limit.period,
+        period: refill_of(limit),
     });
     Ok(Contract { limits: limits.collect(), notes: Vec::new() })
 }
@@ -118,7 +127,9 @@ fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::
     };
     let timeout = within(source, table.timeout.as_ref(), &TIMEOUT)?.unwrap_or(DEFAULT_TIMEOUT);
     let base_url = base_url.get_ref().trim_end_matches('/').to_owned();
-    Ok(sentinel_hub::SentinelHubSettings { base_url, credentials, timeout })
+    let token_resource = table.token_resource.as_ref().map(|name| name.get_ref().clone());
+    let share_token = table.share_token.as_ref().is_some_and(|share| *share.get_ref());
+    Ok(sentinel_hub::SentinelHubSettings { base_url, credentials, timeout, token_resource, share_token })
 }
 
 fn needed<'a>(

@@ -1,6 +1,6 @@
 //! The file of a scenario: a world to simulate.
 
-use super::dialect::reader;
+use super::dialect::{parsed, reader};
 use super::faults::read_prepared;
 use super::load::resource_spec;
 use super::place::{ConfigError, Source};
@@ -12,7 +12,7 @@ use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use rampmeter_simulator::world_error::WorldError;
-use rampmeter_upstream::{Dialect, Policy, RetryAfter};
+use rampmeter_upstream::{Policy, Preset};
 use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -52,11 +52,14 @@ struct NetworkTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct UpstreamTable {
+    /// A known upstream, in place of everything but the changes.
+    preset: Option<Spanned<String>>,
     /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
-    concurrency: Option<NonZeroUsize>,
-    dialect: DialectTable,
-    retry_after: RetryAfterTable,
+    concurrency: Option<Spanned<NonZeroUsize>>,
+    /// The headers that tell what a call took and what is left.
+    dialect: Option<Spanned<String>>,
+    retry_after: Option<Spanned<String>>,
     /// Other limits from some time on. The scheduler does not learn of them.
     changes: Vec<ChangeTable>,
 }
@@ -66,25 +69,6 @@ struct UpstreamTable {
 struct ChangeTable {
     at: Spanned<String>,
     limits: Vec<Spanned<String>>,
-}
-
-/// The headers that tell what a call took and what is left.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum DialectTable {
-    #[default]
-    SentinelHub,
-    Ietf,
-    Openai,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum RetryAfterTable {
-    #[default]
-    Ms,
-    Seconds,
-    None,
 }
 
 /// The longest delay, an hour: no worker waits longer for a message.
@@ -168,9 +152,11 @@ fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError
 }
 
 fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, ConfigError> {
+    let preset = preset(source, table)?;
+    let limits = preset.as_ref().map_or(table.limits.len(), |preset| preset.rules().len());
     let change = |change: &ChangeTable| {
         let at = Time::ORIGIN + span(source, &change.at)?;
-        if change.limits.len() != table.limits.len() {
+        if change.limits.len() != limits {
             let reason = "a change names as many limits as there are, in their order".to_owned();
             return Err(source.fault(&change.at.span(), reason));
         }
@@ -178,19 +164,26 @@ fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, Config
     };
     Ok(Behaviour {
         policies: policies(source, &table.limits)?,
+        concurrency: table.concurrency.as_ref().map(|concurrency| *concurrency.get_ref()),
+        dialect: parsed(source, table.dialect.as_ref())?.unwrap_or_default(),
+        retry_after: parsed(source, table.retry_after.as_ref())?.unwrap_or_default(),
+        preset,
         changes: table.changes.iter().map(change).collect::<Result<_, _>>()?,
-        concurrency: table.concurrency,
-        dialect: match table.dialect {
-            DialectTable::SentinelHub => Dialect::SentinelHub,
-            DialectTable::Ietf => Dialect::Ietf,
-            DialectTable::Openai => Dialect::Openai,
-        },
-        retry_after: match table.retry_after {
-            RetryAfterTable::Ms => RetryAfter::Milliseconds,
-            RetryAfterTable::Seconds => RetryAfter::Seconds,
-            RetryAfterTable::None => RetryAfter::Missing,
-        },
     })
+}
+
+/// The preset of this name, or in the file of this name beside the scenario. It says all there is
+/// to say.
+fn preset(source: &Source, table: &UpstreamTable) -> Result<Option<Preset>, ConfigError> {
+    let Some(name) = &table.preset else { return Ok(None) };
+    let limits = table.limits.first().map(Spanned::span);
+    let others = [limits, table.concurrency.as_ref().map(Spanned::span)];
+    let texts = [&table.dialect, &table.retry_after].map(|text| text.as_ref().map(Spanned::span));
+    if let Some(other) = others.into_iter().chain(texts).flatten().next() {
+        return Err(source.fault(&other, "a preset says this already; leave it out, or write a preset of your own"));
+    }
+    let preset = Preset::open(name.get_ref(), source.path.parent().unwrap_or(Path::new("")));
+    preset.map(Some).map_err(|error| source.fault(&name.span(), error.to_string()))
 }
 
 fn policies(source: &Source, limits: &[Spanned<String>]) -> Result<Vec<Policy>, ConfigError> {

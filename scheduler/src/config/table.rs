@@ -9,7 +9,9 @@ use super::value::{Bound, Duration};
 use rampmeter_nats::tls::Tls;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched};
+use rampmeter_scheduler_core::policy::spec::{
+    ClassSpec, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched,
+};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use toml::Spanned;
@@ -104,6 +106,9 @@ keys! {
         /// The headers in which the upstream tells of its limits. Without this: "plain", which
         /// reads Retry-After and nothing else. There are
         pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
+        /// Which capacities count: "headers" keeps to what the upstream's answers state where that
+        /// is less than what is written here, "written" never does.
+        pub follow: Option<Spanned<FollowTable>> = Default(r#""headers""#) => follow,
         /// What a number in Retry-After counts: "seconds" or "milliseconds".
         /// Without this: what the dialect says.
         pub retry_after_unit: Option<Spanned<String>> = Example(r#""milliseconds""#),
@@ -201,6 +206,23 @@ impl From<StartTable> for StartPolicy {
             StartTable::Full => StartPolicy::Full,
             StartTable::Unproven => StartPolicy::Unproven,
             StartTable::Empty => StartPolicy::Empty,
+        }
+    }
+}
+
+/// Which capacities count.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FollowTable {
+    Headers,
+    Written,
+}
+
+impl From<FollowTable> for Follow {
+    fn from(written: FollowTable) -> Self {
+        match written {
+            FollowTable::Headers => Follow::Headers,
+            FollowTable::Written => Follow::Written,
         }
     }
 }

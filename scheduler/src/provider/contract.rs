@@ -83,19 +83,24 @@ fn take(contract: &mut Contract, unit: &Name, policy: &Policy) -> Result<(), Pro
     let period = parse_duration(&policy.sampling_period)
         .map_err(|_| implausible(format!("a sampling period of `{unit}` is no duration")))?;
     let capacity = capacity(unit, policy.capacity)?;
-    if period == Span::ZERO {
-        contract.notes.push(format!("{capacity} {unit} once and for all: a quota, which no token bucket can keep to"));
-        return Ok(());
-    }
     if period > MAX_PERIOD {
         return Err(implausible(format!("a sampling period of `{unit}` is longer than 366 days")));
     }
-    check_interval(unit, capacity, period, policy.nanos_between_refills)?;
-    if contract.limits.iter().any(|other| other.unit == *unit && other.period == period) {
-        return Err(implausible(format!("there are two limits of `{unit}` in {period}")));
+    let period = refill(period);
+    if let Some(period) = period {
+        check_interval(unit, capacity, period, policy.nanos_between_refills)?;
     }
-    contract.limits.push(ProvidedLimit { unit: unit.clone(), capacity, period });
+    let limit = ProvidedLimit { unit: unit.clone(), capacity, period };
+    if contract.limits.iter().any(|other| other.unit == limit.unit && other.period == period) {
+        return Err(implausible(format!("there are two limits like {limit}")));
+    }
+    contract.limits.push(limit);
     Ok(())
+}
+
+/// The time in which a bucket with this sampling period fills. One of zero (`PT0S`) never refills.
+pub(super) fn refill(sampling_period: Span) -> Option<Span> {
+    (sampling_period != Span::ZERO).then_some(sampling_period)
 }
 
 fn capacity(unit: &Name, units: f64) -> Result<Amount, ProviderError> {
@@ -149,7 +154,7 @@ mod tests {
 
     fn limit(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
         let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());
-        ProvidedLimit { unit, capacity, period: Span::from_secs(secs) }
+        ProvidedLimit { unit, capacity, period: refill(Span::from_secs(secs)) }
     }
 
     #[test]
@@ -169,14 +174,11 @@ mod tests {
         let limits = [
             limit("processing-units", 1000.0, 60),
             limit("processing-units", 400_000.0, month),
+            limit("processing-units", 30_000.0, 0),
             limit("requests", 300.0, 420),
         ];
         assert_eq!(contract.limits, limits);
-        let notes = [
-            "30000 processing-units once and for all: a quota, which no token bucket can keep to",
-            "limits of the unknown type `DOWNLOADS` are ignored",
-            "limits of an unknown type are ignored",
-        ];
+        let notes = ["limits of the unknown type `DOWNLOADS` are ignored", "limits of an unknown type are ignored"];
         assert_eq!(contract.notes, notes);
     }
 
@@ -186,6 +188,7 @@ mod tests {
         let policy = |capacity: &str, period: &str| {
             requests(&format!(r#"{{"capacity":{capacity},"samplingPeriod":"{period}"}}"#))
         };
+        let once = r#"{"capacity":5,"samplingPeriod":"PT0S"}"#;
         let minute = r#"{"capacity":1,"samplingPeriod":"PT1M"}"#;
         let many: Vec<String> =
             (1..=65).map(|secs| format!(r#"{{"capacity":1,"samplingPeriod":"PT{secs}S"}}"#)).collect();
@@ -204,7 +207,6 @@ mod tests {
             (policy("null", "PT1M"),                            Malformed,   "not of the documented form at `data[0].policies[0].capacity`"),
             (r#"{"data":[]}"#.to_owned(),                       Implausible, "it has no limit that can be kept to"),
             (requests(""),                                      Implausible, "it has no limit that can be kept to"),
-            (policy("5", "PT0S"),                               Implausible, "it has no limit that can be kept to"),
             (requests(&many.join(",")),                         Implausible, "it has 65 limits; a resource has 64 at most"),
             (policy("0", "PT1M"),                               Implausible, "a capacity of `requests` is 0"),
             (policy("1e-7", "PT1M"),                            Implausible, "a capacity of `requests` is 0"),
@@ -213,7 +215,8 @@ mod tests {
             (policy("1", "canary"),                             Implausible, "a sampling period of `requests` is no duration"),
             (policy("1", "-PT1M"),                              Implausible, "a sampling period of `requests` is no duration"),
             (policy("1", "PT10000H"),                           Implausible, "a sampling period of `requests` is longer than 366 days"),
-            (requests(&[minute, minute].join(",")),             Implausible, "there are two limits of `requests` in 60s"),
+            (requests(&[once, once].join(",")),                 Implausible, "there are two limits like 5 requests once and for all"),
+            (requests(&[minute, minute].join(",")),             Implausible, "there are two limits like 1 requests in 60s"),
             (interval("59000000"),                              Implausible, "`requests`: 1000 in 60s and a refill every 59000000 ns contradict each other"),
             (interval("0"),                                     Implausible, "`requests`: 1000 in 60s and a refill every 0 ns contradict each other"),
             (interval("-60000000"),                             Implausible, "`requests`: 1000 in 60s and a refill every -60000000 ns contradict each other"),

@@ -5,7 +5,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::limit::Limit;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, MAX_PERIOD};
 use std::fmt;
 
 /// Periods with a name. A month of Sentinel Hub has 31 days.
@@ -26,13 +26,13 @@ pub struct NewLimit {
     pub known: Amount,
     /// The capacity that the provider states.
     pub capacity: Amount,
-    /// The time in which an empty bucket fills. The provider states the same.
-    pub period: Span,
+    /// The time in which an empty bucket fills, if it does. The provider states the same.
+    pub period: Option<Span>,
 }
 
 impl fmt::Display for NewLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is {} in {}, not {}", self.name, self.capacity, self.period, self.known)
+        write!(f, "`{}` is {} {}, not {}", self.name, self.capacity, In(self.period), self.known)
     }
 }
 
@@ -54,7 +54,7 @@ pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
             name: limit.name.clone(),
             known: limit.capacity,
             capacity: provided.capacity,
-            period: limit.period,
+            period: refill_of(limit),
         })
     });
     changed.collect()
@@ -71,16 +71,21 @@ pub fn unmatched<'a>(limits: &[Limit], contract: &'a Contract) -> Vec<&'a Provid
 #[must_use]
 pub fn new_levels(limits: &[Limit], levels: &[ProvidedLevel]) -> Vec<NewLevel> {
     let levels = limits.iter().map(Limit::spec).filter_map(|limit| {
-        let level = levels
-            .iter()
-            .find(|level| limit.applies.is_everything() && level.unit == limit.unit && level.period == limit.period)?;
+        let is_same = |level: &&ProvidedLevel| level.unit == limit.unit && level.period == refill_of(limit);
+        let level = levels.iter().find(is_same).filter(|_| limit.applies.is_everything())?;
         Some(NewLevel { name: limit.name.clone(), remaining: level.remaining })
     });
     levels.collect()
 }
 
 fn is_same_limit(provided: &ProvidedLimit, limit: &LimitSpec) -> bool {
-    limit.applies.is_everything() && provided.unit == limit.unit && provided.period == limit.period
+    limit.applies.is_everything() && provided.unit == limit.unit && provided.period == refill_of(limit)
+}
+
+/// The time in which an empty bucket of this limit fills; none for a quota that is never reset.
+#[must_use]
+pub fn refill_of(limit: &LimitSpec) -> Option<Span> {
+    (limit.algorithm != Algorithm::Quota(None)).then_some(limit.period)
 }
 
 /// The limits of a resource without configured ones, with names such as `requests-per-minute`.
@@ -91,23 +96,41 @@ pub fn limits_of(contract: &Contract) -> Vec<LimitSpec> {
 
 fn spec(provided: &ProvidedLimit) -> LimitSpec {
     let ProvidedLimit { unit, capacity, period } = provided.clone();
-    LimitSpec::new(name(&unit, period), unit, capacity, period)
+    let limit = LimitSpec::new(name(&unit, period), unit, capacity, period.unwrap_or(MAX_PERIOD));
+    let algorithm = if period.is_some() { Algorithm::TokenBucket } else { Algorithm::Quota(None) };
+    LimitSpec { algorithm, ..limit }
 }
 
 /// The name of a limit. If the name would be too long, it is the unit alone; a resource with two
 /// such limits is refused.
-fn name(unit: &Name, period: Span) -> Name {
+fn name(unit: &Name, period: Option<Span>) -> Name {
+    let name = period.map_or_else(|| format!("{unit}-in-all"), |period| format!("{unit}-per-{}", word(period)));
+    Name::new(&name).unwrap_or_else(|_| unit.clone())
+}
+
+fn word(period: Span) -> String {
     let named = NAMED.iter().find(|(known, _)| *known == period).map(|(_, name)| (*name).to_owned());
-    let period = named.unwrap_or_else(|| match period.nanos().is_multiple_of(1_000_000_000) {
+    named.unwrap_or_else(|| match period.nanos().is_multiple_of(1_000_000_000) {
         true => format!("{}s", period.nanos() / 1_000_000_000),
         false => format!("{}ns", period.nanos()),
-    });
-    Name::new(&format!("{unit}-per-{period}")).unwrap_or_else(|_| unit.clone())
+    })
+}
+
+/// `in 60s`, or `once and for all`.
+struct In(Option<Span>);
+
+impl fmt::Display for In {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(period) => write!(f, "in {period}"),
+            None => f.write_str("once and for all"),
+        }
+    }
 }
 
 impl fmt::Display for ProvidedLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} in {}", self.capacity, self.unit, self.period)
+        write!(f, "{} {} {}", self.capacity, self.unit, In(self.period))
     }
 }
 
@@ -119,7 +142,7 @@ mod tests {
 
     fn provided(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
         let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());
-        ProvidedLimit { unit, capacity, period: Span::from_secs(secs) }
+        ProvidedLimit { unit, capacity, period: (secs > 0).then(|| Span::from_secs(secs)) }
     }
 
     fn contract(limits: &[ProvidedLimit]) -> Contract {
@@ -140,6 +163,7 @@ mod tests {
             (provided("requests", 1.0, 86_400),             "requests-per-day"),
             (provided("processing-units", 1.0, 2_678_400),  "processing-units-per-month"),
             (provided("requests", 1.0, 10),                 "requests-per-10s"),
+            (provided("requests", 1.0, 0),                  "requests-in-all"),
             (provided(&"u".repeat(64), 1.0, 10),            &"u".repeat(64)),
         ];
         for (provided, expected) in table {
@@ -162,11 +186,23 @@ mod tests {
     }
 
     #[test]
+    fn an_amount_that_never_refills_is_a_quota_that_is_never_reset() {
+        let known = resource(&[provided("requests", 300.0, 60), provided("requests", 5000.0, 0)]);
+        let quota = known.limits()[1].spec();
+        assert_eq!((&quota.algorithm, refill_of(quota)), (&Algorithm::Quota(None), None));
+        let more = contract(&[provided("requests", 300.0, 60), provided("requests", 9000.0, 0)]);
+        let texts: Vec<String> = new_limits(known.limits(), &more).iter().map(ToString::to_string).collect();
+        assert_eq!(texts, ["`requests-in-all` is 9000 once and for all, not 5000"]);
+        let year = contract(&[ProvidedLimit { period: Some(MAX_PERIOD), ..provided("requests", 1.0, 0) }]);
+        assert_eq!(unmatched(known.limits(), &year).len(), 1, "a bucket that fills in a year is another limit");
+    }
+
+    #[test]
     fn levels_go_to_limits_with_the_same_unit_and_period() {
         let known = resource(&[provided("requests", 300.0, 60), provided("processing-units", 300.0, 60)]);
         let level = |secs, micros| ProvidedLevel {
             unit: Name::new("requests").unwrap(),
-            period: Span::from_secs(secs),
+            period: Some(Span::from_secs(secs)),
             remaining: Amount::from_micros(micros).unwrap(),
         };
         let levels = new_levels(known.limits(), &[level(1, 1), level(60, 2)]);

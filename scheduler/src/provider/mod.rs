@@ -7,8 +7,8 @@
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
 //!   The access token outlives the term.
 //! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or
-//!   contradictory is a failure like a 500. A part that no token bucket can keep (`PT0S`) is a
-//!   note.
+//!   contradictory is a failure like a 500. An amount that never refills (`PT0S`) is a quota that
+//!   is never reset.
 //! * A secret is read when a token is needed, and no structure that is printed holds it. An error
 //!   about a provider repeats nothing that was received. Libraries that see headers never log below
 //!   `debug`. `tests/tests/system/secrets.rs` looks for secrets in all output.
@@ -26,14 +26,17 @@ mod secret;
 pub mod sentinel_hub;
 mod token;
 mod token_counts;
+pub mod token_permits;
 
 pub use error::{FailureKind, ProviderError, Question};
-pub use provided::{Contract, ProvidedLevel, ProvidedLimit, Provider};
+pub use provided::{Contract, ProvidedLevel, ProvidedLimit, Provider, SharedToken};
 pub use secret::SecretPlace;
 
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use sentinel_hub::SentinelHub;
+use token_permits::TokenPermits;
 
 /// The provider to ask, and how often.
 #[derive(Clone, Debug)]
@@ -65,6 +68,24 @@ impl Kind {
         }
     }
 
+    /// The resource whose permits its requests for access tokens take, if they take any.
+    #[must_use]
+    pub fn token_resource(&self) -> Option<&Name> {
+        match self {
+            Kind::Static(_) => None,
+            Kind::SentinelHub(settings) => settings.token_resource.as_ref(),
+        }
+    }
+
+    /// Whether workers may ask for its access token.
+    #[must_use]
+    pub fn shares_token(&self) -> bool {
+        match self {
+            Kind::Static(_) => false,
+            Kind::SentinelHub(settings) => settings.share_token,
+        }
+    }
+
     /// Opens the provider. It asks no question yet.
     ///
     /// # Errors
@@ -88,6 +109,18 @@ pub enum ProviderSource {
     SentinelHub(Box<SentinelHub>),
 }
 
+impl ProviderSource {
+    /// The same, with permits for its requests for access tokens.
+    #[must_use]
+    pub fn with_token_permits(mut self, permits: TokenPermits) -> Self {
+        match &mut self {
+            ProviderSource::Static(_) => {}
+            ProviderSource::SentinelHub(provider) => provider.set_token_permits(permits),
+        }
+        self
+    }
+}
+
 impl Provider for ProviderSource {
     async fn limits(&mut self) -> Result<Contract, ProviderError> {
         match self {
@@ -100,6 +133,13 @@ impl Provider for ProviderSource {
         match self {
             ProviderSource::Static(provider) => provider.levels().await,
             ProviderSource::SentinelHub(provider) => provider.levels().await,
+        }
+    }
+
+    async fn access_token(&mut self) -> Result<Option<SharedToken>, ProviderError> {
+        match self {
+            ProviderSource::Static(provider) => provider.access_token().await,
+            ProviderSource::SentinelHub(provider) => provider.access_token().await,
         }
     }
 }

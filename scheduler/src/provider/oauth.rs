@@ -4,6 +4,7 @@ use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
 use super::secret::SecretPlace;
 use super::token::AccessToken;
+use super::token_permits::TokenPermits;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Request, Uri};
@@ -53,11 +54,17 @@ pub(super) struct OAuth {
     clock: Clock,
     credentials: Credentials,
     token: Option<AccessToken>,
+    permits: Option<TokenPermits>,
 }
 
 impl OAuth {
     pub(super) fn new(http: Http, clock: Clock, credentials: Credentials) -> Self {
-        OAuth { http, clock, credentials, token: None }
+        OAuth { http, clock, credentials, token: None, permits: None }
+    }
+
+    /// Sends requests for tokens with these permits from now on.
+    pub(super) fn set_permits(&mut self, permits: TokenPermits) {
+        self.permits = Some(permits);
     }
 
     /// The current token, or a new one if the current one ends soon.
@@ -71,7 +78,11 @@ impl OAuth {
         }
         let request =
             self.request().map_err(|reason| ProviderError::new(Question::Token, FailureKind::Credentials, reason))?;
-        let body = self.http.send(Question::Token, request).await?;
+        let sending = self.http.send(Question::Token, request);
+        let body = match &self.permits {
+            Some(permits) => permits.send(sending).await?,
+            None => sending.await?,
+        };
         let token = AccessToken::read(&body, now, unix_ms())?;
         self.token = Some(token.clone());
         Ok(token)

@@ -3,7 +3,8 @@
 use super::error::ProviderError;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
+use secrecy::SecretString;
 
 /// Knows an account's limits, and perhaps the levels of their buckets.
 ///
@@ -22,7 +23,7 @@ use rampmeter_protocol::time::Span;
 /// impl Provider for SameForAll {
 ///     async fn limits(&mut self) -> Result<Contract, ProviderError> {
 ///         let unit = Name::new("requests").expect("a valid name");
-///         let limit = ProvidedLimit { unit, capacity: Amount::ONE, period: Span::from_secs(1) };
+///         let limit = ProvidedLimit { unit, capacity: Amount::ONE, period: Some(Span::from_secs(1)) };
 ///         Ok(Contract { limits: vec![limit], notes: Vec::new() })
 ///     }
 ///
@@ -37,12 +38,26 @@ pub trait Provider: Send {
 
     /// The present levels of the account's buckets; nothing if the provider does not tell them.
     fn levels(&mut self) -> impl Future<Output = Result<Option<Vec<ProvidedLevel>>, ProviderError>> + Send;
+
+    /// The account's access token, for workers; nothing if the provider has none.
+    fn access_token(&mut self) -> impl Future<Output = Result<Option<SharedToken>, ProviderError>> + Send {
+        std::future::ready(Ok(None))
+    }
+}
+
+/// An access token for workers. Its `Debug` output hides the token.
+#[derive(Clone, Debug)]
+pub struct SharedToken {
+    /// The token.
+    pub secret: SecretString,
+    /// When it is replaced.
+    pub until: Time,
 }
 
 /// The limits of an account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contract {
-    /// The limits, as token buckets.
+    /// The limits: token buckets, and amounts that never refill.
     pub limits: Vec<ProvidedLimit>,
     /// Further limits that this version can't keep to, as text for people.
     pub notes: Vec<String>,
@@ -55,8 +70,8 @@ pub struct ProvidedLimit {
     pub unit: Name,
     /// The capacity of the bucket.
     pub capacity: Amount,
-    /// The time in which an empty bucket fills.
-    pub period: Span,
+    /// The time in which an empty bucket fills; none if it never refills.
+    pub period: Option<Span>,
 }
 
 /// The level of one bucket of an account.
@@ -64,8 +79,9 @@ pub struct ProvidedLimit {
 pub struct ProvidedLevel {
     /// The unit that the limit counts.
     pub unit: Name,
-    /// The time in which an empty bucket fills. Unit and period together identify the bucket.
-    pub period: Span,
+    /// The time in which an empty bucket fills; none if it never refills. Unit and period together
+    /// identify the bucket.
+    pub period: Option<Span>,
     /// The level, rounded down.
     pub remaining: Amount,
 }

@@ -9,7 +9,8 @@ use super::http::Http;
 pub use super::oauth::Credentials;
 use super::oauth::OAuth;
 use super::token_counts;
-use super::{Contract, ProvidedLevel, Provider};
+use super::token_permits::TokenPermits;
+use super::{Contract, ProvidedLevel, Provider, SharedToken};
 use anyhow::Context;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION};
@@ -18,6 +19,7 @@ use http::{HeaderValue, Request};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
 /// Characters to escape in a user's id: all that could end a path or a query value.
@@ -32,6 +34,10 @@ pub struct SentinelHubSettings {
     pub credentials: Credentials,
     /// The longest time that an answer may take.
     pub timeout: Span,
+    /// The resource whose permits requests for access tokens take; none if they take none.
+    pub token_resource: Option<Name>,
+    /// Whether workers may ask for the access token.
+    pub share_token: bool,
 }
 
 /// A client of Sentinel Hub's rate limit endpoints.
@@ -40,6 +46,7 @@ pub struct SentinelHub {
     http: Http,
     oauth: OAuth,
     base_url: String,
+    share_token: bool,
 }
 
 impl SentinelHub {
@@ -49,7 +56,12 @@ impl SentinelHub {
             settings.base_url.starts_with("https") || settings.credentials.token_url.scheme() == Some(&Scheme::HTTPS);
         let http = Http::new(settings.timeout, tls).context("no certificates to check a provider's with")?;
         let oauth = OAuth::new(http.clone(), clock, settings.credentials.clone());
-        Ok(SentinelHub { http, oauth, base_url: settings.base_url.clone() })
+        let (base_url, share_token) = (settings.base_url.clone(), settings.share_token);
+        Ok(SentinelHub { http, oauth, base_url, share_token })
+    }
+
+    pub(super) fn set_token_permits(&mut self, permits: TokenPermits) {
+        self.oauth.set_permits(permits);
     }
 
     /// Asks, and asks once more with a new token if the current one is not accepted: it may have
@@ -89,5 +101,13 @@ impl Provider for SentinelHub {
             Err(error) if error.question == Question::Levels && error.kind == FailureKind::Missing => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    async fn access_token(&mut self) -> Result<Option<SharedToken>, ProviderError> {
+        if !self.share_token {
+            return Ok(None);
+        }
+        let token = self.oauth.token().await?;
+        Ok(Some(SharedToken { secret: token.secret(), until: token.refresh_at }))
     }
 }

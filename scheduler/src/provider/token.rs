@@ -5,9 +5,12 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::HeaderValue;
 use rampmeter_protocol::time::{Span, Time};
+use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+/// What stands before a token in its header.
+const SCHEME: &str = "Bearer ";
 /// A token is replaced this long before its end, or after nine tenths of its life if that is later.
 /// No question may outlive its token.
 const BEFORE_END: Span = Span::from_secs(60);
@@ -42,6 +45,12 @@ struct Claims {
 }
 
 impl AccessToken {
+    /// The token without the scheme of its header.
+    pub(super) fn secret(&self) -> SecretString {
+        let text = self.authorization.to_str().unwrap_or_default();
+        text.strip_prefix(SCHEME).unwrap_or_default().into()
+    }
+
     /// Reads the answer to a request that was sent at `asked`, when wall time was `unix_ms`.
     ///
     /// # Errors
@@ -51,7 +60,7 @@ impl AccessToken {
         let claims = claims(&answer.access_token).ok_or_else(|| malformed("the token is not a JWT"))?;
         let subject = claims.sub.filter(|sub| !sub.is_empty());
         let life = answer.expires_in.or_else(|| claims.exp.map(|exp| exp - unix_ms as f64 / 1e3));
-        let mut authorization = HeaderValue::try_from(format!("Bearer {}", answer.access_token))
+        let mut authorization = HeaderValue::try_from(format!("{SCHEME}{}", answer.access_token))
             .map_err(|_| malformed("the token does not fit into a header"))?;
         authorization.set_sensitive(true);
         Ok(AccessToken {

@@ -1,7 +1,7 @@
 //! Reads Sentinel Hub's token counts: the present levels of an account's buckets.
 
 use super::ProvidedLevel;
-use super::contract::{round_down, unit_of};
+use super::contract::{refill, round_down, unit_of};
 use super::error::{FailureKind, ProviderError, Question};
 use crate::config::parse_duration;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<ProvidedLevel>, ProviderError> {
         for (period, count) in counts {
             let period = parse_duration(period).map_err(|_| implausible("a sampling period is no duration".into()))?;
             let remaining = round_down(*count).map_err(|error| implausible(format!("`{unit}`: {error}")))?;
-            levels.push(ProvidedLevel { unit: unit.clone(), period, remaining });
+            levels.push(ProvidedLevel { unit: unit.clone(), period: refill(period), remaining });
         }
     }
     Ok(levels)
@@ -39,18 +39,21 @@ fn implausible(reason: String) -> ProviderError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::time::Span;
 
     #[test]
     fn token_counts_are_read_and_rounded_down() {
-        let body = br#"{"data": {"REQUESTS": {"PT1M": 298.7654329}, "PROCESSING_UNITS": {"PT1M": 0, "PT744H": 39999.5},
+        let body = br#"{"data": {"REQUESTS": {"PT1M": 298.7654329}, "PROCESSING_UNITS": {"PT0S": 7, "PT1M": 0, "PT744H": 39999.5},
             "DOWNLOADS": {"PT1S": -1}}}"#;
         let levels = read(body).unwrap();
-        let found: Vec<(&str, f64, u64)> =
-            levels.iter().map(|level| (&*level.unit, level.period.secs(), level.remaining.micros())).collect();
+        let found: Vec<(&str, Option<Span>, u64)> =
+            levels.iter().map(|level| (&*level.unit, level.period, level.remaining.micros())).collect();
+        let secs = |secs| Some(Span::from_secs(secs));
         let expected = [
-            ("processing-units", 60.0, 0),
-            ("processing-units", 2_678_400.0, 39_999_500_000),
-            ("requests", 60.0, 298_765_432),
+            ("processing-units", None, 7_000_000),
+            ("processing-units", secs(60), 0),
+            ("processing-units", secs(2_678_400), 39_999_500_000),
+            ("requests", secs(60), 298_765_432),
         ];
         assert_eq!(found, expected);
     }

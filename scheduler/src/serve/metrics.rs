@@ -1,31 +1,17 @@
 //! The text that Prometheus reads: a picture of the moment, made on request.
 
 use crate::logging;
+use crate::samples::{Counter, Gauge, Labels, Samples, Value};
 use crate::serve::health::{Duty, Health};
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Rulebook;
 use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ShadowStatus};
-
-/// Labels of one sample, by name.
-type Labels = Vec<(&'static str, String)>;
-
-/// All samples of one metric.
-#[derive(Debug)]
-struct Samples<V>(Vec<(Labels, V)>);
-
-/// A number that goes up and down.
-#[derive(Debug)]
-struct Gauge(f64);
-
-/// A number that only goes up.
-#[derive(Debug)]
-struct Counter(u64);
 
 /// The text of `/metrics`.
 #[must_use]
@@ -74,6 +60,22 @@ fn register_limits(registry: &mut Registry, reports: &[Report]) {
         (limit_labels(report, limit), Gauge(rate))
     });
     registry.register("rate_in_use", "The rate in use, as a part of the configured one", Samples(rates.collect()));
+    let in_use = limits().map(|(report, limit)| {
+        let stated = limit.told.and_then(|told| told.capacity).unwrap_or(limit.capacity);
+        (limit_labels(report, limit), Gauge(stated))
+    });
+    registry.register(
+        "capacity_in_use",
+        "The capacity that counts: less than the written one if the upstream's headers state less",
+        Samples(in_use.collect()),
+    );
+    let others = limits()
+        .map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.told.map_or(0.0, |told| told.others))));
+    registry.register(
+        "used_by_others",
+        "What others have used of the present window, by the upstream's headers",
+        Samples(others.collect()),
+    );
     let frozen = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.frozen_ms / 1e3)));
     registry.register("frozen_seconds", "How long the limit is still frozen", Samples(frozen.collect()));
 }
@@ -104,6 +106,11 @@ fn register_counters(registry: &mut Registry, reports: &[Report]) {
     counter("settled", "Permits settled", &|report| report.status.counters.settled);
     counter("returned", "Permits given back and waiting requests cancelled", &|report| report.status.counters.returned);
     counter("upstream_429", "Calls that the upstream answered with 429", &|report| report.status.counters.upstream_429);
+    counter(
+        "disbelieved",
+        "Statements of the upstream's headers that are not followed: more than written, or contradicted by others",
+        &|report| report.status.counters.disbelieved,
+    );
     let refused = reports.iter().flat_map(|report| {
         report.tally.refusals.iter().map(|(code, count)| {
             let labels = vec![("resource", report.status.resource.to_string()), ("code", code.as_str().to_owned())];
@@ -280,29 +287,6 @@ fn resource(report: &Report) -> Labels {
     vec![("resource", report.status.resource.to_string())]
 }
 
-/// How one value is written.
-trait Value: std::fmt::Debug + Send + Sync + 'static {
-    const TYPE: MetricType;
-
-    fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result;
-}
-
-impl Value for Gauge {
-    const TYPE: MetricType = MetricType::Gauge;
-
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        encoder.encode_gauge(&self.0)
-    }
-}
-
-impl Value for Counter {
-    const TYPE: MetricType = MetricType::Counter;
-
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        encoder.encode_counter::<NoLabelSet, _, u64>(&self.0, None)
-    }
-}
-
 impl Value for Histogram {
     const TYPE: MetricType = MetricType::Histogram;
 
@@ -310,23 +294,5 @@ impl Value for Histogram {
         let bounds = BUCKETS.into_iter().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = bounds.zip(self.buckets).collect();
         encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &buckets, None)
-    }
-}
-
-impl<V: Value> EncodeMetric for Samples<V> {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
-        if let [(labels, value)] = &self.0[..]
-            && labels.is_empty()
-        {
-            return value.encode(encoder);
-        }
-        for (labels, value) in &self.0 {
-            value.encode(encoder.encode_family(labels)?)?;
-        }
-        Ok(())
-    }
-
-    fn metric_type(&self) -> MetricType {
-        V::TYPE
     }
 }

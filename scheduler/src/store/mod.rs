@@ -24,5 +24,5 @@ pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
 pub use operation::StoreError;
 pub use page_record::StoredPages;
-pub use record::{KeysRecord, LevelRecord, PermitRecord, StateRecord, freezes_of};
+pub use record::{CostRecord, KeysRecord, LevelRecord, PermitRecord, StateRecord, costs_of, freezes_of};
 pub use rules::{Edition, RuleStore};

@@ -1,15 +1,15 @@
 //! The stored form of records. It is separate from the core's types, so that each can change alone.
 
 use super::envelope;
-use super::learned::LearnedRecord;
+use super::learned::{LearnedRecord, StatedRecord, ToldRecord};
 use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, Usage,
-    UsageSpan,
+    CostFactor, DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot,
+    Snapshot, Usage, UsageSpan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +45,9 @@ pub struct StateRecord {
     /// spent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<(Name, Option<String>, u64, bool)>,
+    /// Learned factors of costs: kind of call, unit, factor in millionths, and calls.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub costs: Vec<CostRecord>,
     /// The edition of the rules that counted at the writing; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
@@ -53,6 +56,9 @@ pub struct StateRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
 }
+
+/// A learned factor of costs.
+pub type CostRecord = (String, Name, i64, u64);
 
 /// The buckets of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +97,9 @@ pub struct LevelRecord {
     /// What was learned about the upstream's side of this limit, if anything.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     learned: Option<LearnedRecord>,
+    /// The capacity that the upstream states, if that is less than what is written.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    stated: Option<StatedRecord>,
 }
 
 /// The usage of a limit that is no token bucket.
@@ -100,17 +109,25 @@ struct UsageRecord {
     unix_nanos: u64,
     /// Beginning and end in nanoseconds after the writing, and the amount in millionths.
     spans: Vec<(i64, i64, u64)>,
+    /// What the upstream has told, if anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    told: Option<ToldRecord>,
 }
 
 impl UsageRecord {
     fn of(taken: &Usage) -> Self {
         let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
-        UsageRecord { unix_nanos: taken.unix_nanos, spans: taken.spans.iter().map(span).collect() }
+        UsageRecord {
+            unix_nanos: taken.unix_nanos,
+            spans: taken.spans.iter().map(span).collect(),
+            told: taken.told.as_ref().map(ToldRecord::of),
+        }
     }
 
     fn usage(&self) -> Usage {
         let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
-        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false }
+        let told = self.told.as_ref().map(ToldRecord::told);
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
     }
 }
 
@@ -157,6 +174,7 @@ impl StateRecord {
             levels: levels.collect(),
             keys: self.keys.snapshot(pages),
             freezes: self.freeze_snapshots(),
+            costs: self.cost_factors(),
             permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
@@ -174,9 +192,20 @@ impl StateRecord {
             levels: self.levels.iter().map(level).collect(),
             keys: self.keys.cautious(pages),
             freezes: self.freeze_snapshots(),
+            costs: self.cost_factors(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
+    }
+
+    fn cost_factors(&self) -> Vec<CostFactor> {
+        let factor = |(kind, unit, millionths, calls): &CostRecord| CostFactor {
+            kind: kind.clone(),
+            unit: unit.clone(),
+            millionths: *millionths,
+            calls: *calls,
+        };
+        self.costs.iter().map(factor).collect()
     }
 
     fn freeze_snapshots(&self) -> Vec<FreezeSnapshot> {
@@ -188,6 +217,12 @@ impl StateRecord {
         };
         self.freezes.iter().map(snapshot).collect()
     }
+}
+
+/// The stored form of learned factors.
+#[must_use]
+pub fn costs_of(factors: &[CostFactor]) -> Vec<CostRecord> {
+    factors.iter().map(|factor| (factor.kind.clone(), factor.unit.clone(), factor.millionths, factor.calls)).collect()
 }
 
 /// The stored form of freezes.
@@ -269,6 +304,7 @@ impl KeysRecord {
             micros: i128::from(*micros),
             taken: taken.as_ref().map(UsageRecord::usage),
             learned: None,
+            stated: None,
             pending_debits: Vec::new(),
         };
         KeysSnapshot {
@@ -329,6 +365,7 @@ impl LevelRecord {
             withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
             taken: snapshot.taken.as_ref().map(UsageRecord::of),
             learned: snapshot.learned.as_ref().map(LearnedRecord::of),
+            stated: snapshot.stated.as_ref().map(StatedRecord::of),
         }
     }
 
@@ -336,8 +373,9 @@ impl LevelRecord {
         let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(UsageRecord::usage);
         let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
+        let stated = self.stated.as_ref().and_then(StatedRecord::snapshot);
         let pending_debits = self.withheld.iter().map(step).collect();
-        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, pending_debits }
+        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, stated, pending_debits }
     }
 }
 
@@ -409,6 +447,7 @@ mod tests {
             levels: vec![level],
             keys,
             freezes: Vec::new(),
+            costs: vec![("/a|PUT".to_owned(), Name::new("units").unwrap(), 500_000, 7)],
             rules: 0,
             server: None,
         };
@@ -417,6 +456,7 @@ mod tests {
         assert_eq!((whole.micros, cautious.micros), (9_000_000, -300_000));
         assert_eq!(whole.learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
         assert_eq!(cautious.learned, whole.learned);
+        assert_eq!(state.cautious_snapshot(StoredPages::new()).costs, state.snapshot(&[], StoredPages::new()).costs);
     }
 
     #[test]
@@ -438,6 +478,7 @@ mod tests {
                 withheld: vec![(5_000_000_000, 2_000_000)],
                 taken: None,
                 learned: None,
+                stated: None,
             }],
             keys: KeysRecord {
                 listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],
@@ -450,6 +491,7 @@ mod tests {
                 (name("per-minute"), None, 1_500_000_000, false),
                 (name("per-client"), Some("team-a".to_owned()), 2_000_000_000, true),
             ],
+            costs: vec![("/a|PUT".to_owned(), name("units"), 500_000, 7)],
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
@@ -462,7 +504,7 @@ mod tests {
             held_until: vec![(name("in-flight"), 26_000_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
+        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
         assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
     }

@@ -91,9 +91,9 @@ impl Run<'_> {
 /// Reports the result of a call to the scheduler.
 fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
-    let status = if reply.verdict.is_ok() { 200 } else { 429 };
     let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
-    let response = Response { status, headers: Headers::first_of(headers), quota_spent: false };
+    let headers = Headers::first_of(headers);
+    let response = Response { status: reply.status, headers, quota_spent: false, code: None };
     let settle = Settle { response: Some(response), ..Settle::used(id) };
     worker.tell(now, Event::Settled { resource: RESOURCE, settle });
 }

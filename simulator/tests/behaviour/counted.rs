@@ -77,7 +77,7 @@ fn key(dice: &mut Dice) -> Vec<String> {
 }
 
 /// Adjusts everything else so that limits bind and no request waits for years.
-fn suit(dice: &mut Dice, resource: &mut ResourceSpec, network: &mut Network) {
+pub(crate) fn suit(dice: &mut Dice, resource: &mut ResourceSpec, network: &mut Network) {
     let limits = &resource.limits;
     if limits.iter().any(|limit| is_by_clock(&limit.algorithm)) && network.grant.least == network.grant.most {
         for delay in [&mut network.grant, &mut network.call] {

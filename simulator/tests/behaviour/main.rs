@@ -10,6 +10,7 @@ mod feedback;
 mod fleets;
 mod judge;
 mod judge_of_limits;
+mod known_upstreams;
 mod random_worlds;
 mod strategies;
 mod upstreams;

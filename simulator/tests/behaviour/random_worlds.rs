@@ -47,7 +47,7 @@ fn amount(dice: &mut Dice, least: u64, most: u64) -> Amount {
 }
 
 /// If all delays are equal, no margin is needed; if they vary, the default one covers them.
-fn network(dice: &mut Dice) -> (Network, Margin) {
+pub(crate) fn network(dice: &mut Dice) -> (Network, Margin) {
     match dice.number(0, 1) {
         0 => {
             let late = Delay::fixed(millis(dice, 0, 30));
@@ -181,8 +181,8 @@ fn fault(seed: u64) -> Option<String> {
     }
 }
 
-fn seeds() -> Range<u64> {
-    let Ok(seeds) = std::env::var("RAMPMETER_SEEDS") else { return SEEDS };
+fn seeds(usual: Range<u64>) -> Range<u64> {
+    let Ok(seeds) = std::env::var("RAMPMETER_SEEDS") else { return usual };
     let (first, end) = seeds.split_once("..").expect("RAMPMETER_SEEDS is like 0..1000");
     first.parse().unwrap()..end.parse().unwrap()
 }
@@ -196,7 +196,12 @@ fn worlds_that_have_shown_a_violation_show_none() {
 
 #[test]
 fn no_world_shows_a_violation() {
-    let seeds = seeds();
+    look_at("random_worlds", SEEDS, fault);
+}
+
+/// Looks at the worlds of these seeds, or of those that the environment names. `tests` has them.
+pub(crate) fn look_at(tests: &str, usual: Range<u64>, fault: fn(u64) -> Option<String>) {
+    let seeds = seeds(usual);
     let next = AtomicU64::new(seeds.start);
     let look = || {
         loop {
@@ -208,7 +213,7 @@ fn no_world_shows_a_violation() {
                 println!("seed {seed} of {seeds:?}");
             }
             let again = format!(
-                "RAMPMETER_SEEDS={seed}..{} cargo test -p rampmeter-simulator --test behaviour random_worlds",
+                "RAMPMETER_SEEDS={seed}..{} cargo test -p rampmeter-simulator --test behaviour {tests}",
                 seed + 1
             );
             assert_eq!(fault(seed), None, "seed {seed}; again: {again}");

@@ -3,15 +3,16 @@
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{limit, name, secs};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_simulator::fleet::{Arrivals, Fleet};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
-use rampmeter_upstream::RetryAfter;
+use rampmeter_upstream::{Preset, RetryAfter};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 
@@ -63,6 +64,22 @@ fn models_differ_from_what_is_configured_as_they_should() {
 fn a_bucket_that_counts_rejected_calls_serves_no_hammering_worker() {
     let world = world().against(limited("requests=50/10s;leaky-bucket")).by(Strategy::RetryAfter);
     assert!(run("hammered", &world).ok() < 500);
+}
+
+/// A thousand points and fifty a second, of which half are left after a while.
+#[test]
+fn a_known_upstream_changes_its_limits_unannounced() {
+    let points = LimitSpec { unit: name("points"), ..limit("points", 1000.0, Span::from_secs(20)) };
+    let resource = ResourceSpec::new(name("shop"), vec![points]);
+    let queries = Fleet::new("queries", 50).costing("points", Amount::new(10.0).unwrap());
+    let world = World::new(resource, 1).until(secs(200)).by(Strategy::PlainRule).with(queries);
+    let served = |changes| {
+        let behaviour = Behaviour { preset: Some(Preset::named("shopify").unwrap()), changes, ..Behaviour::default() };
+        run("shop", &world.clone().against(behaviour)).ok()
+    };
+    let halved = vec![(secs(100), vec!["points=500/20s".parse().unwrap()])];
+    assert!((1080..=1100).contains(&served(Vec::new())));
+    assert!((830..=860).contains(&served(halved)));
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! All rate limits of one customer.
 
-use crate::{Amount, Cost, Policy, PolicyStats, Rejection, meter::Meter};
+use crate::{
+    Arrival, Cost, Policy, PolicyStats, Rejection, Rule,
+    counter::{Counter, Standing},
+};
 use std::{num::NonZeroUsize, time::Duration};
 
 /// All policies of one customer, charged together: a call is paid by every policy or by none.
@@ -24,24 +27,35 @@ use std::{num::NonZeroUsize, time::Duration};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Account {
-    entries: Vec<Entry>,
+    counters: Vec<Counter>,
     concurrency: Option<NonZeroUsize>,
     in_flight: usize,
 }
 
-#[derive(Clone, Debug)]
-struct Entry {
-    policy: Policy,
-    meter: Meter,
-    spent: Amount,
+/// Why a call was not admitted, and what refused it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The greatest of all reasons.
+    pub rejection: Rejection,
+    /// The number of its rule; `None` for the bound on calls in flight.
+    pub(crate) rule: Option<usize>,
 }
+
+/// The rules that count a call, by number, each with the key that it counts for.
+type Counting = Vec<(usize, Vec<String>)>;
 
 impl Account {
     /// An account at the origin of time. A unit may have several policies; without any policy every
     /// call is admitted.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
-        Self { entries: policies.into_iter().map(Entry::new).collect(), concurrency: None, in_flight: 0 }
+        Self::of(policies.into_iter().map(Rule::from).collect())
+    }
+
+    /// The same for limits that may count some calls only, or separately for each value of a label.
+    #[must_use]
+    pub fn of(rules: Vec<Rule>) -> Self {
+        Self { counters: rules.into_iter().map(Counter::new).collect(), concurrency: None, in_flight: 0 }
     }
 
     /// The same account with a bound on calls in flight: calls that were admitted and have not
@@ -80,13 +94,13 @@ impl Account {
     /// ```
     #[must_use]
     pub fn with_windows_since(mut self, since: Duration) -> Self {
-        self.entries.iter_mut().for_each(|entry| entry.meter.begin(since.as_nanos()));
+        self.counters.iter_mut().for_each(|counter| counter.begin(since.as_nanos()));
         self
     }
 
-    /// Replaces the policies from `now` on, in their order. A token bucket that replaces another
-    /// keeps its level, as far as there is room. Any other policy begins anew. The change is not
-    /// announced.
+    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level, as far
+    /// as there is room, and a window that replaces one of its kind goes on. Any other policy
+    /// begins anew. The change is not announced.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};
@@ -102,29 +116,40 @@ impl Account {
     /// # Ok::<(), rampmeter_upstream::PolicyError>(())
     /// ```
     pub fn change(&mut self, now: Duration, policies: Vec<Policy>) {
-        let now_ns = nanos(now);
-        let mut before = std::mem::take(&mut self.entries).into_iter();
-        let entry = |policy| Entry::succeeding(policy, before.next(), now_ns);
-        self.entries = policies.into_iter().map(entry).collect();
+        let mut before = std::mem::take(&mut self.counters).into_iter();
+        let counter = |policy| match before.next() {
+            Some(counter) => counter.changed(nanos(now), policy),
+            None => Counter::new(Rule::new(policy)),
+        };
+        self.counters = policies.into_iter().map(counter).collect();
     }
 
-    /// Charges a call that arrives at `now` to all policies. An admitted call is in flight until
-    /// [`Self::finish`].
+    /// Charges a call without labels that arrives at `now`, as [`Self::admit_call`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::admit_call`].
+    pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
+        self.admit_call(now, &Arrival::of(cost)).map_err(|refused| refused.rejection)
+    }
+
+    /// Charges a call that arrives at `now` to all policies that count it. An admitted call is in
+    /// flight until [`Self::finish`].
     ///
     /// # Errors
     ///
     /// When any policy cannot pay, or too many calls are in flight. Then no policy pays, and every
     /// leaky bucket counts the call.
-    pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
-        let now_ns = nanos(now);
-        self.entries.iter_mut().for_each(|entry| entry.meter.advance(now_ns));
-        if self.rejection(cost).is_none() {
-            self.charge(cost);
+    pub fn admit_call(&mut self, now: Duration, arrival: &Arrival<'_>) -> Result<(), Refused> {
+        let counting = self.arrive(nanos(now), arrival);
+        if self.refused(&counting, arrival).is_none() {
+            counting.iter().for_each(|(rule, key)| self.counters[*rule].charge(key, arrival));
+            self.in_flight += 1;
             return Ok(());
         }
-        self.entries.iter_mut().for_each(|entry| entry.reject(cost));
+        counting.iter().for_each(|(rule, key)| self.counters[*rule].reject(key, arrival));
         // The waits are computed afterwards, because leaky buckets have just lengthened theirs.
-        Err(self.rejection(cost).expect("a rejected call makes no room"))
+        Err(self.refused(&counting, arrival).expect("a rejected call makes no room"))
     }
 
     /// An admitted call has ended. An account without a concurrency limit does not need this.
@@ -142,61 +167,39 @@ impl Account {
         self.in_flight
     }
 
-    /// What each policy has spent and could spend at `now`, in the order of the policies.
+    /// What each policy has spent and could spend at `now`, in the order of the policies. Of
+    /// several keys it is the level of the scarcest.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
-        self.entries.iter().map(|entry| entry.stats(nanos(now))).collect()
+        self.counters.iter().map(|counter| counter.stats(nanos(now))).collect()
     }
 
-    /// The greatest rejection. Levels only rise meanwhile, so all policies can pay after the
-    /// longest wait.
-    fn rejection(&self, cost: &Cost) -> Option<Rejection> {
+    /// What the policies that count this call have left, by their numbers.
+    pub(crate) fn standings(&self, now: Duration, arrival: &Arrival<'_>) -> Vec<(usize, Standing<'_>)> {
+        let counters = self.counters.iter().enumerate();
+        counters.filter_map(|(rule, counter)| Some((rule, counter.standing(nanos(now), arrival)?))).collect()
+    }
+
+    /// The rule with this number.
+    pub(crate) fn rule(&self, number: usize) -> &Rule {
+        self.counters[number].rule()
+    }
+
+    fn arrive(&mut self, now_ns: u64, arrival: &Arrival<'_>) -> Counting {
+        let counters = self.counters.iter_mut().enumerate();
+        counters.filter_map(|(rule, counter)| Some((rule, counter.arrive(now_ns, arrival)?))).collect()
+    }
+
+    /// The greatest reason. Levels only rise meanwhile, so all policies can pay after the longest
+    /// wait.
+    fn refused(&self, counting: &Counting, arrival: &Arrival<'_>) -> Option<Refused> {
         let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
-        let busy = full.then_some(Rejection::TooManyInFlight);
-        self.entries.iter().filter_map(|entry| entry.refusal(cost)).chain(busy).max()
-    }
-
-    fn charge(&mut self, cost: &Cost) {
-        self.entries.iter_mut().for_each(|entry| entry.charge(cost));
-        self.in_flight += 1;
-    }
-}
-
-impl Entry {
-    fn new(policy: Policy) -> Self {
-        Self { meter: Meter::new(&policy), policy, spent: Amount::ZERO }
-    }
-
-    fn succeeding(policy: Policy, before: Option<Self>, now_ns: u64) -> Self {
-        let mut entry = Self::new(policy);
-        entry.meter.advance(now_ns);
-        if let Some(before) = before {
-            entry.meter.hold(before.meter.spendable(now_ns));
-            entry.spent = before.spent;
-        }
-        entry
-    }
-
-    fn refusal(&self, cost: &Cost) -> Option<Rejection> {
-        self.meter.refusal(self.share(cost))
-    }
-
-    fn charge(&mut self, cost: &Cost) {
-        let share = self.share(cost);
-        self.meter.charge(share);
-        self.spent = self.spent.saturating_add(share);
-    }
-
-    fn reject(&mut self, cost: &Cost) {
-        self.meter.reject(self.share(cost));
-    }
-
-    fn share(&self, cost: &Cost) -> Amount {
-        cost.of(self.policy.unit())
-    }
-
-    fn stats(&self, now_ns: u64) -> PolicyStats {
-        PolicyStats { policy: self.policy.clone(), spent: self.spent, level: self.meter.spendable(now_ns) }
+        let busy = full.then_some(Refused { rejection: Rejection::TooManyInFlight, rule: None });
+        let by_rule = counting.iter().filter_map(|(rule, key)| {
+            let rejection = self.counters[*rule].refusal(key, arrival)?;
+            Some(Refused { rejection, rule: Some(*rule) })
+        });
+        by_rule.chain(busy).max_by_key(|refused| refused.rejection)
     }
 }
 

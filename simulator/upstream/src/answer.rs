@@ -1,43 +1,56 @@
 //! The HTTP answer to a call.
 
-use crate::{Cost, RetryAfter, call::BadCost, ledger::Verdict};
+use crate::{Cost, Dialect, Reply, call::BadCost, ledger::Verdict};
 use axum::{
     Json,
-    http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header::RETRY_AFTER},
+    http::{HeaderName, HeaderValue, Method, StatusCode, Uri},
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value, json};
 
-/// The answer to a call, with the wait in this form and with these additional headers.
-pub(crate) fn answer(verdict: &Verdict, form: RetryAfter, headers: Vec<(String, String)>) -> Response {
-    let mut response = match verdict {
-        Verdict::Admitted { cost, .. } => admitted(cost),
-        Verdict::RateLimited(rejection) => rate_limited(form.of(*rejection)),
-        Verdict::Bad(bad) => malformed(bad),
-    };
-    for (name, value) in headers {
+/// The answer to a call in this dialect.
+pub(crate) fn answer(verdict: Verdict, dialect: Dialect) -> Response {
+    match verdict {
+        Verdict::Admitted { reply, .. } | Verdict::Refused(reply) if dialect.in_body() => told_in_body(&reply),
+        Verdict::Admitted { reply, .. } => with_headers(admitted(&reply.cost).into_response(), reply),
+        Verdict::Refused(reply) => with_headers(refused(reply.status), reply),
+        Verdict::Bad(bad) => malformed(&bad),
+    }
+}
+
+fn with_headers(mut response: Response, reply: Reply) -> Response {
+    for (name, value) in reply.headers {
         let name = HeaderName::try_from(name).expect("a dialect's names are those of headers");
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::try_from(value).expect("a dialect's values are visible ASCII"));
+        let value = HeaderValue::try_from(value).expect("a dialect's values are visible ASCII");
+        response.headers_mut().insert(name, value);
     }
     response
 }
 
-fn admitted(cost: &Cost) -> Response {
+fn admitted(cost: &Cost) -> Json<Value> {
     let spent: Map<String, Value> =
         cost.iter().map(|(unit, amount)| (unit.to_string(), amount.to_f64().into())).collect();
-    Json(json!({ "spent": spent })).into_response()
+    Json(json!({ "spent": spent }))
 }
 
-/// An answer as Sentinel Hub gives it; without a number if the wait is unknown.
-fn rate_limited(retry_after: Option<u128>) -> Response {
-    let body = error(StatusCode::TOO_MANY_REQUESTS, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit");
-    let status = StatusCode::TOO_MANY_REQUESTS;
-    match retry_after {
-        Some(wait) => (status, [(RETRY_AFTER, wait.to_string())], body).into_response(),
-        None => (status, body).into_response(),
-    }
+/// An answer as Sentinel Hub gives it.
+fn refused(status: u16) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
+    (status, error(status, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit")).into_response()
+}
+
+/// An answer as Shopify gives it: what headers tell elsewhere is a part of the body, and a refusal
+/// is an error in it.
+fn told_in_body(reply: &Reply) -> Response {
+    let points = reply.cost.iter().filter(|(unit, _)| unit.as_str() == "points").map(|(_, amount)| amount.to_f64());
+    let requested: f64 = points.sum();
+    let status: Option<Value> = reply.header("throttle-status").and_then(|status| serde_json::from_str(status).ok());
+    let served = reply.rejection.is_none();
+    let actual = served.then_some(requested);
+    let cost = json!({ "requestedQueryCost": requested, "actualQueryCost": actual, "throttleStatus": status });
+    let throttled = json!([{ "message": "Throttled", "extensions": { "code": "THROTTLED" } }]);
+    let (member, value) = if served { ("data", json!({})) } else { ("errors", throttled) };
+    Json(json!({ member: value, "extensions": { "cost": cost } })).into_response()
 }
 
 fn malformed(bad: &BadCost) -> Response {

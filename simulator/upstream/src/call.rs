@@ -1,25 +1,30 @@
 //! Reads an arriving call.
 
-use crate::{Amount, AmountError, Cost, OTHER_CLASS, Policy, Unit};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use std::collections::BTreeSet;
+use crate::{Amount, AmountError, Cost, OTHER_CLASS, Preset, Unit};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The label of a call's method, which the query may replace.
+const METHOD: &str = "method";
 
 /// One call, read from its query and headers.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) class: Option<String>,
+    /// Its method, and the parameters of its query that state no cost.
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) cost: Result<Cost, BadCost>,
 }
 
 /// Why the cost of a call cannot be read.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{parameter}: {reason}")]
 pub(crate) struct BadCost {
     pub(crate) parameter: String,
     pub(crate) reason: BadCostReason,
 }
 
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BadCostReason {
     #[error(transparent)]
     Amount(#[from] AmountError),
@@ -40,16 +45,20 @@ struct CostParameter {
 }
 
 impl CostParameters {
-    /// The units of all policies, and the two that every answer tells.
-    pub(crate) fn of(policies: &[Policy]) -> Self {
+    /// The units that count for some limit, and the two that every answer tells.
+    pub(crate) fn of(preset: &Preset) -> Self {
         let mut units = BTreeSet::from([Unit::REQUESTS, Unit::PROCESSING_UNITS]);
-        units.extend(policies.iter().map(|policy| policy.unit().clone()));
+        units.extend(preset.units().cloned());
         Self { parameters: units.into_iter().map(CostParameter::new).collect() }
     }
 
-    /// Reads a call. Other parameters and headers belong to the imitated service and are ignored.
-    pub(crate) fn read(&self, headers: &HeaderMap, query: &[(String, String)]) -> Call {
-        Call { class: read_class(headers), cost: self.read_cost(headers, query) }
+    /// Reads a call. Other headers belong to the imitated service and are ignored.
+    pub(crate) fn read(&self, method: &Method, headers: &HeaderMap, query: Vec<(String, String)>) -> Call {
+        let (class, cost) = (read_class(headers), self.read_cost(headers, &query));
+        let is_cost = |name: &str| self.parameters.iter().any(|parameter| parameter.unit.as_str() == name);
+        let method = (METHOD.to_owned(), method.to_string());
+        let labels = [method].into_iter().chain(query.into_iter().filter(|(name, _)| !is_cost(name))).collect();
+        Call { class, labels, cost }
     }
 
     fn read_cost(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Cost, BadCost> {

@@ -1,6 +1,6 @@
 //! The parameters of an upstream.
 
-use crate::{Dialect, Policy, ResponseTime, RetryAfter};
+use crate::{Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
@@ -27,13 +27,9 @@ const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    pub(crate) policies: Vec<Policy>,
+    pub(crate) preset: Preset,
     pub(crate) listen: SocketAddr,
     pub(crate) response_time: ResponseTime,
-    pub(crate) concurrency: Option<NonZeroUsize>,
-    pub(crate) dialect: Dialect,
-    /// By default the form of the dialect.
-    pub(crate) retry_after: Option<RetryAfter>,
     pub(crate) admissions_kept: usize,
     pub(crate) customer: Option<Credentials>,
 }
@@ -51,13 +47,16 @@ impl Config {
     /// at once, concurrency has no bound, and admissions are not logged.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
+        Self::of(Preset::new(policies.into_iter().map(Rule::new).collect()))
+    }
+
+    /// The same for an upstream that is known by more than its policies.
+    #[must_use]
+    pub fn of(preset: Preset) -> Self {
         Self {
-            policies,
+            preset,
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             response_time: ResponseTime::default(),
-            concurrency: None,
-            dialect: Dialect::default(),
-            retry_after: None,
             admissions_kept: 0,
             customer: None,
         }
@@ -82,21 +81,21 @@ impl Config {
     /// therefore call again.
     #[must_use]
     pub fn concurrency(mut self, limit: NonZeroUsize) -> Self {
-        self.concurrency = Some(limit);
+        self.preset = self.preset.with_concurrency(limit);
         self
     }
 
     /// The dialect of the headers in answers.
     #[must_use]
     pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.dialect = dialect;
+        self.preset = self.preset.with_dialect(dialect);
         self
     }
 
     /// How a 429 states the wait, instead of the dialect's way.
     #[must_use]
     pub fn retry_after(mut self, form: RetryAfter) -> Self {
-        self.retry_after = Some(form);
+        self.preset = self.preset.with_retry_after(form);
         self
     }
 

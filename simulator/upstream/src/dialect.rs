@@ -1,20 +1,23 @@
 //! The headers of an answer.
 
-use crate::{Amount, Cost, PolicyStats, RetryAfter, Unit};
-use std::{collections::BTreeMap, time::Duration};
+use crate::{
+    RetryAfter,
+    counter::Standing,
+    form::{self, Form, Group, Template},
+    template::{Values, fill},
+};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// The headers that tell what a call took and what is left.
+/// A name and a value.
+pub(crate) type Header = (String, String);
+
+/// How answers tell what a call took and what is left.
 ///
 /// ```
-/// use rampmeter_upstream::{Account, Cost, Dialect};
-/// use std::time::Duration;
+/// use rampmeter_upstream::Dialect;
 ///
-/// let mut account = Account::new(vec!["requests=50/10s".parse()?]);
-/// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
-/// let headers = Dialect::Openai.headers(None, &account.policies(Duration::ZERO));
-/// let remaining = ("x-ratelimit-remaining-requests".to_owned(), "49".to_owned());
-/// assert!(headers.contains(&remaining), "{headers:?}");
-/// # Ok::<(), rampmeter_upstream::PolicyError>(())
+/// assert_eq!("github".parse(), Ok(Dialect::Github));
+/// assert_eq!(Dialect::default().to_string(), "sentinel-hub");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
@@ -23,119 +26,168 @@ pub enum Dialect {
     SentinelHub,
     /// As the IETF draft says: `RateLimit-Policy` and `RateLimit`, with every policy.
     Ietf,
+    /// As Discord does: `X-RateLimit-*` of the route's bucket, and the scope of a refusal.
+    Discord,
     /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`. Of each unit they tell the
     /// policy with the least left.
     Openai,
+    /// As Anthropic does: `anthropic-ratelimit-<unit>-{limit,remaining,reset}`, and the family
+    /// `unified`.
+    Anthropic,
+    /// As GitHub does: `x-ratelimit-{limit,remaining,used,reset,resource}`.
+    Github,
+    /// As Shopify does: `throttleStatus` in the body. In a simulation, and wherever a worker passes
+    /// it on, it is the header `throttle-status`.
+    Shopify,
+    /// `Retry-After` and nothing else.
+    Plain,
+}
+
+/// A name that no dialect has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no dialect `{name}`; there are {}", Dialect::ALL.map(Dialect::name).join(", "))]
+pub struct UnknownDialect {
+    name: String,
 }
 
 impl Dialect {
-    /// The headers of an answer, beside `Retry-After`. `took` is the cost of an admitted call. The
-    /// rest is rounded down to whole units, and the time until it is full is rounded up.
+    /// All dialects.
+    pub const ALL: [Self; 8] = [
+        Self::SentinelHub,
+        Self::Ietf,
+        Self::Discord,
+        Self::Openai,
+        Self::Anthropic,
+        Self::Github,
+        Self::Shopify,
+        Self::Plain,
+    ];
+
+    /// Its name.
     #[must_use]
-    pub fn headers(self, took: Option<&Cost>, policies: &[PolicyStats]) -> Vec<(String, String)> {
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::SentinelHub => took.map(spent).into_iter().collect(),
-            Self::Ietf => fields(policies),
-            Self::Openai => scarcest(policies).into_iter().flat_map(figures).collect(),
+            Self::SentinelHub => "sentinel-hub",
+            Self::Ietf => "ietf",
+            Self::Discord => "discord",
+            Self::Openai => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Github => "github",
+            Self::Shopify => "shopify",
+            Self::Plain => "plain",
         }
     }
 
     /// How the dialect's `Retry-After` states a wait.
     #[must_use]
-    pub fn retry_after(self) -> RetryAfter {
+    pub const fn retry_after(self) -> RetryAfter {
+        self.form().retry_after
+    }
+
+    /// Whether the headers are a part of the body, and a refusal has status 200.
+    pub(crate) const fn in_body(self) -> bool {
+        self.form().in_body
+    }
+
+    /// The headers about the limits that count a call. `told` has no unit of its own.
+    pub(crate) fn of_limits(self, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
+        let form = self.form();
+        let groups = form.limits.iter().flat_map(|group| of_group(group, standings, values));
+        let lists = form.lists.iter().filter_map(|list| list_of(list, standings, values));
+        groups.chain(lists).collect()
+    }
+
+    /// The headers about an admitted call.
+    pub(crate) fn of_admitted(self, values: &Values<'_>) -> Vec<Header> {
+        self.form().admitted.iter().filter_map(|template| header(template, values)).collect()
+    }
+
+    /// The headers about the limit that refused a call.
+    pub(crate) fn of_refused(self, values: &Values<'_>) -> Vec<Header> {
+        self.form().refused.iter().filter_map(|template| header(template, values)).collect()
+    }
+
+    const fn form(self) -> &'static Form {
         match self {
-            Self::SentinelHub => RetryAfter::Milliseconds,
-            Self::Ietf | Self::Openai => RetryAfter::Seconds,
-        }
-    }
-
-    /// Whether an answer tells what is left, so that [`Self::headers`] needs the policies.
-    #[must_use]
-    pub fn tells_levels(self) -> bool {
-        match self {
-            Self::SentinelHub => false,
-            Self::Ietf | Self::Openai => true,
+            Self::SentinelHub => &form::SENTINEL_HUB,
+            Self::Ietf => &form::IETF,
+            Self::Discord => &form::DISCORD,
+            Self::Openai => &form::OPENAI,
+            Self::Anthropic => &form::ANTHROPIC,
+            Self::Github => &form::GITHUB,
+            Self::Shopify => &form::SHOPIFY,
+            Self::Plain => &form::PLAIN,
         }
     }
 }
 
-fn spent(took: &Cost) -> (String, String) {
-    ("x-processingunits-spent".to_owned(), took.of(&Unit::PROCESSING_UNITS).to_string())
-}
-
-fn fields(policies: &[PolicyStats]) -> Vec<(String, String)> {
-    if policies.is_empty() {
-        return Vec::new();
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
     }
-    let list = |item: fn(&PolicyStats) -> String| policies.iter().map(item).collect::<Vec<_>>().join(", ");
-    vec![("ratelimit-policy".to_owned(), list(policy)), ("ratelimit".to_owned(), list(state))]
 }
 
-/// A policy that never refills has no window.
-fn policy(stats: &PolicyStats) -> String {
-    let (policy, window) = (&stats.policy, seconds(stats.policy.period()));
-    let window = if window > 0 { format!(";w={window}") } else { String::new() };
-    format!("\"{policy}\";q={}{window};qu=\"{}\"", whole(policy.capacity()), policy.unit())
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDialect> {
+        let named = Self::ALL.into_iter().find(|dialect| dialect.name() == name);
+        named.ok_or_else(|| UnknownDialect { name: name.to_owned() })
+    }
 }
 
-fn state(stats: &PolicyStats) -> String {
-    let reset = stats.full_in().map(|reset| format!(";t={}", seconds(reset)));
-    format!("\"{}\";r={}{}", stats.policy, whole(stats.level), reset.unwrap_or_default())
-}
-
-fn scarcest(policies: &[PolicyStats]) -> Vec<&PolicyStats> {
-    let mut by_unit: BTreeMap<&Unit, &PolicyStats> = BTreeMap::new();
-    for stats in policies {
-        let scarcest = by_unit.entry(stats.policy.unit()).or_insert(stats);
-        if stats.level < scarcest.level {
-            *scarcest = stats;
+fn of_group(group: &'static Group, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
+    let [(first, _), ..] = group.headers else { return Vec::new() };
+    let mut scarcest: BTreeMap<String, &Standing<'_>> = BTreeMap::new();
+    for standing in standings.iter().filter(|standing| standing.is_told_as(group.family)) {
+        let Some(name) = fill(first, &Values { standing: Some(standing), ..*values }) else { continue };
+        let known = scarcest.entry(name).or_insert(standing);
+        if standing.level < known.level {
+            *known = standing;
         }
     }
-    by_unit.into_values().collect()
+    let of_one = |standing: &&Standing<'_>| {
+        let values = Values { standing: Some(*standing), ..*values };
+        group.headers.iter().filter_map(|template| header(template, &values)).collect::<Vec<_>>()
+    };
+    scarcest.values().flat_map(of_one).collect()
 }
 
-fn figures(stats: &PolicyStats) -> Vec<(String, String)> {
-    let header = |figure, value| (format!("x-ratelimit-{figure}-{}", stats.policy.unit()), value);
-    let reset = stats.full_in().map(|reset| header("reset", clock_time(reset)));
-    let limit = header("limit", whole(stats.policy.capacity()).to_string());
-    [limit, header("remaining", whole(stats.level).to_string())].into_iter().chain(reset).collect()
+fn list_of((name, item): &Template, standings: &[Standing<'_>], values: &Values<'_>) -> Option<Header> {
+    let told = standings.iter().filter(|standing| standing.is_told_as(""));
+    let items: Vec<String> =
+        told.filter_map(|standing| fill(item, &Values { standing: Some(standing), ..*values })).collect();
+    (!items.is_empty()).then(|| ((*name).to_owned(), items.join(", ")))
 }
 
-/// `120ms`, `2s`, `6m0s`
-fn clock_time(span: Duration) -> String {
-    match (span.as_nanos().div_ceil(1_000_000), seconds(span)) {
-        (millis @ 0..1000, _) => format!("{millis}ms"),
-        (_, seconds @ 0..60) => format!("{seconds}s"),
-        (_, seconds) => format!("{}m{}s", seconds / 60, seconds % 60),
-    }
-}
-
-/// Rounded up.
-fn seconds(span: Duration) -> u128 {
-    span.as_nanos().div_ceil(1_000_000_000)
-}
-
-/// Rounded down.
-fn whole(amount: Amount) -> u64 {
-    amount.micros() / Amount::ONE.micros()
+fn header((name, value): &Template, values: &Values<'_>) -> Option<Header> {
+    Some((fill(name, values)?, fill(value, values)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Amount;
+    use crate::{Amount, Cost, Rule, Unit};
+    use std::time::Duration;
 
-    fn policies() -> Vec<PolicyStats> {
-        let of = |text: &str, level| PolicyStats {
-            policy: text.parse().unwrap(),
-            spent: Amount::ZERO,
-            level: Amount::from_micros(level),
-        };
-        vec![of("requests=50/10s", 49_500_000), of("requests=100/PT1H", 0), of("processing-units=9.5/PT0S", 3_999_999)]
+    fn rules() -> Vec<Rule> {
+        let plain = ["requests=50/10s", "requests=100/PT1H", "processing-units=9.5/PT0S"];
+        plain.into_iter().map(|text| Rule::new(text.parse().unwrap())).collect()
     }
 
     fn check(dialect: Dialect, took: Option<&Cost>, headers: &[(&str, &str)]) {
-        let found = dialect.headers(took, &policies());
+        let rules = rules();
+        let left = [(49_500_000, Some(100)), (0, Some(3_600_000)), (3_999_999, None)];
+        let standing = |(rule, (level, millis)): (&'_ Rule, (u64, Option<u64>))| Standing {
+            rule: Box::leak(Box::new(rule.clone())),
+            key: Vec::new(),
+            level: Amount::from_micros(level),
+            full_in: millis.map(Duration::from_millis),
+        };
+        let standings: Vec<Standing<'_>> = rules.iter().zip(left).map(standing).collect();
+        let values = Values { now: Duration::ZERO, standing: None, took };
+        let found = dialect.of_admitted(&values).into_iter().chain(dialect.of_limits(&standings, &values));
+        let found: Vec<_> = found.collect();
         let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(found, headers);
     }
@@ -145,6 +197,7 @@ mod tests {
         let took = Cost::new().with(Unit::PROCESSING_UNITS, Amount::from_micros(2_500_000));
         check(Dialect::SentinelHub, Some(&took), &[("x-processingunits-spent", "2.5")]);
         check(Dialect::SentinelHub, None, &[]);
+        check(Dialect::Plain, Some(&took), &[]);
         check(
             Dialect::Ietf,
             Some(&took),
@@ -171,13 +224,16 @@ mod tests {
                 ("x-ratelimit-reset-requests", "60m0s"),
             ],
         );
-        assert!(Dialect::Ietf.headers(None, &[]).is_empty());
+        let values = Values { now: Duration::ZERO, standing: None, took: None };
+        assert!(Dialect::Ietf.of_limits(&[], &values).is_empty());
     }
 
     #[test]
-    fn times_are_rounded_up() {
-        for (micros, text) in [(0, "0ms"), (1, "1ms"), (119_001, "120ms"), (1_000_001, "2s"), (359_000_001, "6m0s")] {
-            assert_eq!(clock_time(Duration::from_micros(micros)), text, "{micros} µs");
+    fn names_are_read_as_they_are_written() {
+        for dialect in Dialect::ALL {
+            assert_eq!(dialect.to_string().parse(), Ok(dialect));
         }
+        let error = "klingon".parse::<Dialect>().unwrap_err().to_string();
+        assert!(error.starts_with("there is no dialect `klingon`; there are sentinel-hub, ietf,"), "{error}");
     }
 }

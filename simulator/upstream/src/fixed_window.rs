@@ -11,6 +11,8 @@ pub(crate) struct FixedWindow {
     used: Amount,
     updated_ns: u64,
     phase_ns: u64,
+    /// How long after the multiples of the period of its policy its windows begin.
+    later_ns: u64,
 }
 
 impl FixedWindow {
@@ -20,13 +22,25 @@ impl FixedWindow {
             period_ns: policy.period_ns(),
             used: Amount::ZERO,
             updated_ns: 0,
-            phase_ns: 0,
+            phase_ns: (policy.period_ns() - policy.model().phase_ns()) % policy.period_ns(),
+            later_ns: policy.model().phase_ns(),
         }
     }
 
-    /// Begins a window this long before the origin of time.
+    /// Has multiples of the period count since a time so long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
-        self.phase_ns = (since_ns % u128::from(self.period_ns)) as u64;
+        let period_ns = u128::from(self.period_ns);
+        self.phase_ns = ((since_ns + period_ns - u128::from(self.later_ns)) % period_ns) as u64;
+    }
+
+    /// Goes on with what another window has used.
+    pub(crate) fn succeed(&mut self, before: &Self) {
+        self.used = before.used_at(self.updated_ns);
+    }
+
+    /// The end of the window of `now_ns`.
+    pub(crate) fn full_in_ns(&self, now_ns: u64) -> u64 {
+        self.period_ns - now_ns.saturating_add(self.phase_ns) % self.period_ns
     }
 
     /// Opens the window of `now_ns`; a time before the last one changes nothing.
@@ -43,7 +57,7 @@ impl FixedWindow {
         if cost > self.capacity {
             return Some(Rejection::Never);
         }
-        let rest_of_window_ns = self.period_ns - self.updated_ns.saturating_add(self.phase_ns) % self.period_ns;
+        let rest_of_window_ns = self.full_in_ns(self.updated_ns);
         (cost > self.capacity.saturating_sub(self.used)).then(|| Rejection::after_ns(rest_of_window_ns.into()))
     }
 
@@ -52,8 +66,11 @@ impl FixedWindow {
     }
 
     fn used_at(&self, now_ns: u64) -> Amount {
-        let window = |time_ns: u64| time_ns.saturating_add(self.phase_ns) / self.period_ns;
-        let same_window = window(now_ns) <= window(self.updated_ns);
+        let same_window = self.window(now_ns) <= self.window(self.updated_ns);
         if same_window { self.used } else { Amount::ZERO }
+    }
+
+    fn window(&self, time_ns: u64) -> u64 {
+        time_ns.saturating_add(self.phase_ns) / self.period_ns
     }
 }

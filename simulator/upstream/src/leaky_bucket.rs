@@ -28,6 +28,11 @@ impl LeakyBucket {
         self.drain.amount(self.brim - self.content_at(now_ns))
     }
 
+    /// Until it is empty; `None` if it never drains.
+    pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
+        self.drain.time_for_ns(self.content_at(now_ns))
+    }
+
     pub(crate) fn refusal(&self, cost: Amount) -> Option<Rejection> {
         let volume = self.drain.volume(cost);
         let excess = volume.saturating_sub(self.room());

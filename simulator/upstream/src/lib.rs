@@ -1,4 +1,4 @@
-//! An HTTP service that enforces rate limits as Sentinel Hub does, to run a scheduler against.
+//! An HTTP service that enforces rate limits as real APIs do, to run a scheduler against.
 //!
 //! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it. A
 //! call that it answers with 429 really was too early.
@@ -6,8 +6,10 @@
 //! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an
 //! origin that the caller chooses): an [`Account`] holds several [`Policy`]s and charges the
 //! [`Cost`] of a call to all of them or to none. A policy is a token bucket, with the quirks that
-//! real ones have, a window or a leaky bucket. The other half, [`Upstream`], puts one account
-//! behind HTTP:
+//! real ones have, a window or a leaky bucket. A [`Rule`] has it count some calls only, or each key
+//! separately. An [`Api`] is an account whose answers tell of it as a [`Preset`] says; presets that
+//! ship are GitHub, Discord, OpenAI, Anthropic, Shopify and the IETF's draft. A preset is a small
+//! file, `presets/github.toml` for example. The other half, [`Upstream`], puts one behind HTTP:
 //!
 //! | request | answer |
 //! |---|---|
@@ -18,9 +20,10 @@
 //! | `GET /aux/ratelimit/statistics/tokenCounts/<sub>` | what they hold |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
-//! (`x-cost-processing-units: 2.5`). It may carry a label for the statistics in `x-class` or
-//! `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last three
-//! endpoints.
+//! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
+//! `?route=roles&guild=7`; `method` is a label, too. It may carry a label for the statistics in
+//! `x-class` or `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last
+//! three endpoints.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -38,23 +41,29 @@
 //! # }
 //! ```
 //!
-//! Absent on purpose: charging by outcome (every admitted call is charged), monthly 403s, tokens
-//! for calls, TLS, and any state that outlives the process.
+//! Absent on purpose: charging by outcome (every admitted call is charged), refunds, monthly 403s,
+//! tokens for calls, TLS, and any state that outlives the process.
 
 mod account;
 mod admission;
 mod amount;
 mod answer;
+mod api;
+mod arrival;
 mod call;
 mod classes;
 mod clock;
 mod config;
 mod cost;
+mod counter;
 mod customer_api;
 mod dialect;
 mod fault;
+mod first_use_window;
 mod fixed_window;
 mod flow;
+mod form;
+mod invalid_calls;
 mod leaky_bucket;
 mod ledger;
 mod meter;
@@ -64,33 +73,43 @@ mod policy_error;
 mod policy_option;
 mod policy_text;
 mod portal;
+mod preset;
+mod preset_file;
+mod refusal;
 mod rejection;
 mod response_time;
 mod retry_after;
+mod rule;
 mod service;
 mod sliding_window;
 mod stats;
 mod stats_body;
 mod tally;
+mod template;
 mod token_bucket;
 mod unit;
 mod upstream;
 mod utilisation;
 
-pub use account::Account;
+pub use account::{Account, Refused};
 pub use admission::Admission;
 pub use amount::{Amount, AmountError};
+pub use api::{Api, Reply};
+pub use arrival::Arrival;
 pub use classes::{MAX_CLASS_BYTES, MAX_CLASSES, OTHER_CLASS};
 pub use config::Config;
 pub use cost::Cost;
-pub use dialect::Dialect;
+pub use dialect::{Dialect, UnknownDialect};
 pub use fault::{Endpoint, Fault};
 pub use policy::Policy;
 pub use policy_error::PolicyError;
 pub use policy_option::PolicyOption;
+pub use preset::Preset;
+pub use preset_file::PresetError;
 pub use rejection::Rejection;
 pub use response_time::ResponseTime;
-pub use retry_after::RetryAfter;
+pub use retry_after::{RetryAfter, UnknownForm};
+pub use rule::Rule;
 pub use stats::{PolicyStats, Stats};
 pub use tally::Tally;
 pub use unit::{MAX_UNIT_BYTES, Unit, UnitError};

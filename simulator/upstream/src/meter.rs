@@ -1,8 +1,8 @@
 //! The state of one policy.
 
 use crate::{
-    Amount, Policy, Rejection, fixed_window::FixedWindow, leaky_bucket::LeakyBucket, model::Model,
-    sliding_window::SlidingWindow, token_bucket::TokenBucket,
+    Amount, Policy, Rejection, first_use_window::FirstUseWindow, fixed_window::FixedWindow, leaky_bucket::LeakyBucket,
+    model::Model, sliding_window::SlidingWindow, token_bucket::TokenBucket,
 };
 
 /// The state of one policy, by its model.
@@ -13,6 +13,7 @@ use crate::{
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),
     FixedWindow(FixedWindow),
+    FirstUseWindow(FirstUseWindow),
     SlidingWindow(SlidingWindow),
     LeakyBucket(LeakyBucket),
 }
@@ -21,7 +22,8 @@ impl Meter {
     pub(crate) fn new(policy: &Policy) -> Self {
         match policy.model() {
             Model::TokenBucket(variant) => Self::TokenBucket(TokenBucket::new(policy, variant)),
-            Model::FixedWindow => Self::FixedWindow(FixedWindow::new(policy)),
+            Model::FixedWindow { .. } => Self::FixedWindow(FixedWindow::new(policy)),
+            Model::FirstUseWindow => Self::FirstUseWindow(FirstUseWindow::new(policy)),
             Model::SlidingWindow => Self::SlidingWindow(SlidingWindow::new(policy)),
             Model::LeakyBucket => Self::LeakyBucket(LeakyBucket::new(policy)),
         }
@@ -31,7 +33,7 @@ impl Meter {
     pub(crate) fn begin(&mut self, since_ns: u128) {
         match self {
             Self::FixedWindow(window) => window.begin(since_ns),
-            Self::TokenBucket(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_) => {}
+            Self::TokenBucket(_) | Self::FirstUseWindow(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_) => {}
         }
     }
 
@@ -41,16 +43,40 @@ impl Meter {
         match self {
             Self::TokenBucket(bucket) => bucket.advance(now_ns),
             Self::FixedWindow(window) => window.advance(now_ns),
+            Self::FirstUseWindow(window) => window.advance(now_ns),
             Self::SlidingWindow(window) => window.advance(now_ns),
             Self::LeakyBucket(bucket) => bucket.advance(now_ns),
         }
     }
 
-    /// Sets the level of a token bucket at the time of the last advance, as far as there is room.
-    pub(crate) fn hold(&mut self, level: Amount) {
+    /// Goes on where the meter of another policy stops, at `now_ns`. A token bucket keeps its
+    /// level, as far as there is room, and a window what it has used. Another model begins anew.
+    pub(crate) fn succeed(&mut self, before: &Self, now_ns: u64) {
+        match (self, before) {
+            (Self::TokenBucket(bucket), before) => bucket.hold(before.spendable(now_ns)),
+            (Self::FixedWindow(window), Self::FixedWindow(before)) => window.succeed(before),
+            (Self::FirstUseWindow(window), Self::FirstUseWindow(before)) => window.succeed(before),
+            (Self::SlidingWindow(window), Self::SlidingWindow(before)) => window.succeed(before),
+            (
+                Self::FixedWindow(_) | Self::FirstUseWindow(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_),
+                Self::TokenBucket(_)
+                | Self::FixedWindow(_)
+                | Self::FirstUseWindow(_)
+                | Self::SlidingWindow(_)
+                | Self::LeakyBucket(_),
+            ) => {}
+        }
+    }
+
+    /// How long after `now_ns` it can spend its capacity again without another call; `None` if it
+    /// never can.
+    pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         match self {
-            Self::TokenBucket(bucket) => bucket.hold(level),
-            Self::FixedWindow(_) | Self::SlidingWindow(_) | Self::LeakyBucket(_) => {}
+            Self::TokenBucket(bucket) => bucket.full_in_ns(now_ns),
+            Self::FixedWindow(window) => Some(window.full_in_ns(now_ns).into()),
+            Self::FirstUseWindow(window) => Some(window.full_in_ns(now_ns).into()),
+            Self::SlidingWindow(window) => Some(window.full_in_ns(now_ns).into()),
+            Self::LeakyBucket(bucket) => bucket.full_in_ns(now_ns),
         }
     }
 
@@ -59,6 +85,7 @@ impl Meter {
         match self {
             Self::TokenBucket(bucket) => bucket.spendable(now_ns),
             Self::FixedWindow(window) => window.spendable(now_ns),
+            Self::FirstUseWindow(window) => window.spendable(now_ns),
             Self::SlidingWindow(window) => window.spendable(now_ns),
             Self::LeakyBucket(bucket) => bucket.spendable(now_ns),
         }
@@ -69,6 +96,7 @@ impl Meter {
         match self {
             Self::TokenBucket(bucket) => bucket.refusal(cost),
             Self::FixedWindow(window) => window.refusal(cost),
+            Self::FirstUseWindow(window) => window.refusal(cost),
             Self::SlidingWindow(window) => window.refusal(cost),
             Self::LeakyBucket(bucket) => bucket.refusal(cost),
         }
@@ -79,6 +107,7 @@ impl Meter {
         match self {
             Self::TokenBucket(bucket) => bucket.charge(cost),
             Self::FixedWindow(window) => window.charge(cost),
+            Self::FirstUseWindow(window) => window.charge(cost),
             Self::SlidingWindow(window) => window.charge(cost),
             Self::LeakyBucket(bucket) => bucket.fill(cost),
         }
@@ -87,7 +116,7 @@ impl Meter {
     /// Counts a rejected call, whatever the reason of the rejection was.
     pub(crate) fn reject(&mut self, cost: Amount) {
         match self {
-            Self::TokenBucket(_) | Self::FixedWindow(_) | Self::SlidingWindow(_) => {}
+            Self::TokenBucket(_) | Self::FixedWindow(_) | Self::FirstUseWindow(_) | Self::SlidingWindow(_) => {}
             Self::LeakyBucket(bucket) => bucket.fill(cost),
         }
     }

@@ -7,7 +7,11 @@ use std::num::NonZeroU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     TokenBucket(Variant),
-    FixedWindow,
+    /// Windows begin so long after multiples of the period.
+    FixedWindow {
+        phase_ns: u64,
+    },
+    FirstUseWindow,
     SlidingWindow,
     LeakyBucket,
 }
@@ -31,9 +35,18 @@ impl Model {
     pub(crate) fn variant(self) -> Result<Variant, PolicyOption> {
         match self {
             Self::TokenBucket(variant) => Ok(variant),
-            Self::FixedWindow => Err(PolicyOption::FixedWindow),
+            Self::FixedWindow { .. } => Err(PolicyOption::FixedWindow),
+            Self::FirstUseWindow => Err(PolicyOption::FirstUse),
             Self::SlidingWindow => Err(PolicyOption::SlidingWindow),
             Self::LeakyBucket => Err(PolicyOption::LeakyBucket),
+        }
+    }
+
+    /// How long after multiples of its period a fixed window begins.
+    pub(crate) fn phase_ns(self) -> u64 {
+        match self {
+            Self::FixedWindow { phase_ns } => phase_ns,
+            Self::TokenBucket(_) | Self::FirstUseWindow | Self::SlidingWindow | Self::LeakyBucket => 0,
         }
     }
 

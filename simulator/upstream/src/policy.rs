@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{num::NonZeroU64, time::Duration};
 
-/// One rate limit: `capacity` of `unit` per `period`, counted by one of four models.
+/// One rate limit: `capacity` of `unit` per `period`, counted by one of five models.
 ///
 /// By default it is a token bucket that holds the capacity, starts full and refills evenly. A
 /// period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub.
@@ -22,10 +22,13 @@ use std::{num::NonZeroU64, time::Duration};
 /// | `tick=1s` | it refills in ticks: [`ticking`](Self::ticking) |
 /// | `whole` | its refills drop fractions of a unit: [`dropping_fractions`](Self::dropping_fractions) |
 /// | `fixed-window` | the capacity per window: [`fixed_window`](Self::fixed_window) |
+/// | `phase=20s` | the fixed windows begin later: [`with_phase`](Self::with_phase) |
+/// | `first-use` | a window begins with its first call: [`first_use_window`](Self::first_use_window) |
 /// | `sliding-window` | the capacity in any window: [`sliding_window`](Self::sliding_window) |
 /// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
 ///
-/// The first four refine the token bucket and go together; each of the others is used alone.
+/// The first four refine the token bucket and go together. `phase` refines `fixed-window`, and
+/// implies it. Each of the others is used alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};
@@ -230,7 +233,61 @@ impl Policy {
     /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is another model already,
     /// or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
-        self.counting_by(Model::FixedWindow, PolicyOption::FixedWindow)
+        let phase_ns = self.model.phase_ns();
+        self.counting_by(Model::FixedWindow { phase_ns }, PolicyOption::FixedWindow)
+    }
+
+    /// Fixed windows that begin `phase` after multiples of the period.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Cost, Policy};
+    /// use std::time::Duration;
+    ///
+    /// let policy = "requests=1/10s".parse::<Policy>()?.with_phase(Duration::from_secs(4))?;
+    /// let mut account = Account::new(vec![policy]);
+    /// let at = |seconds| Duration::from_secs(seconds);
+    /// assert_eq!(account.admit(at(3), &Cost::new()), Ok(()));
+    /// assert_eq!(account.admit(at(4), &Cost::new()), Ok(()));
+    /// assert!(account.admit(at(13), &Cost::new()).is_err());
+    /// assert_eq!(account.admit(at(14), &Cost::new()), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`PolicyError::PhaseOutOfBounds`], and as for [`Self::fixed_window`].
+    pub fn with_phase(self, phase: Duration) -> Result<Self, PolicyError> {
+        let period = self.period();
+        let windows = self.counting_by(Model::FixedWindow { phase_ns: 0 }, PolicyOption::Phase)?;
+        if phase >= period {
+            return Err(PolicyError::PhaseOutOfBounds { phase, period });
+        }
+        let phase_ns = u64::try_from(phase.as_nanos()).expect("less than the period");
+        Ok(Self { model: Model::FixedWindow { phase_ns }, ..windows })
+    }
+
+    /// At most the capacity in each window. A window begins with the first call after the last
+    /// window, whatever that call costs, and is as long as the period.
+    ///
+    /// ```
+    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
+    /// use std::time::Duration;
+    ///
+    /// let policy = "requests=50/10s".parse::<Policy>()?.first_use_window()?;
+    /// let mut account = Account::new(vec![policy]);
+    /// let calls = |count| Cost::new().with(Unit::REQUESTS, Amount::whole(count));
+    /// assert_eq!(account.admit(Duration::from_secs(4), &calls(50)), Ok(()));
+    /// let wait = Duration::from_secs(1);
+    /// assert_eq!(account.admit(Duration::from_secs(13), &calls(1)), Err(Rejection::RetryAfter(wait)));
+    /// assert_eq!(account.admit(Duration::from_secs(14), &calls(50)), Ok(()));
+    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::fixed_window`].
+    pub fn first_use_window(self) -> Result<Self, PolicyError> {
+        self.counting_by(Model::FirstUseWindow, PolicyOption::FirstUse)
     }
 
     /// At most the capacity in any window as long as the period. A call that was admitted at *t*
@@ -307,7 +364,9 @@ impl Policy {
     }
 
     fn counting_by(self, model: Model, option: PolicyOption) -> Result<Self, PolicyError> {
+        let refines = option == PolicyOption::Phase;
         match self.model.option() {
+            Some(PolicyOption::FixedWindow) if refines => Ok(self),
             Some(other) if other != option => Err(PolicyError::NotTogether { option, other }),
             Some(_) | None => Ok(Self { model, ..self.refilling(option)? }),
         }

@@ -47,7 +47,7 @@ pub enum PolicyError {
     ZeroCapacity,
     /// The text after a `;` begins with no option's name.
     #[error(
-        "`{text}` is no option; there are burst=…, start=…, tick=…, whole, fixed-window, sliding-window and leaky-bucket"
+        "`{text}` is no option; there are burst=…, start=…, tick=…, whole, fixed-window, phase=…, first-use, sliding-window and leaky-bucket"
     )]
     UnknownOption {
         /// The text after the `;`.
@@ -108,6 +108,14 @@ pub enum PolicyError {
     TickOutOfBounds {
         /// The time between two ticks.
         tick: Duration,
+    },
+    /// A phase as long as the period, or longer.
+    #[error("phase={phase:?} is out of bounds: less than the period of {period:?}")]
+    PhaseOutOfBounds {
+        /// The phase that was stated.
+        phase: Duration,
+        /// The period.
+        period: Duration,
     },
     /// A policy that never refills has an option about refills.
     #[error("`{option}` needs a policy that refills: give it a period above zero, or leave the option out")]

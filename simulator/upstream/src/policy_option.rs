@@ -25,6 +25,10 @@ pub enum PolicyOption {
     Whole,
     /// `fixed-window`; see [`Policy::fixed_window`](crate::Policy::fixed_window).
     FixedWindow,
+    /// `phase=DURATION`; see [`Policy::with_phase`](crate::Policy::with_phase).
+    Phase,
+    /// `first-use`; see [`Policy::first_use_window`](crate::Policy::first_use_window).
+    FirstUse,
     /// `sliding-window`; see [`Policy::sliding_window`](crate::Policy::sliding_window).
     SlidingWindow,
     /// `leaky-bucket`; see [`Policy::leaky_bucket`](crate::Policy::leaky_bucket).
@@ -33,8 +37,17 @@ pub enum PolicyOption {
 
 impl PolicyOption {
     /// All options, in the order in which a policy prints them.
-    pub const ALL: [Self; 7] =
-        [Self::Burst, Self::Start, Self::Tick, Self::Whole, Self::FixedWindow, Self::SlidingWindow, Self::LeakyBucket];
+    pub const ALL: [Self; 9] = [
+        Self::Burst,
+        Self::Start,
+        Self::Tick,
+        Self::Whole,
+        Self::FixedWindow,
+        Self::Phase,
+        Self::FirstUse,
+        Self::SlidingWindow,
+        Self::LeakyBucket,
+    ];
 
     /// Its name.
     #[must_use]
@@ -45,6 +58,8 @@ impl PolicyOption {
             Self::Tick => "tick",
             Self::Whole => "whole",
             Self::FixedWindow => "fixed-window",
+            Self::Phase => "phase",
+            Self::FirstUse => "first-use",
             Self::SlidingWindow => "sliding-window",
             Self::LeakyBucket => "leaky-bucket",
         }

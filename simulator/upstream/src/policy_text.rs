@@ -43,6 +43,16 @@ impl fmt::Display for Model {
         match self.variant() {
             Ok(variant) => variant.fmt(f),
             Err(option) => write!(f, ";{option}"),
+        }?;
+        match self {
+            Self::FixedWindow { phase_ns: 1.. } => {
+                write!(f, ";{}={}", PolicyOption::Phase, printed(Duration::from_nanos(self.phase_ns())))
+            }
+            Self::TokenBucket(_)
+            | Self::FixedWindow { phase_ns: 0 }
+            | Self::FirstUseWindow
+            | Self::SlidingWindow
+            | Self::LeakyBucket => Ok(()),
         }
     }
 }
@@ -83,6 +93,8 @@ impl<'a> StatedOption<'a> {
             PolicyOption::Tick => policy.ticking(self.duration()?),
             PolicyOption::Whole => self.flag(policy)?.dropping_fractions(),
             PolicyOption::FixedWindow => self.flag(policy)?.fixed_window(),
+            PolicyOption::Phase => policy.with_phase(self.duration()?),
+            PolicyOption::FirstUse => self.flag(policy)?.first_use_window(),
             PolicyOption::SlidingWindow => self.flag(policy)?.sliding_window(),
             PolicyOption::LeakyBucket => self.flag(policy)?.leaky_bucket(),
         }
@@ -129,7 +141,7 @@ fn read_period(text: &str) -> Result<Duration, PolicyError> {
 }
 
 /// A duration of a fixed length, forwards or backwards.
-fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
+pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
     text.parse::<Span>()?.to_duration(SpanRelativeTo::days_are_24_hours())
 }
 
@@ -183,6 +195,11 @@ mod tests {
             ("start=2.5;burst=2.5",                       "burst=2.5;start=2.5"),
             (" burst = 50 ; whole ",                      "burst=50;whole"),
             ("fixed-window",                              "fixed-window"),
+            ("phase=3s",                                  "fixed-window;phase=PT3S"),
+            ("phase=3s;fixed-window",                     "fixed-window;phase=PT3S"),
+            ("fixed-window;phase=3s",                     "fixed-window;phase=PT3S"),
+            ("fixed-window;phase=0s",                     "fixed-window"),
+            ("first-use",                                 "first-use"),
             ("sliding-window",                            "sliding-window"),
             ("leaky-bucket",                              "leaky-bucket"),
         ];
@@ -222,8 +239,8 @@ mod tests {
 
     #[test]
     fn bad_options_are_refused_with_their_reason() {
-        const NO_OPTION: &str =
-            "is no option; there are burst=…, start=…, tick=…, whole, fixed-window, sliding-window and leaky-bucket";
+        const NO_OPTION: &str = "is no option; there are burst=…, start=…, tick=…, whole, fixed-window, phase=…, first-use, sliding-window \
+             and leaky-bucket";
         const BURST: &str = "is out of bounds: more than 0 and at most the capacity, 50";
         const START: &str = "is out of bounds: at most what the bucket holds,";
         const TICK: &str = "is out of bounds: more than 0 s and at most 584 years; leave it out for an even refill";
@@ -256,10 +273,16 @@ mod tests {
             ("requests=50/10s;whole;burst=4;leaky-bucket", format!("`leaky-bucket` and `burst` {TOGETHER}")),
             ("requests=50/10s;sliding-window;start=0",   format!("`start` and `sliding-window` {TOGETHER}")),
             ("requests=50/10s;tick=1s;fixed-window",     format!("`fixed-window` and `tick` {TOGETHER}")),
+            ("requests=50/10s;first-use;phase=1s",       format!("`phase` and `first-use` {TOGETHER}")),
+            ("requests=50/10s;phase=1s;first-use",       format!("`first-use` and `fixed-window` {TOGETHER}")),
+            ("requests=50/10s;whole;phase=1s",           format!("`phase` and `whole` {TOGETHER}")),
+            ("requests=50/10s;phase=10s",                "phase=10s is out of bounds: less than the period of 10s".to_owned()),
             ("requests=50/10s;leaky-bucket;fixed-window", format!("`fixed-window` and `leaky-bucket` {TOGETHER}")),
             ("requests=50/PT0S;tick=1s",                 format!("`tick` {REFILLS}")),
             ("requests=50/PT0S;whole",                   format!("`whole` {REFILLS}")),
             ("requests=50/PT0S;fixed-window",            format!("`fixed-window` {REFILLS}")),
+            ("requests=50/PT0S;phase=1s",                format!("`phase` {REFILLS}")),
+            ("requests=50/PT0S;first-use",               format!("`first-use` {REFILLS}")),
             ("requests=50/PT0S;sliding-window",          format!("`sliding-window` {REFILLS}")),
             ("requests=50/PT0S;leaky-bucket",            format!("`leaky-bucket` {REFILLS}")),
         ];

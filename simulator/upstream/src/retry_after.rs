@@ -1,6 +1,7 @@
 //! How a 429 states the wait.
 
 use crate::Rejection;
+use std::str::FromStr;
 
 /// How the header `Retry-After` of a 429 states the wait.
 ///
@@ -33,6 +34,26 @@ impl RetryAfter {
             Self::Milliseconds => rejection.retry_after_ms(),
             Self::Seconds => rejection.retry_after_seconds(),
             Self::Missing => None,
+        }
+    }
+}
+
+/// A name that no form has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `{name}`")]
+pub struct UnknownForm {
+    name: String,
+}
+
+impl FromStr for RetryAfter {
+    type Err = UnknownForm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownForm> {
+        match name {
+            "ms" => Ok(Self::Milliseconds),
+            "seconds" => Ok(Self::Seconds),
+            "none" => Ok(Self::Missing),
+            unknown => Err(UnknownForm { name: unknown.to_owned() }),
         }
     }
 }

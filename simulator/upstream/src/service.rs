@@ -1,7 +1,7 @@
-//! The account behind HTTP.
+//! The upstream behind HTTP.
 
 use crate::{
-    Admission, Dialect, Policy, ResponseTime, RetryAfter, Stats,
+    Admission, Dialect, Policy, ResponseTime, Stats,
     answer::{answer, unknown},
     call::{Call, CostParameters},
     clock::Clock,
@@ -34,8 +34,7 @@ pub(crate) struct Service {
     parameters: CostParameters,
     response_time: ResponseTime,
     dialect: Dialect,
-    retry_after: RetryAfter,
-    /// Guards the account and its counts for one decision, about a microsecond, or for one copy of
+    /// Guards the upstream and its counts for one decision, about a microsecond, or for one copy of
     /// the counts; never across an await.
     ledger: Mutex<Ledger>,
     pub(crate) portal: Portal,
@@ -45,10 +44,9 @@ impl Service {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             clock: Clock::start(),
-            parameters: CostParameters::of(&config.policies),
+            parameters: CostParameters::of(&config.preset),
             response_time: config.response_time,
-            dialect: config.dialect,
-            retry_after: config.retry_after.unwrap_or(config.dialect.retry_after()),
+            dialect: config.preset.dialect(),
             ledger: Mutex::new(Ledger::new(config, Clock::wall())),
             portal: Portal::new(config.customer.clone()),
         }
@@ -88,20 +86,15 @@ impl Service {
         self.response_time.longest()
     }
 
-    /// Decides about a call, and makes the headers of its answer.
-    fn decide(&self, call: Call) -> (Verdict, Vec<(String, String)>) {
+    fn decide(&self, call: &Call) -> Verdict {
         let (now, mut ledger) = self.open();
-        let verdict = ledger.arrive(now, call);
-        let policies = if self.dialect.tells_levels() { ledger.policies(now) } else { Vec::new() };
-        drop(ledger);
-        let headers = self.dialect.headers(verdict.cost(), &policies);
-        (verdict, headers)
+        ledger.arrive(now, call)
     }
 
     fn response_time(&self, verdict: &Verdict) -> Duration {
         match verdict {
             Verdict::Admitted { number, .. } => self.response_time.of_call(*number),
-            Verdict::RateLimited(_) | Verdict::Bad(_) => Duration::ZERO,
+            Verdict::Refused(_) | Verdict::Bad(_) => Duration::ZERO,
         }
     }
 
@@ -123,7 +116,7 @@ impl InFlight {
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),
-            Verdict::RateLimited(_) | Verdict::Bad(_) => None,
+            Verdict::Refused(_) | Verdict::Bad(_) => None,
         }
     }
 }
@@ -138,16 +131,17 @@ impl Drop for InFlight {
 /// passes.
 async fn process(
     State(service): State<Arc<Service>>,
+    method: Method,
     Query(query): Query<Vec<(String, String)>>,
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let (verdict, told) = service.decide(service.parameters.read(&headers, &query));
+    let verdict = service.decide(&service.parameters.read(&method, &headers, query));
     let _in_flight = InFlight::if_admitted(&service, &verdict);
     // A fault of the body shows in the connection; the decision stands.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
-    answer(&verdict, service.retry_after, told)
+    answer(verdict, service.dialect)
 }
 
 async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {

@@ -61,6 +61,17 @@ impl SlidingWindow {
         }
     }
 
+    /// Goes on with the calls that another window has admitted.
+    pub(crate) fn succeed(&mut self, before: &Self) {
+        (self.admitted, self.used) = (before.admitted.clone(), before.used);
+        self.advance(self.updated_ns);
+    }
+
+    /// Until the last admitted call has left.
+    pub(crate) fn full_in_ns(&self, now_ns: u64) -> u64 {
+        self.admitted.back().map_or(0, |last| last.at_ns.saturating_add(self.period_ns).saturating_sub(now_ns))
+    }
+
     fn room(&self) -> Amount {
         self.capacity.saturating_sub(self.used)
     }

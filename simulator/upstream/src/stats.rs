@@ -67,29 +67,6 @@ impl Stats {
 }
 
 impl PolicyStats {
-    /// How long the missing part of the capacity takes to flow in, rounded up; `None` if it never
-    /// does. A window has all of it at its end, which is no later.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Amount, PolicyStats};
-    /// use std::time::Duration;
-    ///
-    /// let policy = "requests=50/10s".parse()?;
-    /// let stats = PolicyStats { policy, spent: Amount::ZERO, level: Amount::whole(45) };
-    /// assert_eq!(stats.full_in(), Some(Duration::from_secs(1)));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
-    #[must_use]
-    pub fn full_in(&self) -> Option<Duration> {
-        if self.policy.period() == Duration::ZERO {
-            return None;
-        }
-        let capacity = self.policy.capacity();
-        let missing = u128::from(capacity.saturating_sub(self.level).micros());
-        let wait_ns = (missing * self.policy.period().as_nanos()).div_ceil(u128::from(capacity.micros()));
-        Some(Duration::from_nanos(u64::try_from(wait_ns).expect("at most the period")))
-    }
-
     fn utilisation_since(&self, earlier: &Self, elapsed: Duration) -> Utilisation {
         assert_eq!(self.policy, earlier.policy, "snapshots of different upstreams");
         Utilisation {

@@ -260,6 +260,7 @@ async fn settles_with_wrong_fields() {
         (json!({"id": "a", "response": {"status": 70_000}}),                    ("invalid_request", "`response.status`: invalid value")),
         (json!({"id": "a", "response": {"status": "200"}}),                     ("invalid_request", "`response.status`: invalid type: string")),
         (json!({"id": "a", "response": {"status": 200, "body": ""}}),           ("invalid_request", "`response.body`: unknown field `body`")),
+        (json!({"id": "a", "response": {"status": 403, "code": 7}}),            ("invalid_request", "`response.code`: invalid type: integer")),
         (json!({"id": "a", "response": {"status": 403, "quota_spent": 1}}),     ("invalid_request", "`response.quota_spent`: invalid type: integer")),
         (json!({"id": "a", "response": {"status": 200, "headers": []}}),        ("invalid_request", "`response.headers`: invalid type: sequence")),
         (json!({"id": "a", "response": {"status": 200, "headers": {"x": 1}}}),  ("invalid_request", "`response.headers.x`: invalid type: integer")),

@@ -378,7 +378,7 @@ fn impossible_learning_is_reported_with_its_place() {
 fn an_unknown_dialect_is_reported_with_the_known_ones() {
     #[rustfmt::skip]
     let table = [
-        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `plain`"),
+        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `plain`"),
         ("horizon = \"50ms\"",              "retry_after_unit = \"minutes\"",              "8:20: `Retry-After` is not in `minutes`, but in `seconds`, `milliseconds`"),
         ("horizon = \"50ms\"",              "dialect = 5",                                  "8:11: invalid type: integer `5`, expected a string"),
     ];

@@ -16,6 +16,9 @@ mod language_model;
 #[path = "../../../worker-sdk/examples/noisy_neighbour.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod noisy_neighbour;
+#[path = "../../../worker-sdk/examples/pagination.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
+mod pagination;
 #[path = "../../../worker-sdk/examples/worker.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its settings are not used here")]
 pub(crate) mod worker;
@@ -39,6 +42,24 @@ async fn calls_of_a_language_model_settle_what_they_took() {
     let summary = language_model::converse(&model, &upstream.url(), 10, 10).await.unwrap();
     assert_eq!((summary.answered, summary.rejected), (100, 0), "{summary}");
     assert!(summary.taken < summary.estimated / 3 * 2, "{summary}");
+    scheduler::stop(scheduler).await;
+}
+
+/// Collections have 40 to 439 rows. A second allows one collection or a little more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_settle_the_rows_that_they_had() {
+    let nats = nats::start().await;
+    // A minute of the example passes in a second.
+    let limits = shown("pagination").replace("\"60s\"", "\"1s\"").replace("6000", "600");
+    let scheduler = scheduler::start(&nats, &limits).await;
+    let upstream = api::upstream_with(&["requests=600/1s", "rows=600/1s"], Dialect::SentinelHub).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let catalogue = client.resource("catalogue").unwrap();
+    let summary = pagination::read_all(&catalogue, &upstream.url(), 12).await.unwrap();
+    let stats = upstream.stats().total;
+    assert_eq!((stats.ok, stats.rate_limited), (u64::from(summary.pages), 0), "{summary}");
+    let learned = Worker::connect(&nats, "catalogue").await.status().await.corrections;
+    assert!(learned.iter().any(|known| known.factor < 0.9), "{learned:?}");
     scheduler::stop(scheduler).await;
 }
 

@@ -83,6 +83,8 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_leader",                "gauge"),
         ("rampmeter_level",                 "gauge"),
         ("rampmeter_capacity",              "gauge"),
+        ("rampmeter_capacity_in_use",       "gauge"),
+        ("rampmeter_used_by_others",        "gauge"),
         ("rampmeter_queued",                "gauge"),
         ("rampmeter_oldest_wait_seconds",   "gauge"),
         ("rampmeter_wait_seconds",          "histogram"),

@@ -5,8 +5,11 @@
 use crate::RAMPMETER;
 use rampmeter_jobs::{Job, Queue};
 use rampmeter_nats_server::Server;
-use rampmeter_tests::{nats, process};
+use rampmeter_tests::listening::Listening;
+use rampmeter_tests::openmetrics::Page;
+use rampmeter_tests::{nats, process, scheduler};
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 /// The output of the command if it succeeds, and its complaint otherwise.
 async fn jobs(nats: &Server, arguments: &[&str]) -> Result<String, String> {
@@ -51,4 +54,43 @@ async fn a_queue_is_shown_and_jobs_are_taken_away() {
     assert!(complaint.contains("there is no job 3 in `roles`"), "{complaint}");
     assert_eq!(delayed().await, [(json!("guild-1"), json!(1)), (json!("guild-2"), json!(1))]);
     assert_eq!(jobs(&nats, &["dead", "roles"]).await.unwrap().trim(), "no dead letters");
+}
+
+#[tokio::test]
+async fn a_job_is_found_in_its_group() {
+    let nats = nats::start().await;
+    let queue = Queue::builder().create(nats.url(), "roles").await.unwrap();
+    let group = ["guild-1", "guild-2", "guild-1"].map(|group| Job::new(group, "a role"));
+    queue.publish_all(group).await.unwrap();
+    let told = jobs(&nats, &["position", "roles", "3"]).await.unwrap();
+    let estimate = "no job of the group has ended yet, so that no estimate is possible";
+    assert_eq!(told, format!("job 3 of `guild-1` has 1 job before it; {estimate}\n"));
+    let told = jobs(&nats, &["position", "roles", "1", "--json"]).await.unwrap();
+    let expected = json!({"group": "guild-1", "class": null, "ahead": 0, "running": false, "starts_in_ms": null});
+    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), expected);
+    let complaint = jobs(&nats, &["position", "roles", "4"]).await.unwrap_err();
+    assert!(complaint.contains("there is no job 4 in `roles`"), "{complaint}");
+}
+
+#[tokio::test]
+async fn gauges_of_jobs_are_served() {
+    let nats = nats::start().await;
+    let queue = Queue::builder().class("urgent").create(nats.url(), "roles").await.unwrap();
+    let urgent = Job::new("guild-1", "a role").class("urgent").id("only");
+    queue.publish_all(["guild-1", "guild-2", "guild-1"].map(|group| Job::new(group, "a role"))).await.unwrap();
+    queue.publish_all([urgent.clone(), urgent]).await.unwrap();
+    let url = nats.url().to_owned();
+    let serving = Listening::start(1, |_, ports| {
+        let mut command = Command::new(RAMPMETER);
+        command.args(["jobs", "metrics", "roles", "--nats", &url, "--listen", &format!("127.0.0.1:{}", ports[0])]);
+        command
+    });
+    let serving = serving.await;
+    let (status, text) = scheduler::get(&format!("http://{}/metrics", serving.address(0))).await;
+    let page = Page::parse(&text).unwrap();
+    let jobs = |class, state| page.value("rampmeter_jobs", &[("queue", "roles"), ("class", class), ("state", state)]);
+    assert_eq!((status, jobs("-", "delayed"), jobs("urgent", "delayed"), jobs("-", "dead")), (200, 3.0, 1.0, 0.0));
+    assert_eq!(page.value("rampmeter_job_groups", &[("class", "-")]), 2.0);
+    assert_eq!(page.value("rampmeter_jobs_repeated_total", &[("queue", "roles")]), 1.0);
+    assert_eq!((page.value("rampmeter_jobs_up", &[]), page.kind("rampmeter_jobs")), (1.0, Some("gauge")));
 }

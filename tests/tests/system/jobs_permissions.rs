@@ -84,9 +84,11 @@ async fn worker(stage: &Stage) -> Worker {
 async fn check_that_jobs_run(further: &str) {
     let stage = stage(further).await;
     let worker = worker(&stage).await;
-    for payload in ["one", "hopeless", "two"] {
-        stage.queue.publish(Job::new("a", payload).class("usual")).await.unwrap();
-    }
+    let job = |payload: &'static str| Job::new("a", payload).class("usual");
+    stage.queue.publish(job("one")).await.unwrap();
+    let batch = stage.queue.publish_all(["hopeless", "two"].map(job)).await.unwrap();
+    assert_eq!(batch.iter().map(|published| published.sequence).collect::<Vec<_>>(), [2, 3]);
+    stage.queue.position(3).await.unwrap();
     let dead = until("one is dead and the others are done", async || {
         let status = stage.queue.status().await.unwrap();
         let left: usize = status.iter().map(|group| group.delayed + group.running).sum();

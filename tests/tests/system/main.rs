@@ -1,5 +1,6 @@
 //! The system from the outside: real programs on real servers.
 
+mod access_tokens;
 mod bad_input;
 mod claims;
 mod class_permissions;
@@ -30,11 +31,14 @@ mod http_gateways;
 mod http_nginx;
 mod http_tokens;
 mod jobs;
+mod jobs_batches;
 mod jobs_cli;
+mod jobs_concurrency;
 mod jobs_faults;
 mod jobs_init;
 mod jobs_permissions;
 mod keys;
+mod known_upstreams;
 mod leases;
 mod logs;
 mod nats_configuration;
@@ -51,6 +55,7 @@ mod purge_cli;
 mod python;
 mod quick_start;
 mod readable;
+mod readings;
 mod reqwest_middleware;
 mod restart;
 mod sdk;

@@ -43,6 +43,8 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.thaw.hub",                                               "operator"),
     ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
+    // Only a user that is meant to have the upstream's access token.
+    ("rampmeter.token.hub",                                              ""),
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),

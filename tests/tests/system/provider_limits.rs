@@ -40,16 +40,20 @@ async fn limits_may_come_from_the_provider_alone() {
 
     let status = worker.status_of_leader().await;
     let limits: Vec<(&str, f64)> = status.limits.iter().map(|limit| (&*limit.name, limit.capacity)).collect();
-    assert_eq!(limits, [("processing-units-per-minute", 1000.0), ("requests-per-minute", 600.0)]);
-    assert_eq!(worker.ask(json!({"cost": {"processing-units": 2}})).await["status"], "granted");
-    let quota = "9 processing-units once and for all: a quota, which no token bucket can keep to";
-    let noted = async || worker.status().await.provider.filter(|provider| provider.notes == [quota]);
-    until("the quota is noted", noted).await;
+    let expected =
+        [("processing-units-per-minute", 1000.0), ("processing-units-in-all", 9.0), ("requests-per-minute", 600.0)];
+    assert_eq!(limits, expected);
+    let two = json!({"cost": {"processing-units": 2}});
+    for _ in 0..4 {
+        assert_eq!(worker.ask(two.clone()).await["status"], "granted");
+    }
+    let spent = worker.ask(two).await;
+    assert_eq!((&spent["code"], &spent["limited_by"]), (&json!("quota_spent"), &json!("processing-units-in-all")));
     let found = async || {
         let answer = worker.client().request("rampmeter.resources", "".into()).await.ok()?;
         serde_json::from_slice::<Resources>(&answer.payload).unwrap().resources.pop()
     };
-    assert_eq!(until("it is announced", found).await.limits.len(), 2);
+    assert_eq!(until("it is announced", found).await.limits.len(), 3);
     process.stop().await;
 }
 
@@ -146,8 +150,9 @@ async fn check_asks_the_provider_for_real() {
         "  `hub` may use 500 requests in 60s",
         "  `hub` may use 50 requests in 1s",
         "  the contract says that `per-minute` is 500 in 60s, not 1000",
+        "  `hub` may use 9 requests once and for all",
         "  no limit is configured for 50 requests in 1s",
-        "  note: 9 requests once and for all: a quota, which no token bucket can keep to",
+        "  no limit is configured for 9 requests once and for all",
     ];
     for line in lines {
         assert!(text.lines().any(|found| found == line), "no line {line:?} in\n{text}");

@@ -36,6 +36,18 @@ const STRANGE: [&str; 10] = [
     "windows",
 ];
 
+/// Known upstreams with their limits rightly written, and the least part of them that is used.
+const KNOWN: [(&str, f64); 7] = [
+    ("anthropic", 0.995),
+    // Starts of two windows of a second lie 50 ms farther apart, because delays may differ so much.
+    ("discord", 0.95),
+    ("github", 0.995),
+    ("ietf", 0.995),
+    ("openai", 0.995),
+    ("shopify", 0.995),
+    ("unknown-phase", 0.99),
+];
+
 /// A configuration, with workers.
 const CONFIGURED: &str = r#"
 until = "2s"
@@ -100,9 +112,11 @@ async fn in_every_scenario_exact_starts_see_no_429_and_no_starvation() {
             continue;
         }
         assert_eq!(figures("rejected"), 0.0, "{path}");
-        assert!(figures("used") > 0.95, "{path}: {}", figures("used"));
+        let known = KNOWN.iter().find(|(name, _)| path.ends_with(&format!("/{name}.toml")));
+        let least = known.map_or(0.95, |(_, least)| *least);
+        assert!(figures("used") > least, "{path}: {}", figures("used"));
     }
-    assert!(seen >= 12 + STRANGE.len(), "{seen}");
+    assert!(seen >= 12 + STRANGE.len() + KNOWN.len(), "{seen}");
 }
 
 #[tokio::test]
@@ -175,7 +189,11 @@ async fn faults_of_a_scenario_are_reported_with_their_place() {
         ("[[fleet]]",           "[[fleet]]\nname = \"workers\"\nworkers = 1\ncalls = 1\n[[fleet]]", "there are two fleets `workers`"),
         ("[[fleet]]",           "[network]\nloss = 1\n[[fleet]]", "a part of all messages is from 0 to below 1, not 1"),
         ("[[fleet]]",           "[upstream]\nlimits = [\"requests=50/10s;luck\"]\n[[fleet]]", "luck"),
-        ("[[fleet]]",           "[upstream]\nretry_after = \"never\"\n[[fleet]]", "unknown variant `never`, expected one of `ms`, `seconds`, `none`"),
+        ("[[fleet]]",           "[upstream]\npreset = \"gitlab\"\n[[fleet]]", "there is no preset `gitlab`; there are anthropic, discord, github"),
+        ("[[fleet]]",           "[upstream]\npreset = \"nowhere.toml\"\n[[fleet]]", "nowhere.toml: this preset can't be read"),
+        ("[[fleet]]",           "[upstream]\npreset = \"github\"\nconcurrency = 3\n[[fleet]]", "16:15: a preset says this already"),
+        ("[[fleet]]",           "[upstream]\ndialect = \"klingon\"\n[[fleet]]", "there is no dialect `klingon`"),
+        ("[[fleet]]",           "[upstream]\nretry_after = \"never\"\n[[fleet]]", "`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `never`"),
     ];
     for (right, wrong, told) in table {
         assert!(valid.contains(right), "{right}");

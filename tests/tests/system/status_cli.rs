@@ -5,6 +5,7 @@
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::status::Status;
+use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, process, scheduler};
 use serde_json::json;
@@ -113,4 +114,35 @@ async fn no_nats_server_is_said_clearly() {
     assert_eq!((code, output.as_str()), (Some(1), ""));
     let said = format!("rampmeter: no NATS server answers at {}; start one, or name another with --nats: ", nats.url());
     assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
+}
+
+/// What the last calls before a crash have taught is lost with it.
+#[tokio::test]
+async fn learned_costs_are_shown_and_outlive_a_scheduler() {
+    let nats = nats::start().await;
+    let resource = "[[resource]]\nname = \"hub\"\nlearn_costs = [\"route\"]\n\
+                    [[resource.limit]]\nname = \"units\"\nunit = \"units\"\ncapacity = 100000\nperiod = \"1m\"\n";
+    let mut process = Process::start(RAMPMETER, &nats, resource).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    for call in 0..100 {
+        let id = format!("call-{call}");
+        let labels = json!({"route": "/half"});
+        worker.ask(json!({"id": id, "cost": {"units": 200}, "labels": labels, "mode": "wait"})).await;
+        worker.settle(json!({"id": id, "cost": {"units": 100}})).await;
+    }
+    let shown = async |arguments: &[&str]| status(&nats, arguments).await.1;
+    assert!(shown(&[]).await.contains("cost of `/half`: 0.5 × the estimate of units, learned from 100 calls\n"));
+    for crash in [false, true] {
+        if crash {
+            process.kill().await;
+        } else {
+            process.stop().await;
+        }
+        process = Process::start(RAMPMETER, &nats, resource).await;
+        worker.status_of_leader().await;
+        let json = shown(&["--json"]).await;
+        let known = serde_json::from_str::<Vec<Status>>(&json).unwrap().remove(0).corrections;
+        assert!(known.len() == 1 && known[0].factor < 0.6 && known[0].calls > 50, "{known:?}");
+    }
+    process.stop().await;
 }

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use async_nats::jetstream;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_tests::worker::Worker;
@@ -24,11 +22,6 @@ const ENDS: f64 = 2.0;
 
 /// An answer that is later than this does not come.
 const LOST: Duration = Duration::from_secs(2);
-
-async fn writes(nats: &Server) -> u64 {
-    let stream = jetstream::new(nats::connect(nats).await).get_stream("KV_rampmeter").await.unwrap();
-    stream.cached_info().state.last_sequence
-}
 
 /// Asks repeatedly for a while, and returns how many seconds it was.
 async fn ask_for(time: Span, worker: &Worker, next: &mut impl FnMut() -> Value) -> f64 {
@@ -55,9 +48,9 @@ async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: 
     ask_for(AT_FIRST, &worker, &mut next).await;
     let mut stretches = Vec::new();
     for _ in 0..STRETCHES {
-        let before = writes(&nats).await;
+        let before = nats::writes(&nats).await;
         let secs = ask_for(TIME, &worker, &mut next).await;
-        stretches.push(((writes(&nats).await - before) as f64, secs));
+        stretches.push(((nats::writes(&nats).await - before) as f64, secs));
     }
     let granted = worker.status().await.counters.granted as f64;
     stretches.sort_by(|(a, a_secs), (b, b_secs)| (a / a_secs).total_cmp(&(b / b_secs)));

@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("scheduler/src", &["commands", "serve", "store", "config", "provider"]),
-    ("scheduler/src/commands", &["bench", "demo", "state"]),
+    ("scheduler/src/commands", &["bench", "demo", "jobs", "state"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
     ("scheduler/src/serve", &["http", "leadership", "permits", "limits", "messages"]),
     ("simulator/src", &["judge", "run"]),

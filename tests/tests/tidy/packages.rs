@@ -9,7 +9,7 @@ const MOST_SDK_NAMES: usize = 12;
 
 /// Commands that are clients themselves.
 const CLIENTS: [&str; 3] =
-    ["scheduler/src/commands/bench/", "scheduler/src/commands/demo/", "scheduler/src/commands/jobs.rs"];
+    ["scheduler/src/commands/bench/", "scheduler/src/commands/demo/", "scheduler/src/commands/jobs/"];
 
 fn ours(package: &str) -> Vec<String> {
     let mut found = dependencies(package, "dependencies");

@@ -1,7 +1,7 @@
 //! The bounds of a script.
 
 /// The longest script, in bytes. Scripts that contain a model have some hundred thousand.
-pub const MAX_SOURCE: usize = 512 * 1024;
+pub const MAX_SOURCE: usize = 1024 * 1024;
 
 /// The most steps. A `setup()` takes some dozens, and a table at the top of a script some
 /// thousands.

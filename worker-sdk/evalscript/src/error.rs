@@ -27,6 +27,10 @@ pub enum Problem {
     /// The script threw this error, or JavaScript did.
     #[error("{0}")]
     Thrown(String),
+    /// `setup()` needs a value that a statement before it may have changed, which this engine does
+    /// not understand.
+    #[error("{0}")]
+    Unknown(String),
     /// There is no function `setup`.
     #[error("there is no function `setup`")]
     NoSetup,
@@ -46,7 +50,11 @@ impl Problem {
     pub(crate) fn is_final(&self) -> bool {
         match self {
             Problem::TooLong | Problem::NoSetup | Problem::TooManySteps | Problem::TooMuchMemory => true,
-            Problem::Syntax(_) | Problem::Unsupported(_) | Problem::Thrown(_) | Problem::TooDeep => false,
+            Problem::Syntax(_)
+            | Problem::Unsupported(_)
+            | Problem::Thrown(_)
+            | Problem::Unknown(_)
+            | Problem::TooDeep => false,
         }
     }
 

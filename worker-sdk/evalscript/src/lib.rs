@@ -27,7 +27,8 @@
 //! and loops. Arrays, objects, strings and numbers have their usual methods. There is
 //! destructuring, spread and templates. A function that is not called needs only balanced brackets,
 //! so `evaluatePixel` may use anything. Top-level statements that this engine does not understand
-//! are skipped, such as a visualizer made with `new`. The names that they declare stay undefined.
+//! are skipped, such as a visualizer made with `new`. Whatever they may have changed is unknown: a
+//! `setup()` that reads it has no result.
 //!
 //! **What it does not understand**: classes, regular expressions, generators, promises, `switch`,
 //! `try`, labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its
@@ -67,6 +68,6 @@ pub fn setup(source: &str) -> Result<serde_json::Value, ScriptError> {
     if source.len() > MAX_SOURCE {
         return Err(ScriptError { line: 1, problem: Problem::TooLong });
     }
-    let mut machine = Machine::new(lexer::read(source)?);
+    let mut machine = Machine::new(&lexer::read(source)?);
     machine.setup().map_err(|problem| ScriptError { line: machine.line(), problem })
 }

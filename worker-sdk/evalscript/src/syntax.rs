@@ -1,6 +1,7 @@
 //! The syntax tree.
 
-use crate::token::Source;
+use crate::error::ScriptError;
+use crate::token::{Source, Tokens};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -71,6 +72,8 @@ pub(crate) struct Function {
     pub(crate) name: Rc<str>,
     pub(crate) parameters: Parameters,
     pub(crate) body: Body,
+    /// The tokens of the parameters and the body.
+    pub(crate) tokens: Tokens,
     pub(crate) parsed: OnceCell<ParsedFunction>,
 }
 
@@ -109,6 +112,13 @@ pub(crate) enum Pattern {
     Object(Vec<(Rc<str>, Pattern)>, Option<Box<Pattern>>),
     /// A pattern with a default value.
     Default(Box<Pattern>, Box<Expression>),
+}
+
+/// A statement at the top of a script, or why it is skipped.
+#[derive(Debug)]
+pub(crate) struct TopLevel {
+    pub(crate) tokens: Tokens,
+    pub(crate) parsed: Result<Statement, ScriptError>,
 }
 
 /// A statement, and its line.

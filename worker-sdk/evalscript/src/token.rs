@@ -1,6 +1,7 @@
 //! The tokens of a script.
 
 use crate::error::Problem;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// A token with its line.
@@ -25,6 +26,13 @@ pub(crate) enum Kind {
     Regex,
     Punctuator(&'static str),
     End,
+}
+
+/// Some neighbouring tokens of a script.
+#[derive(Clone, Debug)]
+pub(crate) struct Tokens {
+    pub(crate) source: Source,
+    pub(crate) range: Range<usize>,
 }
 
 /// The tokens of a script, or of an expression inside a template. The last token is [`Kind::End`].

@@ -17,20 +17,22 @@ pub(crate) enum Value {
     Array(ArrayId),
     Object(ObjectId),
     Function(FunctionId),
+    /// A time, in milliseconds since 1970. It never changes, because dates can't be set here.
+    Date(f64),
     /// A global with this name, or a member of one.
     Native(&'static str),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ArrayId(usize);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ObjectId(usize);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FunctionId(usize);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ScopeId(usize);
 
 /// Properties, in the order in which they were set.
@@ -118,7 +120,7 @@ impl Value {
             Value::Boolean(boolean) => *boolean,
             Value::Number(number) => *number != 0.0 && !number.is_nan(),
             Value::Text(text) => !text.is_empty(),
-            Value::Array(_) | Value::Object(_) | Value::Function(_) | Value::Native(_) => true,
+            Value::Array(_) | Value::Object(_) | Value::Function(_) | Value::Date(_) | Value::Native(_) => true,
         }
     }
 
@@ -129,7 +131,7 @@ impl Value {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Value::Undefined => "undefined",
-            Value::Null | Value::Array(_) | Value::Object(_) => "object",
+            Value::Null | Value::Array(_) | Value::Object(_) | Value::Date(_) => "object",
             Value::Boolean(_) => "boolean",
             Value::Number(_) => "number",
             Value::Text(_) => "string",

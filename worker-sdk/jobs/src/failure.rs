@@ -1,6 +1,7 @@
 //! How an attempt at a job fails.
 
 use std::fmt;
+use std::time::Duration;
 
 /// Why an attempt failed, and whether another attempt can help.
 ///
@@ -16,19 +17,38 @@ use std::fmt;
 pub struct Failure {
     reason: String,
     is_final: bool,
+    retry_after: Option<Duration>,
 }
 
 impl Failure {
     /// Another attempt may succeed.
     #[must_use]
     pub fn for_now(reason: impl Into<String>) -> Self {
-        Failure { reason: reason.into(), is_final: false }
+        Failure { reason: reason.into(), is_final: false, retry_after: None }
     }
 
     /// No attempt can succeed: the job goes to the dead letters at once.
     #[must_use]
     pub fn for_good(reason: impl Into<String>) -> Self {
-        Failure { reason: reason.into(), is_final: true }
+        Failure { reason: reason.into(), is_final: true, retry_after: None }
+    }
+
+    /// The same, with the time after which the job may be tried again, instead of the worker's
+    /// [backoff](crate::WorkerBuilder::backoff). The attempt counts.
+    ///
+    /// ```
+    /// use rampmeter_jobs::Failure;
+    /// use std::time::Duration;
+    /// let failure = Failure::for_now("the report is not ready").retry_after(Duration::from_secs(3600));
+    /// assert!(!failure.is_final());
+    /// ```
+    #[must_use]
+    pub fn retry_after(self, time: Duration) -> Self {
+        Failure { retry_after: Some(time), ..self }
+    }
+
+    pub(crate) fn named_pause(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// Whether another attempt is useless.

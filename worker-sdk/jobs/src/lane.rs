@@ -8,7 +8,7 @@ const MAX_GROUP: usize = 256;
 /// The token of jobs without a class.
 const NO_CLASS: &str = "-";
 
-/// The jobs of one class and group. They run one after the other.
+/// The jobs of one class and group. They begin in their order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane {
     pub(crate) class: Option<Name>,
@@ -32,7 +32,7 @@ pub(crate) enum LaneMessage {
     Dead,
     /// The lane lease. Its holder works on the lane.
     LaneLease,
-    /// The attempt that began last.
+    /// The attempts that have begun.
     Attempt,
 }
 

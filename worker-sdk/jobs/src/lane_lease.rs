@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The content of a lane lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaneLease {
     /// Work on the lane.
@@ -20,12 +20,30 @@ pub(crate) enum LaneLease {
     Closing,
 }
 
-/// Why the first job of a lane waits, and what its next holder needs to know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Why the first jobs of a lane wait, and what their next holder needs to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PutBack {
-    /// How long to wait after the lane lease is first handed out.
+    /// The shortest wait. The lane lease is handed out after it.
+    #[serde(flatten)]
+    pub(crate) first: Wait,
+    /// The waits of other jobs, from the same moment on.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub(crate) others: Vec<Wait>,
+    /// If another job may run beside those that wait: the last job that was looked at. The lane is
+    /// handed out again and again to look behind it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) room_after: Option<u64>,
+    /// The mean time from one job to the next, as in the note of attempts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) pace_ms: Option<u64>,
+}
+
+/// A job that waits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Wait {
+    /// How long it waits after the lane lease is first handed out.
     pub(crate) after_ms: u64,
-    /// The job that waits.
+    /// The job; 0 for none.
     pub(crate) job: u64,
     /// How long it will have waited for a permit by then. Its age decides its place in the
     /// scheduler's queue.
@@ -35,41 +53,81 @@ pub(crate) struct PutBack {
 }
 
 /// What to do with a received lane lease.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
     /// Return the lane lease for this time.
     Sleep(Duration),
-    /// Work on the lane. The first job may have been put back before.
-    Work(Option<PutBack>),
+    /// Work on the lane, of which this is known.
+    Work(Known),
     /// Check whether the lane is empty.
     Look,
+}
+
+/// What the last holder of a lane knew of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// The jobs that still wait, or have waited.
+    pub(crate) waits: Vec<Wait>,
+    /// Jobs up to this one are gone otherwise.
+    pub(crate) seen: u64,
+    /// The mean time from one job to the next.
+    pub(crate) pace_ms: Option<u64>,
 }
 
 impl LaneLease {
     /// What to do with this lane lease at its `deliveries`th delivery.
     pub(crate) fn receipt(self, deliveries: i64) -> Receipt {
         match self {
-            LaneLease::Go => Receipt::Work(None),
-            LaneLease::Later(put_back) if deliveries <= 1 => Receipt::Sleep(Duration::from_millis(put_back.after_ms)),
-            LaneLease::Later(put_back) => Receipt::Work(Some(put_back)),
+            LaneLease::Go => Receipt::Work(Known::default()),
+            LaneLease::Later(put_back) if deliveries <= 1 => {
+                Receipt::Sleep(Duration::from_millis(put_back.first.after_ms))
+            }
+            LaneLease::Later(put_back) => Receipt::Work(put_back.known()),
             LaneLease::Closing => Receipt::Look,
         }
     }
 }
 
-/// The attempt that began last in a lane.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LastAttempt {
-    /// The job.
-    pub(crate) job: u64,
-    /// How many attempts at the job have begun.
-    pub(crate) attempts: u32,
+impl LaneLease {
+    /// The same with the lane's pace, if its next holder is to know it.
+    pub(crate) fn at_pace(self, pace_ms: Option<u64>) -> Self {
+        match self {
+            LaneLease::Later(put_back) => LaneLease::Later(PutBack { pace_ms, ..put_back }),
+            LaneLease::Go | LaneLease::Closing => self,
+        }
+    }
+
+    /// The lane's pace, if its last holder has left it here.
+    pub(crate) fn pace_ms(&self) -> Option<u64> {
+        match self {
+            LaneLease::Later(put_back) => put_back.pace_ms,
+            LaneLease::Go | LaneLease::Closing => None,
+        }
+    }
 }
 
-impl LastAttempt {
-    /// How many attempts at `job` have begun.
-    pub(crate) fn attempts_at(self, job: u64) -> u32 {
-        if self.job == job { self.attempts } else { 0 }
+impl PutBack {
+    /// The lane waits for the first of these, and no longer than `most_ms`.
+    pub(crate) fn of(mut waits: Vec<Wait>, room_after: Option<u64>, most_ms: Option<u64>) -> Self {
+        waits.sort_by_key(|wait| (wait.after_ms, wait.job));
+        let shortest = waits.first().map(|wait| wait.after_ms);
+        let bound = most_ms.filter(|most_ms| shortest.is_none_or(|shortest| *most_ms < shortest));
+        let bound = bound.map(|after_ms| Wait { after_ms, ..Wait::default() });
+        let mut waits = bound.into_iter().chain(waits);
+        PutBack { first: waits.next().unwrap_or_default(), others: waits.collect(), room_after, pace_ms: None }
+    }
+
+    /// What is known after the shortest wait.
+    fn known(&self) -> Known {
+        let waits = std::iter::once(&self.first).chain(&self.others).filter(|wait| wait.job != 0);
+        let waits = waits.map(|wait| wait.shortened(self.first.after_ms)).collect();
+        Known { waits, seen: self.room_after.unwrap_or(0), pace_ms: self.pace_ms }
+    }
+}
+
+impl Wait {
+    fn shortened(self, by_ms: u64) -> Self {
+        Wait { after_ms: self.after_ms.saturating_sub(by_ms), ..self }
     }
 }
 
@@ -77,36 +135,52 @@ impl LastAttempt {
 mod tests {
     use super::*;
 
-    const LATER: LaneLease = LaneLease::Later(PutBack { after_ms: 1500, job: 7, age_ms: 2000, times: 1 });
+    const FIRST: Wait = Wait { after_ms: 1500, job: 7, age_ms: 2000, times: 1 };
+    const SECOND: Wait = Wait { after_ms: 4000, job: 6, age_ms: 0, times: 0 };
+
+    fn later(waits: &[Wait], room_after: Option<u64>) -> LaneLease {
+        LaneLease::Later(PutBack::of(waits.to_vec(), room_after, None))
+    }
+
+    fn work(waits: Vec<Wait>, seen: u64) -> Receipt {
+        Receipt::Work(Known { waits, seen, pace_ms: None })
+    }
 
     #[test]
     fn what_is_stored_can_be_read_by_later_versions() {
+        let first = r#"{"after_ms":1500,"job":7,"age_ms":2000,"times":1"#;
+        let others = r#""others":[{"after_ms":4000,"job":6,"age_ms":0,"times":0}],"room_after":9"#;
         let table = [
-            (LaneLease::Go, r#""go""#),
-            (LATER, r#"{"later":{"after_ms":1500,"job":7,"age_ms":2000,"times":1}}"#),
-            (LaneLease::Closing, r#""closing""#),
+            (LaneLease::Go, r#""go""#.to_owned()),
+            (later(&[FIRST], None), format!(r#"{{"later":{first}}}}}"#)),
+            (later(&[SECOND, FIRST], Some(9)), format!(r#"{{"later":{first},{others}}}}}"#)),
+            (LaneLease::Closing, r#""closing""#.to_owned()),
         ];
         for (lane_lease, json) in table {
             assert_eq!(serde_json::to_string(&lane_lease).unwrap(), json);
-            assert_eq!(serde_json::from_str::<LaneLease>(json).unwrap(), lane_lease);
+            assert_eq!(serde_json::from_str::<LaneLease>(&json).unwrap(), lane_lease);
         }
-        let begun = LastAttempt { job: 7, attempts: 2 };
-        assert_eq!(serde_json::to_string(&begun).unwrap(), r#"{"job":7,"attempts":2}"#);
     }
 
     #[test]
     fn a_lane_lease_for_later_sleeps_once() {
-        let LaneLease::Later(put_back) = LATER else { unreachable!() };
-        assert_eq!(LATER.receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
-        assert_eq!(LATER.receipt(2), Receipt::Work(Some(put_back)));
-        assert_eq!(LATER.receipt(9), Receipt::Work(Some(put_back)));
-        assert_eq!(LaneLease::Go.receipt(1), Receipt::Work(None));
+        let lane_lease = later(&[FIRST], None);
+        let waited = Wait { after_ms: 0, ..FIRST };
+        assert_eq!(lane_lease.clone().receipt(1), Receipt::Sleep(Duration::from_millis(1500)));
+        assert_eq!(lane_lease.clone().receipt(2), work(vec![waited], 0));
+        assert_eq!(lane_lease.receipt(9), work(vec![waited], 0));
+        assert_eq!(LaneLease::Go.receipt(1), work(Vec::new(), 0));
         assert_eq!(LaneLease::Closing.receipt(3), Receipt::Look);
     }
 
     #[test]
-    fn attempts_at_another_job_do_not_count() {
-        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(7), 2);
-        assert_eq!(LastAttempt { job: 7, attempts: 2 }.attempts_at(8), 0);
+    fn other_jobs_go_on_waiting_when_a_lane_wakes() {
+        let left = |job: Wait, after_ms| Wait { after_ms, ..job };
+        let lane_lease = later(&[FIRST, SECOND], Some(9));
+        assert_eq!(lane_lease.receipt(2), work(vec![left(FIRST, 0), left(SECOND, 2500)], 9));
+        let bounded = |most_ms| LaneLease::Later(PutBack::of(vec![SECOND, FIRST], Some(9), Some(most_ms)));
+        assert_eq!(bounded(500).receipt(1), Receipt::Sleep(Duration::from_millis(500)));
+        assert_eq!(bounded(500).receipt(2), work(vec![left(FIRST, 1000), left(SECOND, 3500)], 9));
+        assert_eq!(bounded(1500), later(&[FIRST, SECOND], Some(9)), "the first wait is as short");
     }
 }

@@ -13,11 +13,16 @@ const REMEMBERED_OF_LANES: Duration = Duration::from_secs(120);
 const ARRIVALS: &str = "arrivals";
 /// How long a worker has for an arrival before another worker gets it.
 const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
-/// The part of a queue's bytes that its lanes have. A lane has two messages of 200 bytes at most.
+/// The part of a queue's bytes that its lanes have. A lane has two messages of 200 bytes at most,
+/// and of some kilobytes with jobs side by side.
 const LANES_PART: u64 = 4;
 
+/// The setting of streams that take batches.
+pub(crate) const BATCHES: &str = "allow_atomic";
 /// What an operator decides about a stream. Every other setting is that of the queue.
+/// A queue of an earlier build takes no batches.
 pub(crate) const FREE_OF_STREAMS: &[&str] = &[
+    BATCHES,
     "description",
     "discard",
     "duplicate_window",
@@ -67,6 +72,7 @@ impl Layout {
             name: format!("{}-jobs-{}", self.prefix, self.queue),
             subjects: vec![self.subjects.all_jobs()],
             duplicate_window: terms.remember_ids,
+            allow_atomic_publish: true,
             ..plain(terms, terms.max_bytes)
         }
     }

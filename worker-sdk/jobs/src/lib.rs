@@ -1,8 +1,8 @@
 //! Delayed jobs on JetStream.
 //!
 //! A producer publishes [`Job`]s. Workers run each job when its permit is due. Jobs of one *group*,
-//! such as a Discord server, run in the order in which they were published, one at a time. This
-//! holds for any number of workers. Jobs of different groups run side by side. A job whose permit
+//! such as a Discord server, run in the order in which they were published, one at a time, unless
+//! workers [say otherwise](WorkerBuilder::concurrency). This holds for any number of workers. Jobs of different groups run side by side. A job whose permit
 //! is far away occupies no worker: it is put back until then.
 //!
 //! ```no_run
@@ -37,7 +37,8 @@
 //!   recognise it. A job that is published twice under one [`id`](Job::id) is one job, within the
 //!   stream's window for duplicates.
 //! * **Order.** In one group and class, a job begins after the one before it has ended: done, or
-//!   among the dead letters.
+//!   among the dead letters. With a [concurrency](WorkerBuilder::concurrency) above 1, that many
+//!   jobs run side by side.
 //! * **No 429 of our own.** Each run has its own permit, requested when the job's turn has come. A
 //!   job that is put back reserves nothing, so that a deleted job leaves nothing behind.
 //! * **No counters.** [`Queue::status`] reads from the streams which jobs are delayed, running or
@@ -54,8 +55,9 @@
 //! lane is the jobs of one class and group.
 //!
 //! * A lane with jobs has a lane lease. This is one message that a consumer hands to one worker at
-//!   a time, and again if that worker dies. Its holder runs the lane's first job: permit, run,
-//!   delete, next. Order therefore needs neither a consumer for each group nor an elected worker.
+//!   a time, and again if that worker dies. Its holder runs the lane's first job, or as many of
+//!   the first as may run at once: permit, run, delete, next. Order therefore needs neither a
+//!   consumer for each group nor an elected worker.
 //! * A publisher sends one message. A second consumer tells a worker of each arrival. The worker
 //!   acknowledges the arrival once its lane has a lane lease.
 //! * A lane lease goes away in two steps. The holder finds the lane empty and writes a closing
@@ -69,22 +71,30 @@
 //!   later, the lane lease goes back with that delay (NAK). Nothing is reserved, and a deleted job
 //!   leaves nothing. The age is kept, and so the job keeps its place. The bound doubles each time,
 //!   so that the job keeps its place in the end if other requests were always faster.
+//! * If fewer jobs of a lane wait than may run at once, its lease comes back every two seconds for
+//!   jobs that arrived meanwhile. No arrival takes a lane lease from a holder that may be at work.
+//! * Many jobs are published as atomic batches. Where one is refused, its jobs follow one by one.
 //! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
 //!   noted after its lane lease was handed out.
 
 mod arrivals;
 mod attempt;
+mod attempts;
+mod batch;
 mod connection;
 mod difference;
 mod error;
 mod failure;
 mod held_lease;
 mod job;
+mod job_runner;
 mod lane;
 mod lane_lease;
 mod lane_run;
 mod layout;
 mod opening;
+mod places;
+mod position;
 mod pull;
 mod queue;
 mod queue_builder;
@@ -96,9 +106,11 @@ mod store;
 mod worker;
 
 pub use attempt::Attempt;
+pub use batch::PartlyPublished;
 pub use error::{QueueError, QueueErrorKind};
 pub use failure::Failure;
 pub use job::{Job, Published};
+pub use position::Position;
 pub use queue::Queue;
 pub use queue_builder::QueueBuilder;
 pub use status::{DeadLetter, GroupStatus};

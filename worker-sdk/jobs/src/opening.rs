@@ -6,7 +6,7 @@
 use crate::QueueError;
 use crate::connection::Connection;
 use crate::difference::differences;
-use crate::layout::{FILLED_IN, FREE_OF_CONSUMERS, FREE_OF_STREAMS};
+use crate::layout::{BATCHES, FILLED_IN, FREE_OF_CONSUMERS, FREE_OF_STREAMS};
 use crate::retry::retry_for_a_while;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{self, Consumer, IntoConsumerConfig, PullConsumer, pull};
@@ -24,11 +24,17 @@ pub(crate) async fn existing_stream(
     checked_stream(found, expected, FREE_OF_STREAMS)
 }
 
-/// The same stream, which is made if there is none.
+/// The same stream, which is made if there is none. A stream of an earlier build learns to take
+/// batches.
 pub(crate) async fn made_stream(connection: &Connection, wanted: &stream::Config) -> Result<Stream, QueueError> {
-    let made = retry_for_a_while(|| connection.jetstream.get_or_create_stream(wanted)).await;
-    let made = made.map_err(|error| QueueError::store("making a stream", error))?;
-    checked_stream(made, wanted, &[])
+    let failed = |error| QueueError::store("making a stream", error);
+    let made = retry_for_a_while(|| connection.jetstream.get_or_create_stream(wanted)).await.map_err(failed)?;
+    let mut made = checked_stream(made, wanted, &[BATCHES])?;
+    if made.cached_info().config.allow_atomic_publish != wanted.allow_atomic_publish {
+        connection.jetstream.update_stream(wanted).await.map_err(failed)?;
+        made.info().await.map_err(|error| QueueError::store("looking at a stream", error))?;
+    }
+    Ok(made)
 }
 
 /// The consumer with the name and the settings of `expected`.

@@ -12,6 +12,8 @@ const USUAL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time for which a job is put back at once. The scheduler's estimate is outdated after
 /// that.
 const MOST_PAUSE: Duration = Duration::from_secs(3600);
+/// The longest time that a handler can name. Servers count such times in nanoseconds.
+const MOST_NAMED: Duration = Duration::from_secs(366 * 86_400);
 
 /// How long to wait for permits in a slot, and how often to try a job.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +22,8 @@ pub(crate) struct RetryPolicy {
     pub(crate) max_attempts: u32,
     pub(crate) first_pause: Duration,
     pub(crate) most_pause: Duration,
+    /// How long the handler may take.
+    pub(crate) deadline: Option<Duration>,
 }
 
 /// What happens to a job without a permit.
@@ -72,6 +76,9 @@ impl RetryPolicy {
         if failure.is_final() || self.is_spent(attempts) {
             return Failed::Dead(failure.to_string());
         }
+        if let Some(named) = failure.named_pause() {
+            return Failed::Again(named.min(MOST_NAMED));
+        }
         let pause = self.first_pause.saturating_mul(1 << attempts.saturating_sub(1).min(30));
         Failed::Again(pause.min(self.most_pause))
     }
@@ -96,6 +103,7 @@ mod tests {
         max_attempts: 4,
         first_pause: Duration::from_secs(1),
         most_pause: Duration::from_secs(3),
+        deadline: None,
     };
 
     #[test]
@@ -106,6 +114,14 @@ mod tests {
         let found = [1, 2, 3, 4, 5].map(|attempts| POLICY.failed(attempts, &failure));
         assert_eq!(found, [again(1), again(2), again(3), dead.clone(), dead.clone()]);
         assert_eq!(POLICY.failed(1, &Failure::for_good("no")), dead);
+    }
+
+    #[test]
+    fn a_handler_names_the_pause() {
+        let named = |secs| Failure::for_now("no").retry_after(Duration::from_secs(secs));
+        assert_eq!(POLICY.failed(1, &named(86_400)), Failed::Again(Duration::from_secs(86_400)));
+        assert_eq!(POLICY.failed(1, &named(u64::MAX)), Failed::Again(MOST_NAMED));
+        assert_eq!(POLICY.failed(4, &named(1)), Failed::Dead("no".to_owned()), "the attempts end all the same");
     }
 
     #[test]

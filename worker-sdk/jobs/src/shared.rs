@@ -19,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) resource: Resource,
     pub(crate) group_label: String,
     pub(crate) policy: RetryPolicy,
+    /// How many jobs of a lane may run at once: at least one.
+    pub(crate) concurrency: usize,
     pub(crate) handler: Handler,
     pub(crate) stopping: Arc<AtomicBool>,
 }

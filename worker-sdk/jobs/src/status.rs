@@ -2,14 +2,13 @@
 
 use crate::QueueError;
 use crate::lane::{Lane, LaneMessage};
-use crate::lane_lease::LastAttempt;
-use crate::store::{Placed, Store};
+use crate::store::Store;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use bytes::Bytes;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
@@ -27,8 +26,8 @@ pub struct GroupStatus {
     pub class: Option<String>,
     /// How many jobs wait: for their permit, for the job before them, or for another attempt.
     pub delayed: usize,
-    /// How many jobs run: one or none. A job whose worker has died counts as running until its
-    /// lease ends.
+    /// How many jobs run: at most the worker's concurrency. A job whose worker has died counts as
+    /// running until its lease ends.
     pub running: usize,
     /// How many jobs were given up.
     pub dead: usize,
@@ -71,8 +70,10 @@ pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
     for (lane, count) in store.counts(LaneMessage::Dead).await? {
         group(&mut groups, lane).dead = count;
     }
+    // Jobs run only in lanes with a note of attempts.
+    let noted: BTreeSet<Lane> = store.counts(LaneMessage::Attempt).await?.into_iter().map(|(lane, _)| lane).collect();
     for (lane, count) in store.counts(LaneMessage::Job).await? {
-        let running = usize::from(is_running(store, &lane).await);
+        let running = if noted.contains(&lane) { running(store, &lane).await.len() } else { 0 };
         let group = group(&mut groups, lane);
         (group.delayed, group.running) = (count.saturating_sub(running), running);
     }
@@ -85,14 +86,19 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// Whether the lane's job runs: an attempt at it began after the lane lease was handed out, and the
-/// job is still there.
-async fn is_running(store: &Store, lane: &Lane) -> bool {
-    let Some(Placed { sequence: begun_at, value: LastAttempt { job, .. } }) = store.last_attempt(lane).await else {
-        return false;
-    };
-    let passed_before = store.lane_lease(lane).await.is_some_and(|lane_lease| lane_lease.sequence < begun_at);
-    passed_before && store.has_job(job).await
+/// The lane's jobs that run: an attempt at them began after the lane lease was handed out, and they
+/// are still there.
+pub(crate) async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
+    let Some(noted) = store.attempts(lane).await else { return Vec::new() };
+    let lane_lease = store.lane_lease(lane).await;
+    if lane_lease.is_none_or(|lane_lease| lane_lease.sequence > noted.sequence) {
+        return Vec::new();
+    }
+    let mut running = Vec::new();
+    for job in noted.value.running() {
+        running.extend(store.job(job).await.map(|message| message.sequence));
+    }
+    running
 }
 
 pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {

@@ -4,9 +4,10 @@
 //! stored carries an id by which the server recognises it.
 
 use crate::QueueError;
+use crate::attempts::Attempts;
 use crate::connection::Connection;
 use crate::lane::{Lane, LaneMessage};
-use crate::lane_lease::{LaneLease, LastAttempt};
+use crate::lane_lease::LaneLease;
 use crate::layout::Layout;
 use crate::retry::{retry_for_a_while, retry_until_done};
 use async_nats::HeaderMap;
@@ -43,16 +44,16 @@ pub(crate) struct Placed<T> {
 }
 
 impl Store {
-    /// The oldest job of `lane`.
-    pub(crate) async fn first_job(&self, lane: &Lane) -> Option<StreamMessage> {
+    /// The oldest job of `lane`, at `from` in the stream or behind it.
+    pub(crate) async fn next_job(&self, lane: &Lane, from: u64) -> Option<StreamMessage> {
         let subject = self.layout.subjects.of(LaneMessage::Job, lane);
-        retry_until_done("looking for a job", || self.jobs.get_first_raw_message_by_subject(&subject, 1).map(or_none))
-            .await
+        let next = || self.jobs.get_first_raw_message_by_subject(&subject, from).map(or_none);
+        retry_until_done("looking for a job", next).await
     }
 
-    /// Whether the job at `sequence` is still there.
-    pub(crate) async fn has_job(&self, sequence: u64) -> bool {
-        retry_until_done("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await.is_some()
+    /// The job or dead letter at `sequence`, if it is still there.
+    pub(crate) async fn job(&self, sequence: u64) -> Option<StreamMessage> {
+        retry_until_done("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await
     }
 
     /// The lane lease of `lane`, if it has one.
@@ -60,8 +61,8 @@ impl Store {
         self.last(LaneMessage::LaneLease, lane).await
     }
 
-    /// The attempt that began last in `lane`, if there is a note of it.
-    pub(crate) async fn last_attempt(&self, lane: &Lane) -> Option<Placed<LastAttempt>> {
+    /// The attempts that have begun in `lane`, if there is a note of them.
+    pub(crate) async fn attempts(&self, lane: &Lane) -> Option<Placed<Attempts>> {
         self.last(LaneMessage::Attempt, lane).await
     }
 
@@ -75,14 +76,9 @@ impl Store {
         self.replace(LaneMessage::LaneLease, lane, &lane_lease, after).await
     }
 
-    /// Replaces the note of an attempt at the sequence `after`; 0 if there is none.
-    pub(crate) async fn note_attempt(
-        &self,
-        lane: &Lane,
-        last_attempt: LastAttempt,
-        after: u64,
-    ) -> Result<u64, Overtaken> {
-        self.replace(LaneMessage::Attempt, lane, &last_attempt, after).await
+    /// Replaces the note of attempts at the sequence `after`; 0 if there is none.
+    pub(crate) async fn note_attempts(&self, lane: &Lane, attempts: &Attempts, after: u64) -> Result<u64, Overtaken> {
+        self.replace(LaneMessage::Attempt, lane, attempts, after).await
     }
 
     /// Deletes a message of the stream of lanes, if it is still there.
@@ -120,11 +116,12 @@ impl Store {
         }))
     }
 
-    /// Counts one more job that was dropped because its id was known. No job waits long for that.
-    pub(crate) async fn count_repeated(&self) {
+    /// Counts `more` jobs that were dropped because their ids were known. No job waits long for
+    /// that.
+    pub(crate) async fn count_repeated(&self, more: u64) {
         for _ in 0..COUNT_ATTEMPTS {
             let Ok(Placed { sequence, value }) = self.repeated().await else { return };
-            let message = PublishMessage::build().payload((value + 1).to_string().into());
+            let message = PublishMessage::build().payload((value + more).to_string().into());
             match self.publish(&self.layout.subjects.repeated(), message.expected_last_subject_sequence(sequence)).await
             {
                 Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => {}

@@ -25,6 +25,8 @@ const MAX_ATTEMPTS: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MOST_PAUSE: Duration = Duration::from_secs(300);
+/// The most jobs of a group at once: their waits fit into one small message.
+const MOST_CONCURRENCY: usize = 64;
 
 /// Options of a [`Worker`].
 #[derive(Clone, Debug)]
@@ -34,6 +36,7 @@ pub struct WorkerBuilder {
     resource: Resource,
     classes: Vec<String>,
     slots: usize,
+    concurrency: usize,
     group_label: String,
     policy: RetryPolicy,
 }
@@ -55,8 +58,10 @@ impl WorkerBuilder {
             max_attempts: MAX_ATTEMPTS,
             first_pause: FIRST_PAUSE,
             most_pause: MOST_PAUSE,
+            deadline: None,
         };
-        WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, group_label: "group".to_owned(), policy }
+        let group_label = "group".to_owned();
+        WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, concurrency: 1, group_label, policy }
     }
 
     /// Runs jobs of this class too. Without any class, the worker runs jobs that have no class.
@@ -65,12 +70,21 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many jobs of each class run or wait for their permit at the same time: at least one; 16
-    /// by default.
+    /// How many groups of each class have jobs that run or wait for their permit at the same time:
+    /// at least one; 16 by default.
     ///
     /// Each class has its own slots, so that urgent jobs do not wait for other jobs.
     pub fn slots(self, slots: usize) -> Self {
         WorkerBuilder { slots: slots.max(1), ..self }
+    }
+
+    /// How many jobs of one group run at the same time: from 1, the default, to 64.
+    ///
+    /// With 1, jobs of a group keep their order. With more, slow calls use all that the group's
+    /// limit allows. The first jobs of the group then run side by side, and each of them keeps its
+    /// place while it waits for its permit or for another attempt.
+    pub fn concurrency(self, jobs: usize) -> Self {
+        WorkerBuilder { concurrency: jobs.clamp(1, MOST_CONCURRENCY), ..self }
     }
 
     /// The label of the permit with the job's group as its value, for a limit with that key;
@@ -94,8 +108,16 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long one execution may take; any time by default. After that the handler's future is
+    /// dropped, its call counts as made, and the attempt has failed.
+    pub fn deadline(mut self, time: Duration) -> Self {
+        self.policy.deadline = Some(time);
+        self
+    }
+
     /// How long a job waits after its first failed attempt, and at most. The time doubles with each
-    /// attempt. By default one second and five minutes.
+    /// attempt. By default one second and five minutes. A handler may [name](Failure::retry_after)
+    /// another time.
     pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
         (self.policy.first_pause, self.policy.most_pause) = (first, most);
         self
@@ -134,6 +156,7 @@ impl WorkerBuilder {
             resource: self.resource,
             group_label: self.group_label,
             policy: self.policy,
+            concurrency: self.concurrency,
             handler,
             stopping: stopping.clone(),
         });
@@ -192,7 +215,7 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
         Receipt::Sleep(time) => {
             connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
         }
-        Receipt::Look => match store.first_job(&lane).await {
+        Receipt::Look => match store.next_job(&lane, 1).await {
             Some(_) => drop(store.put_lane_lease(&lane, LaneLease::Go, sequence).await),
             None => store.forget(sequence).await,
         },

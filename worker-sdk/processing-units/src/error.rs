@@ -16,6 +16,35 @@ pub struct Error {
     path: Option<String>,
     problem: String,
     remedy: String,
+    gaps: Vec<Gap>,
+}
+
+/// A fact that neither the body nor the caller tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap {
+    what: &'static str,
+    /// What to pass. The command line calls it `--option`.
+    options: &'static [&'static str],
+    /// What the caller can do in place of passing it.
+    instead: &'static str,
+}
+
+impl Gap {
+    pub(crate) const BANDS: Gap = Gap::new("the number of input bands", &["bands"]);
+    pub(crate) const SAMPLES: Gap = Gap::new("the samples per pixel", &["samples"]);
+    pub(crate) const FORMAT: Gap = Gap::new("the format", &["format"]);
+    pub(crate) const PIXELS: Gap = Gap::new("pixels", &["width", "height"]);
+    pub(crate) const INTERVALS: Gap = Gap::new("the number of intervals", &["intervals"]);
+    pub(crate) const TILES: Gap = Gap::new("the tiles and the pixels of one", &["tiles", "width", "height"]);
+
+    const fn new(what: &'static str, options: &'static [&'static str]) -> Self {
+        Gap { what, options, instead: "" }
+    }
+
+    /// The gap that the caller can also close by doing this.
+    pub(crate) const fn or(self, instead: &'static str) -> Self {
+        Gap { instead, ..self }
+    }
 }
 
 /// The kind of problem.
@@ -40,12 +69,33 @@ pub enum ErrorKind {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { kind, path: None, problem: problem.into(), remedy: remedy.into() }
+        Error { kind, path: None, problem: problem.into(), remedy: remedy.into(), gaps: Vec::new() }
     }
 
-    /// A problem that passing one of `options` solves. The command line calls it `--option`.
-    pub(crate) fn unknowable(problem: impl Into<String>, what: &str, options: &[&str]) -> Self {
-        Error::new(ErrorKind::Unknowable, problem, pass(what, options))
+    /// A problem that is solved by what fills the gap.
+    pub(crate) fn gap(kind: ErrorKind, problem: impl Into<String>, gap: Gap) -> Self {
+        Error { gaps: vec![gap], ..Error::new(kind, problem, remedy(&[gap])) }
+    }
+
+    pub(crate) fn unknowable(problem: impl Into<String>, gap: Gap) -> Self {
+        Error::gap(ErrorKind::Unknowable, problem, gap)
+    }
+
+    /// Whether passing options solves the problem.
+    pub(crate) fn is_gap(&self) -> bool {
+        !self.gaps.is_empty()
+    }
+
+    /// One error for both, whose remedy closes all gaps.
+    pub(crate) fn and(mut self, other: Error) -> Self {
+        if !self.problem.contains(&other.problem) {
+            let path = other.path.filter(|path| self.path.as_ref() != Some(path));
+            let path = path.map_or(String::new(), |path| format!("{path}: "));
+            self.problem = format!("{}; {path}{}", self.problem, other.problem);
+        }
+        self.gaps.extend(other.gaps);
+        self.remedy = remedy(&self.gaps);
+        self
     }
 
     pub(crate) fn too_much() -> Self {
@@ -75,10 +125,32 @@ impl Error {
     }
 }
 
-/// The remedy of passing `what`.
-pub(crate) fn pass(what: &str, options: &[&str]) -> String {
-    let options: Vec<_> = options.iter().map(|option| format!("`--{option}`")).collect();
-    format!("pass {what} ({}, or its like in `Given`)", options.join(", "))
+fn remedy(gaps: &[Gap]) -> String {
+    let (mut facts, mut options) = (Vec::new(), Vec::new());
+    for gap in gaps {
+        if !facts.contains(&gap.what) {
+            facts.push(gap.what);
+        }
+        options.extend(gap.options.iter().map(|option| format!("`--{option}`")));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    options.retain(|option| seen.insert(option.clone()));
+    let instead = gaps.first().map_or("", |gap| gap.instead);
+    let instead = if instead.is_empty() || gaps.iter().any(|gap| gap.instead != instead) {
+        String::new()
+    } else {
+        format!("{instead}, or ")
+    };
+    let like = if facts.len() == 1 { "its like" } else { "their likes" };
+    format!("{instead}pass {} ({}, or {like} in `Given`)", listed(&facts), options.join(", "))
+}
+
+/// `a`, `a and b`, or `a, b and c`.
+fn listed(facts: &[&str]) -> String {
+    match facts {
+        [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+        _ => facts.join(""),
+    }
 }
 
 impl std::error::Error for Error {}

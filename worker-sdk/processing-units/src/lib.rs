@@ -48,7 +48,8 @@
 //!
 //! * Each interval of a statistical request has as many samples as its mosaicking gives; one with
 //!   `SIMPLE`. Statistics are JSON, so that their sample type does not matter.
-//! * A band counts once for each source that it is read from. All factors multiply; the factors of
+//! * A band counts once for each source that it is read from. An entry of `input` without
+//!   `datasource` counts as a source of its own. All factors multiply; the factors of
 //!   Sentinel-1 apply as soon as one source needs them.
 //! * Each entry of `input.data` is a collection of data fusion, even if two entries have the same
 //!   type.

@@ -103,6 +103,52 @@ fn what_a_body_leaves_open_counts_as_the_dearer() {
     assert_eq!(grid.notes(), ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
 }
 
+/// How entries of `input` name their sources, and what each of them adds.
+#[test]
+fn bands_count_for_each_source() {
+    #[rustfmt::skip]
+    let table = [
+        ("['B04', 'B08', 'B04']",                                                                   "0.6666667", 0),
+        ("[{ bands: ['B04'] }, { bands: ['B04'] }]",                                                "0.6666667", 1),
+        ("[{ bands: ['B04', 'dataMask'] }, { bands: ['B08', 'dataMask'] }]",                        "0.6666667", 0),
+        ("[{ datasource: 'a', bands: ['B04'] }, { datasource: 'a', bands: ['B04'] }]",              "0.3333333", 0),
+        ("[{ datasource: 'a', bands: ['B04'] }, { datasource: 'b', bands: ['B04'] }]",              "0.6666667", 0),
+        ("[{ datasource: 'a', bands: ['B04'] }, { bands: ['B04'] }]",                               "0.6666667", 0),
+        ("[{ bands: ['B04'], mosaicking: 'SIMPLE' }, { bands: ['B04'], mosaicking: null }]",        "0.6666667", 1),
+        ("[{ bands: ['dataMask'] }, { bands: ['dataMask'] }]",                                      "0.3333333", 0),
+    ];
+    for (input, exact, notes) in table {
+        let mut body = body("process");
+        body["evalscript"] = json!(format!("function setup() {{ return {{ input: {input} }} }}"));
+        let estimate = estimate(Api::Process, &body, &Given::default()).unwrap();
+        assert_eq!((estimate.exact().to_string().as_str(), estimate.notes().len()), (exact, notes), "{input}");
+    }
+}
+
+/// A body whose second collection is mosaicked by orbit costs what its samples do.
+#[test]
+fn samples_of_one_collection_count() {
+    let mut body = body("fusion");
+    body["evalscript"] = json!(
+        "function setup() { return { input: [
+            { datasource: 's2l1c', bands: ['B04'], mosaicking: 'ORBIT' },
+            { datasource: 's2l2a', bands: ['B04'] }, { datasource: 'ls9', bands: ['B04'] }], output: { bands: 1 } } }"
+    );
+    let error = estimate(Api::Process, &body, &Given::default()).unwrap_err();
+    assert_eq!(error.path(), Some("evalscript: setup().input[0].mosaicking"));
+    let given = Given::default().samples(Count::new(3).unwrap());
+    check(Api::Process, &body, &given, "12", "samples 3, fusion 4");
+}
+
+/// A script of a megabyte is read, inside a body too.
+#[test]
+fn scripts_of_a_megabyte() {
+    let mut body = body("process");
+    let filler = "// a comment in \"quotes\"\n".repeat(40_000);
+    body["evalscript"] = json!(format!("{filler}function setup() {{ return {{ input: ['B04', 'B08', 'B12'] }} }}"));
+    check(Api::Process, &body, &Given::default(), "1", "");
+}
+
 /// Years of calendar months, days in leap years, and a part of an interval.
 #[test]
 fn intervals_of_the_calendar() {

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use rampmeter_processing_units::ErrorKind::{Malformed, Missing, OutOfBounds, Script, TooMuch, Unknowable};
-use rampmeter_processing_units::{Api, Error, ErrorKind, Estimate, Given, MAX_BODY};
+use rampmeter_processing_units::{Api, Error, ErrorKind, Estimate, Format, Given, MAX_BODY};
 use serde_json::{Value, json};
 
 fn body(api: Api) -> Value {
@@ -66,6 +66,10 @@ fn errors_name_the_place_and_the_remedy() {
         (Process, "/evalscript",                    script("return { input: [{ bands: [1] }] }"), Malformed, "evalscript: setup().input[0].bands", "array of band names"),
         (Process, "/evalscript",                    script("return { input: ['A'], mosaicking: 'TILE' }"), Unknowable, "evalscript: setup().mosaicking", "--samples"),
         (Process, "/evalscript",                    script("return { input: ['A'], mosaicking: [1] }"), Unknowable, "evalscript: setup().mosaicking", "--samples"),
+        (Process, "/evalscript",                    script("return { input: [{ bands: [] }] }"), Unknowable, "evalscript: setup().input[0].bands", "--bands"),
+        (Process, "/evalscript",                    script("return { input: [{ bands: ['A'] }, { bands: [] }] }"), Unknowable, "evalscript: setup().input[1].bands", "--bands"),
+        (Process, "/evalscript",                    script("return { input: [{ bands: ['A'] }, { bands: ['A'], mosaicking: 'ORBIT' }] }"), Unknowable, "evalscript: setup().input[1].mosaicking", "--samples"),
+        (Process, "/evalscript",                    script("return { input: [{ datasource: 'a', bands: ['A'], mosaicking: Mosaicking.TILE }] }"), Unknowable, "evalscript: setup().input[0].mosaicking", "--samples"),
         (Statistical, "/aggregation",               json!(null),                Malformed,   "aggregation",                 "correct the body"),
         (Statistical, "/aggregation/timeRange",     json!(null),                Missing,     "aggregation.timeRange",       "--intervals"),
         (Statistical, "/aggregation/timeRange/from", json!("yesterday"),        Malformed,   "aggregation.timeRange.from",  "2026-11-01"),
@@ -92,6 +96,57 @@ fn errors_name_the_place_and_the_remedy() {
     ];
     for (api, pointer, value, kind, path, remedy) in table {
         check(api, pointer, &value, kind, path, remedy);
+    }
+}
+
+/// What is missing is named at once, and passing it is enough.
+#[test]
+fn one_error_names_all_that_is_missing() {
+    let count = |count| rampmeter_processing_units::Count::new(count).unwrap();
+    let all = Given::default().bands(count(3)).samples(count(2)).format(Format::Integer);
+    let unreadable = "function setup() { return JSON.parse('{}') }";
+    let orbit =
+        "function setup() { return { input: [{ bands: [] }], mosaicking: 'ORBIT', output: { sampleType: 'X' } } }";
+    #[rustfmt::skip]
+    let table = [
+        (json!(null),       "evalscript: there is no evalscript; pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
+        (json!(unreadable), "correct the evalscript, or pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
+        (json!(orbit),      "pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
+    ];
+    for (script, expected) in table {
+        let mut body = body(Api::Process);
+        body["evalscript"] = script.clone();
+        body["output"]["responses"] = json!([{ "format": { "type": "image/tiff" } }]);
+        let error = refusal(Api::Process, body.to_string());
+        assert!(error.to_string().ends_with(expected), "{script}: {error}");
+        assert!(Estimate::of_body(Api::Process, body.to_string(), &all).is_ok(), "{script}");
+    }
+    let mut body = body(Api::Statistical);
+    body["aggregation"]["evalscript"] = json!(null);
+    body["aggregation"]["timeRange"] = json!(null);
+    body["input"]["bounds"] = json!({});
+    let error = refusal(Api::Statistical, body.to_string());
+    for option in ["--width", "--height", "--intervals", "--bands", "--samples"] {
+        assert!(error.remedy().contains(option), "{option}: {error}");
+    }
+}
+
+/// A script whose price the engine could get wrong has none.
+#[test]
+fn what_setup_reads_must_be_certain() {
+    #[rustfmt::skip]
+    let table = [
+        ("var bands = ['B04']; try { bands.push('B08') } catch (e) {}",             "bands",        "--bands"),
+        ("var bands = ['B04']; switch (1) { case 1: bands = ['B08'] }",             "bands",        "--bands"),
+        ("const bands = []; for (const b of new Set(['B04'])) bands.push(b);",      "bands",        "--bands"),
+        ("const bands = ['B04']; if (new Date() > 5) bands.push('B08');",           "bands",        "--bands"),
+    ];
+    for (before, input, option) in table {
+        let mut body = body(Api::Process);
+        body["evalscript"] = json!(format!("{before}\nfunction setup() {{ return {{ input: {input} }} }}"));
+        let error = refusal(Api::Process, body.to_string());
+        assert_eq!(error.kind(), Script, "{before}: {error}");
+        assert!(error.to_string().contains("skipped: line 1: ") && error.remedy().contains(option), "{error}");
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn check_plainly(dialect: Dialect, answer: &str, expected: &str) {
     check(Reader::of(dialect), answer, expected);
 }
 
-/// The answer in a text: a status, perhaps followed by `quota spent`, and headers.
+/// The answer in a text: a status, perhaps with `quota spent` or an error's code, and headers.
 pub(crate) fn response(answer: &str) -> Response<'static> {
     let mut lines = answer.lines().map(str::trim).filter(|line| !line.is_empty());
     let status = lines.next().expect("an answer has a status");
@@ -33,7 +33,9 @@ pub(crate) fn response(answer: &str) -> Response<'static> {
         (Text::from(name.to_ascii_lowercase()), Text::from(value.to_owned()))
     };
     let status = status.parse().expect("a status is a number");
-    Response { status, headers: Headers::first_of(lines.map(header)), quota_spent: rest == "quota spent" }
+    let quota_spent = rest == "quota spent";
+    let code = Some(rest).filter(|rest| !rest.is_empty() && !quota_spent).map(|code| Text::from(code.to_owned()));
+    Response { status, headers: Headers::first_of(lines.map(header)), quota_spent, code }
 }
 
 fn text(answer: &DialectReading) -> Vec<String> {

@@ -133,6 +133,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         levels: LevelRecord::all_of(&state.levels, &[]),
         keys: KeysRecord::of(&state.keys),
         freezes: Vec::new(),
+        costs: Vec::new(),
         rules: 0,
         server: store.server(),
     };

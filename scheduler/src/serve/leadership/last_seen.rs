@@ -82,6 +82,7 @@ mod tests {
             levels: Vec::new(),
             keys: KeysRecord::default(),
             freezes: Vec::new(),
+            costs: Vec::new(),
             rules: 0,
             server: None,
         }

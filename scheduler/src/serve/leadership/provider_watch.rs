@@ -6,6 +6,7 @@
 
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, ProviderSettings};
+use crate::serve::leadership::token_desk::{Questions, TokenDesk};
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::order::Order;
 use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
@@ -17,7 +18,7 @@ use tokio::sync::mpsc;
 /// closed.
 pub(crate) async fn keep_asking(
     mut provider: impl Provider,
-    settings: ProviderSettings,
+    (settings, desk): (ProviderSettings, Option<TokenDesk>),
     clock: Clock,
     mut led: LoopWatch,
 ) {
@@ -31,7 +32,7 @@ pub(crate) async fn keep_asking(
             biased;
             // The end of the term ends the question that is under way.
             changed = led.changed() => if changed.is_err() { return },
-            () = ask_for_a_term(&mut provider, &settings, clock, &orders) => {}
+            () = ask_for_a_term(&mut provider, (&settings, desk.as_ref()), clock, &orders) => {}
         }
     }
 }
@@ -39,14 +40,22 @@ pub(crate) async fn keep_asking(
 /// Asks without end: the term's end cancels this.
 async fn ask_for_a_term(
     provider: &mut impl Provider,
-    settings: &ProviderSettings,
+    (settings, desk): (&ProviderSettings, Option<&TokenDesk>),
     clock: Clock,
     orders: &mpsc::Sender<Order>,
 ) {
     let mut agenda = Agenda::new(settings, clock.now());
+    let mut questions = Questions::open(desk).await;
     loop {
         let (at, topic) = agenda.next();
-        tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))) => {}
+            question = questions.next() => {
+                questions.answer(question, provider, clock).await;
+                continue;
+            }
+        }
         let asked = clock.now();
         let answer = ask(provider, topic, asked, clock).await;
         let news = match answer {

@@ -40,6 +40,8 @@ pub struct Upstream {
     pub reader: Reader,
     /// The kind of the resource's provider, if it has one.
     pub provider: Option<&'static str>,
+    /// Whether another task answers questions for the access token.
+    pub shares_token: bool,
 }
 
 /// Leads one resource, over all terms of this process.
@@ -169,6 +171,7 @@ impl ResourceLeader {
             channels: loop_channels,
             unconfirmed: fresh.then_some(number),
             provider: self.upstream.provider,
+            shares_token: self.upstream.shares_token,
             rules: self.limits.in_force(),
             differences: context.differences,
         };

@@ -1,12 +1,14 @@
 //! Everything for one resource, from its first limits to its last hand-over.
 
 use crate::config::Configured;
-use crate::provider::ProviderSource;
+use crate::provider::{Kind, ProviderSource};
 use crate::serve::discovery::Known;
 use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::provider_watch;
 use crate::serve::leadership::resource_leader::{ResourceLeader, Upstream};
+use crate::serve::leadership::token_desk::TokenDesk;
+use crate::serve::leadership::token_permits;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::limits::fingerprint::Fingerprint;
@@ -44,6 +46,10 @@ impl ResourceTask {
         configured: Configured,
         mut provider: Option<ProviderSource>,
     ) -> anyhow::Result<()> {
+        if let Some(resource) = configured.provider.as_ref().and_then(|settings| settings.kind.token_resource()) {
+            let permits = token_permits::of(&self.context, resource);
+            provider = provider.map(|provider| provider.with_token_permits(permits));
+        }
         let mut stop = self.stop.clone();
         let resource = tokio::select! {
             biased;
@@ -52,10 +58,12 @@ impl ResourceTask {
         };
         let (publisher, led) = self.led;
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            tokio::spawn(provider_watch::keep_asking(provider, settings, self.context.clock, led));
+            let desk = settings.kind.shares_token().then(|| TokenDesk::new(&self.context, configured.name()));
+            tokio::spawn(provider_watch::keep_asking(provider, (settings, desk), self.context.clock, led));
         }
-        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let upstream = Upstream { reader: configured.reader, provider: kind };
+        let kind = configured.provider.as_ref().map(|settings| &settings.kind);
+        let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));
+        let upstream = Upstream { reader: configured.reader, provider, shares_token };
         let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {

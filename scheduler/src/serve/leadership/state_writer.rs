@@ -3,7 +3,7 @@
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
 use crate::store::{
-    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, freezes_of,
+    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, costs_of, freezes_of,
 };
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 
@@ -84,6 +84,7 @@ impl StateWriter {
             levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
             keys: KeysRecord::of(&handover.snapshot.keys),
             freezes: freezes_of(&handover.snapshot.freezes),
+            costs: costs_of(&handover.snapshot.costs),
             rules: handover.rules,
             server: store.server(),
         };
@@ -157,6 +158,7 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
         levels: LevelRecord::all_of(&checkpoint.state.levels, &checkpoint.budget),
         keys: KeysRecord::of(&checkpoint.state.keys),
         freezes: freezes_of(&checkpoint.state.freezes),
+        costs: costs_of(&checkpoint.state.costs),
         rules: *rules,
         server: state.context().store.server(),
     }

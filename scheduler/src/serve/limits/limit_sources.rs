@@ -81,7 +81,7 @@ mod tests {
         let provided = |capacity: u32, secs| ProvidedLimit {
             unit: Name::new("requests").unwrap(),
             capacity: Amount::new(f64::from(capacity)).unwrap(),
-            period: Span::from_secs(secs),
+            period: Some(Span::from_secs(secs)),
         };
         Contract { limits: vec![provided(minute, 60), provided(hour, 3600)], notes: Vec::new() }
     }

@@ -76,6 +76,8 @@ pub enum Endpoint {
     Thaw,
     /// Taking the stock of limits by hand.
     Empty,
+    /// Questions for the access token, which the task beside the loop answers.
+    Token,
     /// A loop's message to itself.
     Echo,
     /// Not of the protocol.
@@ -94,6 +96,7 @@ impl Endpoint {
             Endpoint::Purge => subjects.purge(resource).into(),
             Endpoint::Thaw => subjects.thaw(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
+            Endpoint::Token => subjects.token(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
             Endpoint::Unknown(subject) => subject.clone(),
         }
@@ -104,7 +107,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 8],
+    known: [(Subject, Endpoint); 9],
 }
 
 impl Endpoints {
@@ -117,6 +120,7 @@ impl Endpoints {
             Endpoint::Purge,
             Endpoint::Thaw,
             Endpoint::Empty,
+            Endpoint::Token,
             Endpoint::Echo,
         ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));

@@ -70,6 +70,8 @@ pub struct Parts {
     pub unconfirmed: Option<CheckpointNumber>,
     /// The kind of the provider of the limits, if the resource has a provider.
     pub provider: Option<&'static str>,
+    /// Whether another task answers questions for the access token.
+    pub shares_token: bool,
     /// The rules that count.
     pub rules: InForce,
     /// The schedulers that count differently.
@@ -86,6 +88,7 @@ pub struct PermitLoop {
     term: TermGuard,
     limits: LimitSources,
     differences: Arc<Differences>,
+    shares_token: bool,
     responses: ResponseReader,
     purges: Purges,
     reports: Reports,
@@ -108,6 +111,7 @@ impl PermitLoop {
             channels,
             unconfirmed,
             provider,
+            shares_token,
             rules,
             differences,
         } = parts;
@@ -126,6 +130,7 @@ impl PermitLoop {
             term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
             limits: LimitSources::new(rules, provider),
             differences,
+            shares_token,
             responses: ResponseReader::new(reader),
             purges: Purges::default(),
             reports: Reports::default(),
@@ -226,16 +231,19 @@ impl PermitLoop {
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
-            Endpoint::Unknown(subject) => {
-                if let Some(reply) = reply {
-                    let message = format!("`{subject}` is not a subject of the protocol");
-                    self.term.core().refuse_invalid(ReplyTo::alone(reply), None, message);
-                }
-            }
+            Endpoint::Token if self.shares_token => {}
+            Endpoint::Token => self.refuse(reply, "the access token is not shared (`share_token`)".to_owned()),
+            Endpoint::Unknown(subject) => self.refuse(reply, format!("`{subject}` is not a subject of the protocol")),
         }
         let done = self.alarm.now();
         self.term.core().tally().decisions.observe(done.since(now));
         done
+    }
+
+    fn refuse(&mut self, reply: Option<Address>, why: String) {
+        if let Some(reply) = reply {
+            self.term.core().refuse_invalid(ReplyTo::alone(reply), None, why);
+        }
     }
 
     /// Takes the reports that are here, for as long as a burst of messages may last.

@@ -8,4 +8,5 @@ mod judge;
 mod model_judge;
 mod models;
 mod portal;
+mod presets;
 mod script;

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 pub(crate) fn call(machine: &mut Machine, array: ArrayId, name: &str, arguments: &[Value]) -> Outcome {
     match name {
         "push" => push(machine, array, arguments),
-        "pop" => Ok(machine.elements_mut(array).pop().unwrap_or(Value::Undefined)),
+        "pop" => Ok(machine.elements_mut(array)?.pop().unwrap_or(Value::Undefined)),
         _ => {
             let elements = machine.elements(array)?;
             copied(machine, array, elements, name, arguments)
@@ -21,7 +21,7 @@ fn push(machine: &mut Machine, array: ArrayId, arguments: &[Value]) -> Outcome {
     for argument in arguments {
         machine.push(array, argument.clone())?;
     }
-    Ok(number(machine.elements_mut(array).len()))
+    Ok(number(machine.elements_mut(array)?.len()))
 }
 
 /// Methods that work on a copy of the elements, because a called function may change the array.
@@ -82,7 +82,7 @@ fn changing(
 ) -> Outcome {
     let taken = match name {
         "shift" if elements.is_empty() => return Ok(Value::Undefined),
-        "shift" => return Ok(machine.elements_mut(array).remove(0)),
+        "shift" => return Ok(machine.elements_mut(array)?.remove(0)),
         "unshift" => {
             machine.room(arguments.len())?;
             elements.splice(0..0, arguments.iter().cloned());
@@ -101,7 +101,7 @@ fn changing(
             Value::Array(array)
         }
     };
-    *machine.elements_mut(array) = elements;
+    *machine.elements_mut(array)? = elements;
     Ok(taken)
 }
 

@@ -22,6 +22,8 @@ pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Ou
         "Number.isInteger" => Ok(Value::Boolean(matches!(first, Value::Number(number) if number.fract() == 0.0))),
         "Array.isArray" => Ok(Value::Boolean(matches!(first, Value::Array(_)))),
         "Array" | "Array.of" | "Array.from" => array(machine, name, arguments),
+        "Date.UTC" => super::dates::parts(machine, arguments).map(Value::Number),
+        "Date.parse" => super::dates::parsed(&machine.text_of(&first)?).map(Value::Number),
         _ if name.starts_with("Object") => object(machine, name, arguments),
         _ if name.starts_with("Math") => math(machine, name, arguments),
         _ => Err(Problem::unsupported(&format!("calling `{name}`"))),

@@ -1,6 +1,7 @@
 //! Names that exist without a declaration.
 
 pub(crate) mod arrays;
+pub(crate) mod dates;
 pub(crate) mod globals;
 pub(crate) mod numbers;
 pub(crate) mod strings;
@@ -10,9 +11,10 @@ use crate::value::Value;
 use std::rc::Rc;
 
 /// The functions that are globals or members of one.
-const NATIVES: [&str; 34] = [
+const NATIVES: [&str; 37] = [
     "Array",
     "Boolean",
+    "Date",
     "Math",
     "Mosaicking",
     "Number",
@@ -26,6 +28,8 @@ const NATIVES: [&str; 34] = [
     "Array.from",
     "Array.isArray",
     "Array.of",
+    "Date.UTC",
+    "Date.parse",
     "Math.abs",
     "Math.ceil",
     "Math.floor",

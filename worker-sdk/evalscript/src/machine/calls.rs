@@ -35,6 +35,7 @@ impl Machine {
             Value::Array(array) => builtins::arrays::call(self, *array, &name, &arguments),
             Value::Text(text) => builtins::strings::call(self, text, &name, &arguments),
             Value::Number(number) => builtins::numbers::call(self, *number, &name, &arguments),
+            Value::Date(date) => builtins::dates::call(self, *date, &name),
             Value::Undefined
             | Value::Null
             | Value::Boolean(_)
@@ -65,7 +66,8 @@ impl Machine {
             | Value::Number(_)
             | Value::Text(_)
             | Value::Array(_)
-            | Value::Object(_) => Err(Problem::thrown(format!("{} is not a function", callee.kind()))),
+            | Value::Object(_)
+            | Value::Date(_) => Err(Problem::thrown(format!("{} is not a function", callee.kind()))),
         }
     }
 
@@ -98,8 +100,12 @@ impl Machine {
     }
 
     /// `new Array(…)`
-    pub(super) fn construct(&mut self, name: &str, arguments: &[Value]) -> Outcome {
+    pub(super) fn construct(&mut self, name: &str, arguments: &[Value], scope: ScopeId) -> Outcome {
+        if self.find(name, scope)?.is_some() {
+            return Err(Problem::unsupported(&format!("`new {name}`")));
+        }
         match name {
+            "Date" => builtins::dates::new(self, arguments),
             "Array" => builtins::globals::call(self, "Array", arguments),
             "Error" | "TypeError" | "RangeError" => Ok(arguments.first().cloned().unwrap_or(Value::Undefined)),
             _ => Err(Problem::unsupported(&format!("`new {name}`"))),

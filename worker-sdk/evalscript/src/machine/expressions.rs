@@ -1,6 +1,7 @@
 //! Expressions.
 
 use super::{Machine, Outcome};
+use crate::builtins;
 use crate::syntax::{Element, Expression, Logical, Operator, Property, Scoping, Unary};
 use crate::value::{ScopeId, Value};
 use std::rc::Rc;
@@ -29,7 +30,7 @@ impl Machine {
             Expression::Call(call) => self.call_expression(call, scope),
             Expression::New(name, arguments) => {
                 let arguments = self.list(arguments, scope)?;
-                self.construct(name, &arguments)
+                self.construct(name, &arguments, scope)
             }
             Expression::Unary(operator, operand) => self.unary(*operator, operand, scope),
             Expression::Binary(operator, both) => {
@@ -112,8 +113,8 @@ impl Machine {
 
     fn unary(&mut self, operator: Unary, operand: &Expression, scope: ScopeId) -> Outcome {
         if let (Unary::Typeof, Expression::Name(name)) = (operator, operand) {
-            let known = self.named(name, scope).map_or("undefined", |value| value.kind());
-            return self.text(known);
+            let known = self.find(name, scope)?.or_else(|| builtins::global(name));
+            return self.text(known.map_or("undefined", |value| value.kind()));
         }
         let value = self.evaluate(operand, scope)?;
         Ok(match operator {

@@ -1,6 +1,7 @@
 //! From a value to JSON.
 
 use super::{Machine, Outcome};
+use crate::builtins;
 use crate::value::Value;
 use serde_json::{Map, Value as Json};
 
@@ -23,6 +24,7 @@ impl Machine {
                 self.room_for_text(text.len())?;
                 Json::from(&**text)
             }
+            Value::Date(date) => Json::from(builtins::dates::text(*date)?),
             Value::Array(array) => {
                 let elements = self.elements(*array)?;
                 self.room(elements.len() * 2)?;

@@ -22,7 +22,7 @@ impl Machine {
         Ok(match object {
             Value::Undefined | Value::Null => return Err(nothing(object, &name)),
             Value::Array(array) => {
-                let elements = self.heap.array(*array);
+                let elements = self.known_array(*array)?;
                 part(&name, elements.len(), |index| elements.get(index).cloned())
             }
             Value::Text(text) => {
@@ -30,7 +30,11 @@ impl Machine {
                 part(&name, text.chars().count(), |index| text.chars().nth(index).map(letter))
             }
             Value::Object(object) => self.property(*object, &name)?,
-            Value::Native(native) => builtins::member(native, &name),
+            Value::Native(native) => match builtins::member(native, &name) {
+                None => return Err(Problem::unsupported(&format!("`{native}.{name}`"))),
+                known => known,
+            },
+            Value::Date(_) => return Err(Problem::unsupported(&format!("`{name}` of a date"))),
             Value::Boolean(_) | Value::Number(_) | Value::Function(_) => None,
         }
         .unwrap_or(Value::Undefined))
@@ -53,9 +57,12 @@ impl Machine {
             Value::Array(array) => self.assign_element(*array, &name, value),
             Value::Object(object) => self.set_property(*object, name, value),
             Value::Undefined | Value::Null => Err(nothing(object, &name)),
-            Value::Boolean(_) | Value::Number(_) | Value::Text(_) | Value::Function(_) | Value::Native(_) => {
-                Err(Problem::unsupported(&format!("setting `{name}` here")))
-            }
+            Value::Boolean(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::Function(_)
+            | Value::Date(_)
+            | Value::Native(_) => Err(Problem::unsupported(&format!("setting `{name}` here"))),
         }
     }
 
@@ -63,7 +70,7 @@ impl Machine {
         let Ok(index) = name.parse::<usize>() else {
             return Err(Problem::unsupported(&format!("setting `{name}` of an array")));
         };
-        let missing = index.saturating_add(1).saturating_sub(self.heap.array(array).len());
+        let missing = index.saturating_add(1).saturating_sub(self.known_array(array)?.len());
         self.room(missing)?;
         let elements = self.heap.array_mut(array);
         if missing > 0 {
@@ -87,6 +94,7 @@ impl Machine {
             | Value::Number(_)
             | Value::Object(_)
             | Value::Function(_)
+            | Value::Date(_)
             | Value::Native(_) => Err(Problem::thrown(format!("{} is not iterable", value.kind()))),
         }
     }
@@ -98,7 +106,7 @@ impl Machine {
                 Ok(self.properties(*object)?.into_iter().map(|(key, _)| Value::Text(key)).collect())
             }
             Value::Array(array) => {
-                let count = self.heap.array(*array).len();
+                let count = self.known_array(*array)?.len();
                 (0..count).map(|index| self.text(&index.to_string())).collect()
             }
             Value::Undefined
@@ -107,6 +115,7 @@ impl Machine {
             | Value::Number(_)
             | Value::Text(_)
             | Value::Function(_)
+            | Value::Date(_)
             | Value::Native(_) => Ok(Vec::new()),
         }
     }
@@ -121,6 +130,7 @@ impl Machine {
             | Value::Text(_)
             | Value::Array(_)
             | Value::Function(_)
+            | Value::Date(_)
             | Value::Native(_) => return Err(Problem::unsupported("copying the properties of no object")),
         };
         for (key, value) in copied {

@@ -63,36 +63,47 @@ impl Machine {
 
     /// A copy of the elements.
     pub(crate) fn elements(&mut self, array: ArrayId) -> Outcome<Vec<Value>> {
-        self.room(self.heap.array(array).len())?;
+        self.room(self.known_array(array)?.len())?;
         Ok(self.heap.array(array).to_vec())
     }
 
-    pub(crate) fn elements_mut(&mut self, array: ArrayId) -> &mut Vec<Value> {
-        self.heap.array_mut(array)
+    pub(crate) fn elements_mut(&mut self, array: ArrayId) -> Outcome<&mut Vec<Value>> {
+        self.known_array(array)?;
+        Ok(self.heap.array_mut(array))
+    }
+
+    pub(super) fn known_array(&self, array: ArrayId) -> Outcome<&[Value]> {
+        self.changes.check_array(array)?;
+        Ok(self.heap.array(array))
+    }
+
+    fn known_object(&self, object: ObjectId) -> Outcome<&Properties> {
+        self.changes.check_object(object)?;
+        Ok(self.heap.object(object))
     }
 
     pub(crate) fn push(&mut self, array: ArrayId, element: Value) -> Outcome<()> {
         self.room(1)?;
-        self.heap.array_mut(array).push(element);
+        self.elements_mut(array)?.push(element);
         Ok(())
     }
 
     /// A copy of the properties.
     pub(crate) fn properties(&mut self, object: ObjectId) -> Outcome<Properties> {
-        let count = self.heap.object(object).len();
+        let count = self.known_object(object)?.len();
         self.work(count)?;
         self.meter.take(count * PAIR)?;
         Ok(self.heap.object(object).clone())
     }
 
     pub(crate) fn property(&mut self, object: ObjectId, key: &str) -> Outcome<Option<Value>> {
-        self.work(self.heap.object(object).len())?;
+        self.work(self.known_object(object)?.len())?;
         let found = self.heap.object(object).iter().find(|(name, _)| **name == *key);
         Ok(found.map(|(_, value)| value.clone()))
     }
 
     pub(crate) fn set_property(&mut self, object: ObjectId, key: Rc<str>, value: Value) -> Outcome<()> {
-        self.work(self.heap.object(object).len())?;
+        self.work(self.known_object(object)?.len())?;
         let properties = self.heap.object_mut(object);
         if let Some(known) = properties.iter_mut().find(|(name, _)| *name == key) {
             known.1 = value;
@@ -108,6 +119,7 @@ impl Machine {
         let mut next = Some(scope);
         while let Some(id) = next {
             self.work(self.heap.scope(id).names.len())?;
+            self.changes.check_name(id, name)?;
             let scope = self.heap.scope(id);
             if let Some((_, value)) = scope.names.iter().find(|(known, _)| **known == *name) {
                 return Ok(Some(value.clone()));
@@ -120,6 +132,7 @@ impl Machine {
     /// Declares a name, or changes its value in the same scope.
     pub(super) fn declare(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
         self.work(self.heap.scope(scope).names.len())?;
+        self.changes.forget(scope, name);
         let names = &mut self.heap.scope_mut(scope).names;
         if let Some(known) = names.iter_mut().find(|(known, _)| known == name) {
             known.1 = value;
@@ -135,6 +148,9 @@ impl Machine {
         let mut next = Some(scope);
         while let Some(id) = next {
             self.work(self.heap.scope(id).names.len())?;
+            if self.changes.forget(id, name) {
+                return self.declare(name, value, id);
+            }
             let scope = self.heap.scope_mut(id);
             if let Some(known) = scope.names.iter_mut().find(|(known, _)| known == name) {
                 known.1 = value;

@@ -7,34 +7,37 @@ mod members;
 mod memory;
 mod operators;
 mod patterns;
+mod skipped;
 mod statements;
+mod unknown_changes;
 
 use crate::builtins;
 use crate::error::{Problem, ScriptError};
 use crate::meter::Meter;
 use crate::parser;
-use crate::syntax::Statement;
+use crate::syntax::TopLevel;
 use crate::token::Source;
 use crate::value::{Heap, ScopeId, Value};
+use unknown_changes::UnknownChanges;
 
 /// The result of an evaluation.
 pub(crate) type Outcome<T = Value> = Result<T, Problem>;
 
 /// A script and its state.
 pub(crate) struct Machine {
-    statements: Vec<Statement>,
+    script: Vec<TopLevel>,
     heap: Heap,
     meter: Meter,
     /// The line of the present evaluation.
     line: u32,
-    /// The first top-level statement that was not understood.
-    skipped: Option<ScriptError>,
+    /// What statements that were not understood may have changed.
+    changes: UnknownChanges,
 }
 
 impl Machine {
-    pub(crate) fn new(source: Source) -> Self {
-        let (statements, skipped) = parser::script(&source);
-        Machine { statements, heap: Heap::default(), meter: Meter::default(), line: 1, skipped }
+    pub(crate) fn new(source: &Source) -> Self {
+        let script = parser::script(source);
+        Machine { script, heap: Heap::default(), meter: Meter::default(), line: 1, changes: UnknownChanges::default() }
     }
 
     /// The line in which the evaluation ended.
@@ -45,27 +48,31 @@ impl Machine {
     /// The result of `setup()`.
     pub(crate) fn setup(&mut self) -> Outcome<serde_json::Value> {
         let global = self.heap.add_scope(None, true);
-        let statements = std::mem::take(&mut self.statements);
-        self.hoist(&statements, global)?;
-        for statement in &statements {
-            self.try_statement(statement, global)?;
+        let script = std::mem::take(&mut self.script);
+        let understood = script.iter().filter_map(|top| top.parsed.as_ref().ok());
+        self.hoist(understood, global)?;
+        for top in &script {
+            self.run_at_top(top, global)?;
         }
-        let setup = self.find("setup", global)?.ok_or(Problem::NoSetup)?;
+        if self.heap.scope(global).names.iter().all(|(name, _)| **name != *"setup") {
+            return Err(Problem::NoSetup);
+        }
+        let setup = self.named("setup", global)?;
         let answer = self.call(&setup, Vec::new())?;
         self.json(&answer)
     }
 
-    /// Runs a top-level statement. It may fail as long as `setup()` does not need it.
-    fn try_statement(&mut self, statement: &Statement, global: ScopeId) -> Outcome<()> {
-        match self.run(statement, global) {
-            Err(problem) if problem.is_final() => Err(problem),
-            Err(problem) => {
-                let line = self.line;
-                self.skipped.get_or_insert(ScriptError { line, problem });
-                Ok(())
-            }
-            Ok(_) => Ok(()),
-        }
+    /// Runs a top-level statement. It may fail as long as `setup()` needs nothing that it changes.
+    fn run_at_top(&mut self, top: &TopLevel, global: ScopeId) -> Outcome<()> {
+        let error = match &top.parsed {
+            Err(error) => error.clone(),
+            Ok(statement) => match self.run(statement, global) {
+                Ok(_) => return Ok(()),
+                Err(problem) if problem.is_final() => return Err(problem),
+                Err(problem) => ScriptError { line: self.line, problem },
+            },
+        };
+        self.pass_over(&top.tokens, error, global)
     }
 
     /// The value of a name.
@@ -77,8 +84,7 @@ impl Machine {
     }
 
     fn not_defined(&self, name: &str) -> Problem {
-        let why = self.skipped.as_ref().map_or(String::new(), |error| format!(" (skipped: {error})"));
-        Problem::thrown(format!("`{name}` is not defined{why}"))
+        Problem::thrown(format!("`{name}` is not defined{}", self.changes.first_reason()))
     }
 
     /// The result of `evaluate`, one level deeper.

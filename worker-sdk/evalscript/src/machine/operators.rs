@@ -32,7 +32,12 @@ impl Machine {
     fn add(&mut self, left: &Value, right: &Value) -> Outcome {
         let numeric = |value: &Value| match value {
             Value::Undefined | Value::Null | Value::Boolean(_) | Value::Number(_) => true,
-            Value::Text(_) | Value::Array(_) | Value::Object(_) | Value::Function(_) | Value::Native(_) => false,
+            Value::Text(_)
+            | Value::Array(_)
+            | Value::Object(_)
+            | Value::Function(_)
+            | Value::Date(_)
+            | Value::Native(_) => false,
         };
         if numeric(left) && numeric(right) {
             return Ok(Value::Number(self.number_of(left)? + self.number_of(right)?));
@@ -73,7 +78,7 @@ impl Machine {
             Value::Undefined | Value::Object(_) | Value::Function(_) | Value::Native(_) => f64::NAN,
             Value::Null => 0.0,
             Value::Boolean(boolean) => f64::from(*boolean),
-            Value::Number(number) => *number,
+            Value::Number(number) | Value::Date(number) => *number,
             Value::Text(text) => {
                 self.work(text.len())?;
                 number::of_text(text)
@@ -97,6 +102,7 @@ impl Machine {
                 self.join(&elements, ",")?
             }
             Value::Object(_) => Rc::from("[object Object]"),
+            Value::Date(_) => return Err(Problem::unsupported("a date as text")),
             Value::Function(_) | Value::Native(_) => Rc::from("function"),
         })
     }

@@ -16,7 +16,11 @@ pub(super) enum Flow {
 
 impl Machine {
     /// Declares the functions among `statements`, which may be called before their lines.
-    pub(super) fn hoist(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<()> {
+    pub(super) fn hoist<'a>(
+        &mut self,
+        statements: impl IntoIterator<Item = &'a Statement>,
+        scope: ScopeId,
+    ) -> Outcome<()> {
         for statement in statements {
             if let StatementKind::Function(function) = &statement.kind {
                 let closure = self.closure(function, scope)?;

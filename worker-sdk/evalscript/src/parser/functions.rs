@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::syntax::{Body, Expression, Function, Parameters, ParsedFunction, Pattern};
-use crate::token::Kind;
+use crate::token::{Kind, Tokens};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
@@ -32,13 +32,15 @@ impl Parser<'_> {
 
     /// From the bracket of the parameters on.
     pub(super) fn method(&mut self, name: Rc<str>) -> Parsed<Rc<Function>> {
+        let start = self.at;
         let parameters = self.parameter_list()?;
         let body = self.body()?;
-        Ok(Rc::new(Function { name, parameters, body, parsed: OnceCell::new() }))
+        Ok(self.function(name, start, parameters, body))
     }
 
     /// `x => …` or `(…) => …`, if this is one.
     pub(super) fn arrow(&mut self) -> Parsed<Option<Expression>> {
+        let start = self.at;
         let parameters = match (self.peek().clone(), self.peek_second()) {
             (Kind::Word(name), Kind::Punctuator("=>")) => {
                 self.at += 1;
@@ -49,8 +51,13 @@ impl Parser<'_> {
         };
         self.expect("=>")?;
         let body = if self.is_punctuator("{") { self.body()? } else { Body::Expression(self.assignment()?) };
-        let function = Function { name: Rc::from(""), parameters, body, parsed: OnceCell::new() };
-        Ok(Some(Expression::Function(Rc::new(function))))
+        Ok(Some(Expression::Function(self.function(Rc::from(""), start, parameters, body))))
+    }
+
+    /// The function that ends here.
+    fn function(&self, name: Rc<str>, start: usize, parameters: Parameters, body: Body) -> Rc<Function> {
+        let tokens = Tokens { source: self.source.clone(), range: start..self.at };
+        Rc::new(Function { name, parameters, body, tokens, parsed: OnceCell::new() })
     }
 
     fn is_arrow_behind_brackets(&self) -> bool {

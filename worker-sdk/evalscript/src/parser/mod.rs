@@ -2,36 +2,37 @@
 
 mod expressions;
 mod functions;
+mod mentions;
 mod patterns;
+mod skipping;
 mod statements;
 
 use crate::bounds::MAX_DEPTH;
 use crate::error::{Problem, ScriptError};
-use crate::syntax::Statement;
-use crate::token::{Kind, Source, Token};
+use crate::syntax::TopLevel;
+use crate::token::{Kind, Source, Token, Tokens};
 use std::rc::Rc;
 
 pub(crate) use functions::parse_function;
+pub(crate) use mentions::{Mentions, declared_for_later};
 
 type Parsed<T> = Result<T, ScriptError>;
 
-/// The statements of a script, and the first error among the skipped ones.
-pub(crate) fn script(source: &Source) -> (Vec<Statement>, Option<ScriptError>) {
+/// The statements at the top of a script, in their order.
+pub(crate) fn script(source: &Source) -> Vec<TopLevel> {
     let mut parser = Parser::at(source, 0);
-    let (mut statements, mut skipped) = (Vec::new(), None);
+    let mut statements = Vec::new();
     while !parser.is_at_end() {
         let start = parser.at;
-        match parser.statement() {
-            Ok(statement) => statements.push(statement),
-            Err(error) => {
-                skipped.get_or_insert(error);
-                let failed = parser.at;
-                parser = Parser::at(source, start);
-                parser.skip_statement(failed);
-            }
+        let parsed = parser.statement();
+        if parsed.is_err() {
+            let failed = parser.at;
+            parser = Parser::at(source, start);
+            parser.skip_statement(failed);
         }
+        statements.push(TopLevel { tokens: Tokens { source: source.clone(), range: start..parser.at }, parsed });
     }
-    (statements, skipped)
+    statements
 }
 
 /// Parses one source from a position on.
@@ -126,27 +127,5 @@ impl<'a> Parser<'a> {
     /// Bounds a chain of operators, which is a tree as deep as the chain is long.
     fn bounded(&self, length: u32) -> Parsed<()> {
         if length >= MAX_DEPTH { Err(self.wrong(Problem::TooDeep)) } else { Ok(()) }
-    }
-
-    /// Skips to the next likely statement behind what was `read`, so that no token is read twice.
-    fn skip_statement(&mut self, read: usize) {
-        loop {
-            match self.peek() {
-                Kind::End => return,
-                Kind::Punctuator("(" | "[" | "{") => self.at = self.source.partner(self.at) + 1,
-                Kind::Punctuator(_)
-                | Kind::Word(_)
-                | Kind::Number(_)
-                | Kind::Text(_)
-                | Kind::Template(..)
-                | Kind::Regex => {
-                    self.at += 1;
-                }
-            }
-            let ended = matches!(self.source.tokens[self.at - 1].kind, Kind::Punctuator(";"));
-            if self.at > read && (ended || self.token().first && matches!(self.peek(), Kind::Word(_))) {
-                return;
-            }
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The area of a request.
 
 use super::wire::{Bounds, Geometry};
-use crate::error::pass;
+use crate::error::Gap;
 use crate::{Error, ErrorKind};
 use serde_json::Value;
 
@@ -34,8 +34,8 @@ pub(super) fn extent(bounds: &Bounds, path: &str) -> Result<Extent, Error> {
         (Some(bbox), _) => of_bbox(bbox).map_err(|error| error.at(format!("{path}.bbox"))),
         (None, Some(geometry)) => of_geometry(geometry, &format!("{path}.geometry")),
         (None, None) => {
-            let remedy = format!("give `bbox` or `geometry`, or {}", pass("pixels", &["width", "height"]));
-            Err(Error::new(ErrorKind::Missing, "there are no bounds for the resolution", remedy).at(path))
+            let gap = Gap::PIXELS.or("give `bbox` or `geometry`");
+            Err(Error::gap(ErrorKind::Missing, "there are no bounds for the resolution", gap).at(path))
         }
     }
 }
@@ -114,9 +114,7 @@ pub(super) fn crs(bounds: &Bounds, path: &str) -> Result<Crs, Error> {
         (_, Some(1..=60_u8)) if code.len() == 5 => Ok(Crs::Utm),
         _ => {
             let problem = format!("`{name}` is no CRS that is known here (CRS84, EPSG:4326, 3857, 326xx, 327xx)");
-            let options = ["tiles", "width", "height"];
-            Err(Error::unknowable(problem, "the tiles and the pixels of one", &options)
-                .at(format!("{path}.properties.crs")))
+            Err(Error::unknowable(problem, Gap::TILES).at(format!("{path}.properties.crs")))
         }
     }
 }

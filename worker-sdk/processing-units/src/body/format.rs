@@ -2,7 +2,8 @@
 
 use super::script::Script;
 use super::wire::Response;
-use crate::{Error, ErrorKind, Format, Rules};
+use crate::error::Gap;
+use crate::{Error, Format, Rules};
 
 /// Media types whose values have at most 16 bits.
 const INTEGERS: [&str; 4] = ["image/png", "image/jpeg", "application/json", "application/geo+json"];
@@ -36,23 +37,20 @@ fn one(response: &Response, script: &Script, path: &str) -> Result<Format, Error
         known if INTEGERS.contains(&known) => Ok(Format::Integer),
         _ => {
             let problem = format!("`{kind}` is no media type that is known here");
-            Err(Error::unknowable(problem, "the format", &["format"]).at(path))
+            Err(Error::unknowable(problem, Gap::FORMAT).at(path))
         }
     }
 }
 
 fn tiff(identifier: &str, script: &Script) -> Result<Format, Error> {
-    let floats = script.setup("the sample type of a TIFF", "format")?.floats(script.path())?;
+    let floats = script.setup(Gap::FORMAT)?.floats(script.path())?;
     let is_float = floats.iter().any(|output| output == identifier);
     Ok(if is_float { Format::Float32 } else { Format::Integer })
 }
 
 /// Without responses the header `Accept` decides, and the body does not show it.
 fn by_header(script: &Script, path: &str, notes: &mut Vec<String>) -> Result<Format, Error> {
-    let floats = match script.setup("the sample type", "format") {
-        Err(error) if error.kind() == ErrorKind::Unknowable => return Err(error.at(format!("{path}.responses"))),
-        setup => setup?.floats(script.path())?,
-    };
+    let floats = script.setup(Gap::FORMAT)?.floats(script.path())?;
     if floats.is_empty() {
         return Ok(Format::Integer);
     }

@@ -3,6 +3,7 @@
 use super::bounds::{self, Crs, Extent};
 use super::size;
 use super::wire::{Batch, Bounds, Grid};
+use crate::error::Gap;
 use crate::{Count, Error, ErrorKind, Given, Size};
 
 /// The length of the longest degree on the Earth, in metres.
@@ -59,7 +60,7 @@ fn tiling(grid: Option<&Grid>, path: &str) -> Result<&'static Tiling, Error> {
 }
 
 fn unknowable_tiles(problem: &str) -> Error {
-    Error::unknowable(problem, "the tiles and the pixels of one", &["tiles", "width", "height"])
+    Error::unknowable(problem, Gap::TILES)
 }
 
 /// The pixels of one tile, with its buffer on both sides.

@@ -1,7 +1,7 @@
 //! The number of intervals of statistics.
 
 use super::wire::{Aggregation, LastInterval};
-use crate::error::pass;
+use crate::error::Gap;
 use crate::{Count, Error, ErrorKind};
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -24,8 +24,7 @@ pub(super) fn of(aggregation: &Aggregation) -> Result<Count, Error> {
 }
 
 fn missing(name: &str) -> Error {
-    let remedy = format!("give it, or {}", pass("the number of intervals", &["intervals"]));
-    Error::new(ErrorKind::Missing, "there is none", remedy).at(format!("aggregation.{name}"))
+    Error::gap(ErrorKind::Missing, "there is none", Gap::INTERVALS.or("give it")).at(format!("aggregation.{name}"))
 }
 
 fn moment(text: &str, name: &str) -> Result<DateTime, Error> {
@@ -62,8 +61,8 @@ fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Erro
         }
         if whole == MAX_INTERVALS {
             let problem = format!("there are more than {MAX_INTERVALS} intervals");
-            let remedy = format!("split the request, or {}", pass("the number of intervals", &["intervals"]));
-            return Err(Error::new(ErrorKind::OutOfBounds, problem, remedy).at("aggregation.aggregationInterval.of"));
+            let gap = Gap::INTERVALS.or("split the request");
+            return Err(Error::gap(ErrorKind::OutOfBounds, problem, gap).at("aggregation.aggregationInterval.of"));
         }
     }
     Ok((whole, true))

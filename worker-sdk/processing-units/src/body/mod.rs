@@ -2,6 +2,7 @@
 
 mod bounds;
 mod format;
+mod gaps;
 mod grid;
 mod intervals;
 mod read;
@@ -13,7 +14,9 @@ mod wire;
 
 pub use read::MAX_BODY;
 
+use crate::error::Gap;
 use crate::{Api, Count, Error, Estimate, Given, Parameters, Rules, Size};
+use gaps::Gaps;
 use script::Script;
 use wire::{Batch, Process, Statistical};
 
@@ -51,8 +54,8 @@ fn process(
     notes: &mut Vec<String>,
 ) -> Result<Parameters, Error> {
     let size = match given.size {
-        Some(size) => size,
-        None => size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes)?,
+        Some(size) => Ok(size),
+        None => size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes),
     };
     sized_process(body, at, size, rules, given, notes)
 }
@@ -60,32 +63,45 @@ fn process(
 fn sized_process(
     body: &Process,
     at: &str,
-    size: Size,
+    size: Result<Size, Error>,
     rules: &'static Rules,
     given: &Given,
     notes: &mut Vec<String>,
 ) -> Result<Parameters, Error> {
     let script = Script::new(body.evalscript.as_deref(), format!("{at}evalscript"));
-    let format = match given.format {
-        Some(format) => format,
-        None => format::of(&body.output.responses, &script, &format!("{at}output"), rules, notes)?,
+    let mut gaps = Gaps::default();
+    let size = gaps.known(size)?;
+    let format = gaps.known(match given.format {
+        Some(format) => Ok(format),
+        None => format::of(&body.output.responses, &script, &format!("{at}output"), rules, notes),
+    })?;
+    let bands = gaps.known(bands(&script, given, notes))?;
+    let samples = gaps.known(samples(&script, given))?;
+    let (Some(size), Some(format), Some(bands), Some(samples)) = (size, format, bands, samples) else {
+        return Err(gaps.error());
     };
-    let parameters = Parameters::new(size, bands(&script, given)?).format(format).samples(samples(&script, given)?);
+    let parameters = Parameters::new(size, bands).format(format).samples(samples);
     sources::apply(parameters, &body.input.data, &format!("{at}input.data"), given, notes)
 }
 
 fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Result<Parameters, Error> {
     let aggregation = &body.aggregation;
-    let size = match given.size {
-        Some(size) => size,
-        None => size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes)?,
-    };
-    let intervals = match given.intervals {
-        Some(intervals) => intervals,
-        None => intervals::of(aggregation)?,
-    };
+    let mut gaps = Gaps::default();
+    let size = gaps.known(match given.size {
+        Some(size) => Ok(size),
+        None => size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes),
+    })?;
+    let intervals = gaps.known(match given.intervals {
+        Some(intervals) => Ok(intervals),
+        None => intervals::of(aggregation),
+    })?;
     let script = Script::new(aggregation.evalscript.as_deref(), "aggregation.evalscript".to_owned());
-    let parameters = Parameters::new(size, bands(&script, given)?).samples(samples(&script, given)?);
+    let bands = gaps.known(bands(&script, given, notes))?;
+    let samples = gaps.known(samples(&script, given))?;
+    let (Some(size), Some(intervals), Some(bands), Some(samples)) = (size, intervals, bands, samples) else {
+        return Err(gaps.error());
+    };
+    let parameters = Parameters::new(size, bands).samples(samples);
     let parameters = parameters.intervals(intervals).format(given.format.unwrap_or_default());
     sources::apply(parameters, &body.input.data, "input.data", given, notes)
 }
@@ -98,20 +114,22 @@ fn batch(body: &[u8], rules: &'static Rules, given: &Given, notes: &mut Vec<Stri
         let parameters = process(&request, "", rules, given, notes)?;
         return Ok(parameters.tiles(given.tiles.unwrap_or(Count::ONE)));
     };
-    let (size, tiles) = grid::tiles(&batch, &request.input.bounds, given, notes)?;
+    let grid = grid::tiles(&batch, &request.input.bounds, given, notes);
+    let tiles = grid.as_ref().map_or(Count::ONE, |(_, tiles)| *tiles);
+    let size = grid.map(|(size, _)| size);
     Ok(sized_process(request, "processRequest.", size, rules, given, notes)?.tiles(tiles))
 }
 
-fn bands(script: &Script, given: &Given) -> Result<Count, Error> {
+fn bands(script: &Script, given: &Given, notes: &mut Vec<String>) -> Result<Count, Error> {
     match given.bands {
         Some(bands) => Ok(bands),
-        None => script.setup("the number of input bands", "bands")?.bands(script.path()),
+        None => script.setup(Gap::BANDS)?.bands(script.path(), notes),
     }
 }
 
 fn samples(script: &Script, given: &Given) -> Result<Count, Error> {
     match given.samples {
         Some(samples) => Ok(samples),
-        None => script.setup("the samples per pixel", "samples")?.samples(script.path()),
+        None => script.setup(Gap::SAMPLES)?.samples(script.path()),
     }
 }

@@ -3,7 +3,8 @@
 use crate::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 
-/// The longest body that is read, in bytes: an evalscript of half a megabyte and a large geometry.
+/// The longest body that is read, in bytes: an evalscript of a megabyte, escaped, and a large
+/// geometry.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// What to pass in place of a text that is no JSON.

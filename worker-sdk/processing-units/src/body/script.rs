@@ -1,6 +1,7 @@
 //! An evalscript, which is evaluated only if needed.
 
 use super::setup::Setup;
+use crate::error::Gap;
 use crate::{Error, ErrorKind};
 use std::cell::OnceCell;
 
@@ -8,7 +9,14 @@ use std::cell::OnceCell;
 pub(super) struct Script<'a> {
     source: Option<&'a str>,
     path: String,
-    setup: OnceCell<Setup>,
+    setup: OnceCell<Result<Setup, Problem>>,
+}
+
+/// Why there is no result of `setup()`.
+struct Problem {
+    kind: ErrorKind,
+    text: String,
+    instead: &'static str,
 }
 
 impl<'a> Script<'a> {
@@ -21,30 +29,36 @@ impl<'a> Script<'a> {
         &self.path
     }
 
-    /// The result of `setup()`, which is needed for `what` unless `--option` is passed.
-    pub(super) fn setup(&self, what: &str, option: &str) -> Result<&Setup, Error> {
-        if let Some(setup) = self.setup.get() {
-            return Ok(setup);
-        }
-        let Some(source) = self.source else {
-            let problem = format!("without an evalscript {what} can't be known");
-            return Err(Error::unknowable(problem, what, &[option]).at(&self.path));
-        };
-        let answer = evaluate(source, what, option).map_err(|error| error.at(&self.path))?;
-        Ok(self.setup.get_or_init(|| Setup::new(answer)))
+    /// The result of `setup()`, which is needed unless the caller closes this gap.
+    pub(super) fn setup(&self, gap: Gap) -> Result<&Setup, Error> {
+        let setup = self.setup.get_or_init(|| evaluate(self.source).map(Setup::new));
+        setup
+            .as_ref()
+            .map_err(|problem| Error::gap(problem.kind, problem.text.as_str(), gap.or(problem.instead)).at(&self.path))
     }
 }
 
+fn evaluate(source: Option<&str>) -> Result<serde_json::Value, Problem> {
+    let Some(source) = source else {
+        return Err(Problem { kind: ErrorKind::Unknowable, text: "there is no evalscript".to_owned(), instead: "" });
+    };
+    evaluate_source(source)
+}
+
 #[cfg(feature = "evalscript")]
-fn evaluate(source: &str, what: &str, option: &str) -> Result<serde_json::Value, Error> {
-    rampmeter_evalscript::setup(source).map_err(|error| {
-        let remedy = crate::error::pass(what, &[option]);
-        Error::new(ErrorKind::Script, error.to_string(), format!("correct the evalscript, or {remedy}"))
+fn evaluate_source(source: &str) -> Result<serde_json::Value, Problem> {
+    rampmeter_evalscript::setup(source).map_err(|error| Problem {
+        kind: ErrorKind::Script,
+        text: error.to_string(),
+        instead: "correct the evalscript",
     })
 }
 
 #[cfg(not(feature = "evalscript"))]
-fn evaluate(_: &str, what: &str, option: &str) -> Result<serde_json::Value, Error> {
-    let remedy = format!("{}, or build with the feature `evalscript`", crate::error::pass(what, &[option]));
-    Err(Error::new(ErrorKind::Unknowable, format!("only the evalscript tells {what}"), remedy))
+fn evaluate_source(_: &str) -> Result<serde_json::Value, Problem> {
+    Err(Problem {
+        kind: ErrorKind::Unknowable,
+        text: "the evalscript is not read".to_owned(),
+        instead: "build with the feature `evalscript`",
+    })
 }

@@ -1,8 +1,9 @@
 //! The result of `setup()`.
 
+use crate::error::Gap;
 use crate::{Count, Error, ErrorKind};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The band that is free besides other bands.
 const DATA_MASK: &str = "dataMask";
@@ -22,7 +23,7 @@ impl Setup {
     }
 
     /// The number of input bands that are charged. A band counts once for each source.
-    pub(super) fn bands(&self, path: &str) -> Result<Count, Error> {
+    pub(super) fn bands(&self, path: &str, notes: &mut Vec<String>) -> Result<Count, Error> {
         let wrong = |at: &str| {
             let remedy = "return `input` as an array of band names, or of objects with `bands`";
             Error::new(ErrorKind::Malformed, "these are no bands", remedy).at(format!("{path}: setup().input{at}"))
@@ -30,13 +31,20 @@ impl Setup {
         let entries = self.0["input"].as_array().filter(|entries| !entries.is_empty()).ok_or_else(|| wrong(""))?;
         let (mut bands, mut masked) = (BTreeSet::new(), false);
         for (index, entry) in entries.iter().enumerate() {
-            let (source, names) = source_and_bands(entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
+            let (source, names) = source_and_bands(index, entry).ok_or_else(|| wrong(&format!("[{index}]")))?;
+            if names.is_empty() {
+                let problem = "no bands are named, which may mean all that there are";
+                return Err(Error::unknowable(problem, Gap::BANDS).at(format!("{path}: setup().input[{index}].bands")));
+            }
             for name in names {
                 let name = name.as_str().ok_or_else(|| wrong(&format!("[{index}].bands")))?;
                 masked |= name == DATA_MASK;
                 bands.extend((name != DATA_MASK).then_some((source, name)));
             }
         }
+        notes.extend(repeated(&bands).map(|name| {
+            format!("{path}: setup().input: `{name}` counts for each entry without `datasource`: pass `bands` if it counts once")
+        }));
         match u32::try_from(bands.len()) {
             Ok(0) if masked => Ok(Count::ONE),
             Ok(0) | Err(_) => Err(wrong("")),
@@ -46,14 +54,12 @@ impl Setup {
 
     /// The samples of data for each pixel.
     pub(super) fn samples(&self, path: &str) -> Result<Count, Error> {
-        let mosaicking = &self.0["mosaicking"];
-        let is_simple = mosaicking.as_str().is_some_and(|name| name.eq_ignore_ascii_case("SIMPLE"));
-        if mosaicking.is_null() || is_simple {
-            return Ok(Count::ONE);
+        check_mosaicking(&self.0["mosaicking"], &format!("{path}: setup().mosaicking"))?;
+        let entries = self.0["input"].as_array().map_or(&[][..], Vec::as_slice);
+        for (index, entry) in entries.iter().enumerate() {
+            check_mosaicking(&entry["mosaicking"], &format!("{path}: setup().input[{index}].mosaicking"))?;
         }
-        let problem = format!("how many samples a pixel has with mosaicking {} depends on the data", shown(mosaicking));
-        let error = Error::unknowable(problem, "the samples per pixel", &["samples"]);
-        Err(error.at(format!("{path}: setup().mosaicking")))
+        Ok(Count::ONE)
     }
 
     /// The outputs that are 32-bit floats.
@@ -70,13 +76,42 @@ impl Setup {
     }
 }
 
-/// The source of an entry of `input`, and its bands.
-fn source_and_bands(entry: &Value) -> Option<(&str, &[Value])> {
-    if entry.is_string() {
-        return Some(("", std::slice::from_ref(entry)));
+/// Mosaicking other than `SIMPLE` takes as many samples as there are data.
+fn check_mosaicking(mosaicking: &Value, path: &str) -> Result<(), Error> {
+    let is_simple = mosaicking.as_str().is_some_and(|name| name.eq_ignore_ascii_case("SIMPLE"));
+    if mosaicking.is_null() || is_simple {
+        return Ok(());
     }
-    let source = entry["datasource"].as_str().unwrap_or_default();
+    let problem = format!("how many samples a pixel has with mosaicking {} depends on the data", shown(mosaicking));
+    Err(Error::unknowable(problem, Gap::SAMPLES).at(path))
+}
+
+/// Where bands are read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Source<'a> {
+    /// The only one there is.
+    Sole,
+    Named(&'a str),
+    /// An entry that names none. Entries may read from different sources.
+    Entry(usize),
+}
+
+/// The source of an entry of `input`, and its bands.
+fn source_and_bands(index: usize, entry: &Value) -> Option<(Source<'_>, &[Value])> {
+    if entry.is_string() {
+        return Some((Source::Sole, std::slice::from_ref(entry)));
+    }
+    let source = entry["datasource"].as_str().map_or(Source::Entry(index), Source::Named);
     Some((source, entry["bands"].as_array()?))
+}
+
+/// The bands that more than one entry without a source names.
+fn repeated<'a>(bands: &BTreeSet<(Source<'a>, &'a str)>) -> impl Iterator<Item = &'a str> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for (_, name) in bands.iter().filter(|(source, _)| !matches!(source, Source::Named(_))) {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts.into_iter().filter(|(_, count)| *count > 1).map(|(name, _)| name)
 }
 
 fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
@@ -86,7 +121,7 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
         Some(name) if INTEGERS.contains(&name) => Ok(false),
         Some(_) | None => {
             let problem = format!("{} is no sample type that is known here", shown(sample_type));
-            Err(Error::unknowable(problem, "the format", &["format"]).at(path))
+            Err(Error::unknowable(problem, Gap::FORMAT).at(path))
         }
     }
 }

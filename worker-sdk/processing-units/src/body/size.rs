@@ -2,7 +2,7 @@
 
 use super::bounds::{self, Extent};
 use super::wire::{Bounds, Frame};
-use crate::error::pass;
+use crate::error::Gap;
 use crate::{Count, Error, ErrorKind, Size};
 
 /// The service's side for a body without pixels and resolution.
@@ -53,7 +53,6 @@ pub(super) fn pixels(length: f64, resolution: f64, path: &str, name: &str) -> Re
     }
     Count::round_up(length / resolution).map_err(|_| {
         let problem = format!("{length:.6} / {resolution} are more than {} pixels", Count::MAX);
-        let remedy = format!("give a coarser resolution, or {}", pass("pixels", &["width", "height"]));
-        Error::new(ErrorKind::OutOfBounds, problem, remedy).at(path)
+        Error::gap(ErrorKind::OutOfBounds, problem, Gap::PIXELS.or("give a coarser resolution")).at(path)
     })
 }

@@ -6,6 +6,7 @@ use crate::serve::permits::answers::delivery::Delivery;
 use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::{MAX_PERMITS, Moment};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::explain::Question;
@@ -50,6 +51,24 @@ impl CoreDriver {
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
+        }
+        for limit in self.core.take_capacity_changes(now) {
+            self.tell_capacity(limit);
+        }
+    }
+
+    /// Tells people that another capacity counts, because the upstream's answers state it.
+    fn tell_capacity(&self, limit: LimitId) {
+        let (resource, stated) = (self.core.resource(), self.core.stated_capacity(limit));
+        let (spec, resource) = (resource.limits()[limit.index()].spec(), resource.name());
+        let (limit, written) = (&spec.name, spec.capacity.units());
+        match stated.map(Amount::units) {
+            Some(stated) => {
+                tracing::warn!(%resource, "`{limit}` has a capacity of {stated} by the upstream's headers, not {written}");
+            }
+            None => {
+                tracing::info!(%resource, "`{limit}` has its written capacity of {written} by the upstream's headers");
+            }
         }
     }
 

@@ -61,7 +61,7 @@ mod tests {
         let (mut response_reader, mut tally) = (ResponseReader::new(Reader::of(Dialect::Plain)), Tally::new(1));
         let mut log = LogThrottle::default();
         let headers = Headers::first_of([(Text::from("retry-after"), Text::from("soon"))]);
-        let response = Response { status: 429, headers, quota_spent: false };
+        let response = Response { status: 429, headers, quota_spent: false, code: None };
         for id in 0..6 {
             response_reader.hear(Time::ORIGIN, (&mut tally, &mut log), &PermitId::secret(id), &response);
         }

@@ -1,12 +1,15 @@
 //! `rampmeter jobs`
 
-use super::nats_arg::NatsArg;
-use super::output;
-use super::table::{right_aligned, table, trimmed};
+mod access;
+mod metrics;
+
+use crate::commands::human;
+use crate::commands::nats_arg::NatsArg;
+use crate::commands::output;
+use crate::commands::table::{right_aligned, table, trimmed};
 use crate::config::duration;
-use crate::connection::login;
-use rampmeter_jobs::{DeadLetter, GroupStatus, Queue, QueueBuilder};
-use rampmeter_nats::servers::Servers;
+use access::{builder, open};
+use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde_json::{Value, json};
@@ -27,8 +30,12 @@ enum Action {
     Init(NewQueueArgs),
     /// Count delayed, running and dead jobs, by group.
     Status(QueueArgs),
+    /// Tell how many jobs are before one of its group, and when it is likely to begin.
+    Position(PositionArgs),
     /// Show dead jobs, which no worker tries any more, the oldest first.
     Dead(DeadArgs),
+    /// Serve gauges of queues over HTTP, for Prometheus.
+    Metrics(metrics::MetricsArgs),
     /// Delete a job or a dead letter, delayed or not; a running job goes on to its end.
     Delete(DeleteArgs),
 }
@@ -77,6 +84,19 @@ struct DeadArgs {
 }
 
 #[derive(Debug, clap::Args)]
+struct PositionArgs {
+    /// The queue.
+    queue: Name,
+    /// The job's sequence in the stream, from its publication.
+    sequence: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+#[derive(Debug, clap::Args)]
 struct DeleteArgs {
     /// The queue.
     queue: Name,
@@ -110,6 +130,15 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
                 false => output::line(render_letters(&letters))?,
             }
         }
+        Action::Position(PositionArgs { queue, sequence, json, nats }) => {
+            let position = open(&nats, &queue).await?.position(sequence).await?;
+            let Some(position) = position else { anyhow::bail!("there is no job {sequence} in `{queue}`") };
+            match json {
+                true => output::json(&position_json(&position))?,
+                false => output::line(position_text(sequence, &position))?,
+            }
+        }
+        Action::Metrics(args) => metrics::run(args).await?,
         Action::Delete(args) => {
             let DeleteArgs { queue, sequence, nats } = args;
             match open(&nats, &queue).await?.delete(sequence).await? {
@@ -130,18 +159,6 @@ async fn init(args: NewQueueArgs) -> anyhow::Result<()> {
     builder.create(url, &queue).await?;
     output::line(format_args!("the queue `{queue}` is ready"))?;
     Ok(())
-}
-
-async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
-    let (builder, url) = builder(nats).await?;
-    Ok(builder.open(url, name).await?)
-}
-
-/// A queue at these servers, and their URL.
-async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
-    let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
-    Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
 }
 
 fn render_groups(groups: &[GroupStatus]) -> String {
@@ -179,6 +196,34 @@ fn render_letters(letters: &[DeadLetter]) -> String {
         rows.add_row([sequence, letter.group.clone(), class, attempts, letter.reason.clone(), payload]);
     }
     trimmed(&rows)
+}
+
+fn position_text(sequence: u64, position: &Position) -> String {
+    let Position { group, ahead, running, starts_in, .. } = position;
+    let place = match (running, ahead) {
+        (true, _) => return format!("job {sequence} of `{group}` runs"),
+        (false, 0) => "is the next".to_owned(),
+        (false, 1) => "has 1 job before it".to_owned(),
+        (false, ahead) => format!("has {ahead} jobs before it"),
+    };
+    let estimate = match starts_in {
+        None => "no job of the group has ended yet, so that no estimate is possible".to_owned(),
+        Some(time) => {
+            let begins = human::in_duration(Span::from(*time).millis());
+            format!("at the pace of the last jobs it begins {begins}")
+        }
+    };
+    format!("job {sequence} of `{group}` {place}; {estimate}")
+}
+
+fn position_json(position: &Position) -> Value {
+    json!({
+        "group": position.group,
+        "class": position.class,
+        "ahead": position.ahead,
+        "running": position.running,
+        "starts_in_ms": position.starts_in.map(|time| Span::from(time).millis()),
+    })
 }
 
 fn as_json(letter: &DeadLetter) -> Value {

@@ -1,0 +1,259 @@
+"""One request for a permit, from the first sending to the start of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from ..errors import NotInTime, Refused
+from .answer import Answer, epoch_of, seconds, text
+from .answer import number as number_of
+from .contact import Contact
+from .lateness import Stamped
+
+Mode: TypeAlias = Literal["wait", "allow", "reserve"]
+
+LOCAL_VALID: Final = 1.0
+"""Seconds for which a permit of the client's own is valid: kept longer, two would meet."""
+
+LEAST_VALID: Final = 0.001
+"""Nothing wakes up faster: a permit that lapses sooner is of no use."""
+
+ROUNDING: Final = 1e-3
+"""Milliseconds that a difference of two floats may be off."""
+
+MOST_RENAMED: Final = 100
+"""Ids of one request. More means that something else answers them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send this request, and wait for its last answer, at most until then."""
+
+    message: Mapping[str, Any]
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Wait until then."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Send this settle, and do not wait."""
+
+    settle: Mapping[str, Any]
+
+
+Effect: TypeAlias = Send | Pause | Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer to a sending that was not before `asked`."""
+
+    asked: float
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No answer has come, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The right to start one call at `start`, all times in seconds on the client's clock."""
+
+    id: str | None
+    since: float
+    received: float
+    start: float
+    valid: float | None
+    lease: float | None
+    limited_by: str | None
+    left: tuple[Mapping[str, Any], ...]
+
+    def lapses(self) -> float:
+        """From then on it may not be used."""
+        return float("inf") if self.valid is None else self.start + self.valid
+
+
+Steps: TypeAlias = Generator[Effect, "tuple[float, Reply | Failure | None]", Grant]
+
+
+class Ask:
+    """What is asked for. `steps` is run once, by one driver.
+
+    Attributes:
+        id: The present id, a secret of 128 random bits.
+        is_open: Whether a scheduler may have charged the present id. Who abandons an open ask has
+            to give its id back.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, Any],
+        contact: Contact,
+        new_id: Callable[[], str],
+        now: float,
+        age: float = 0.0,
+        max_wait: float | None = None,
+    ) -> None:
+        self._fields = fields
+        self._mode: Mode = fields["mode"]
+        self._contact = contact
+        self._new_id = new_id
+        self._since = now - age
+        self._began = now
+        self._deadline = float("inf") if max_wait is None else now + max_wait
+        self._late: float | None = None
+        self._limited_by: str | None = None
+        self._renamed = 0
+        self.resent = 0
+        self.id = new_id()
+        self.is_open = False
+
+    def steps(self, now: float) -> Steps:
+        """Asks until the call may start. A reservation is returned before its start.
+
+        Raises:
+            Refused: If a scheduler refuses, or the deadline comes first.
+            Unreachable: If no scheduler answers, and the policy is not to wait.
+        """
+        while True:
+            grant = yield from self._granted(now)
+            now = grant.received
+            if self._mode == "reserve":
+                return grant
+            if grant.start > now:
+                now, _ = yield Pause(grant.start)
+            if now < grant.lapses() and not self._contact.voids(grant.received, grant.start):
+                return grant
+            if grant.id is not None:
+                yield Tell(unused(grant.id))
+            self._rename()
+
+    def _granted(self, now: float) -> Steps:
+        owed = now
+        while True:
+            if now >= self._deadline:
+                yield from self._withdraw()
+                raise self._timed_out(now)
+            if self._contact.may_try(now):
+                now, reply = yield self._send(now)
+                if isinstance(reply, Reply) and not is_of_none(reply.answer):
+                    owed = now
+                    taken = yield from self._taken(now, reply)
+                    if isinstance(taken, Grant):
+                        return taken
+                    now = taken
+                    continue
+                self._contact.failed(now, owed, why_of(reply))
+            if self._contact.is_local(now, self._mode != "allow"):
+                yield from self._withdraw()
+                return Grant(None, self._since, now, now, LOCAL_VALID, None, None, ())
+            now, _ = yield Pause(min(self._contact.next_attempt(now), self._deadline))
+
+    def _taken(self, now: float, reply: Reply) -> Generator[Effect, Any, Grant | float]:
+        """The grant that the reply is, or when to go on asking."""
+        answer, epoch = reply.answer, epoch_of(reply.answer)
+        code = text(answer, "code")
+        if not self._contact.heard(now, epoch) or code == "unavailable":
+            return (yield from self._later(now))
+        if text(answer, "status") == "granted":
+            return (yield from self._start(now, reply, epoch))
+        if code in ("lapsed", "already_settled", "id_in_use") and self._renamed < MOST_RENAMED:
+            if code == "lapsed":
+                yield Tell(unused(self.id))
+            self._rename()
+            return now
+        after = seconds(answer, "retry_after_ms")
+        if code == "queue_full" and self._mode == "wait" and after is not None:
+            then = now + after * (1 + self._contact.jitter() / 4)
+            if then < self._deadline:
+                woken: tuple[float, object] = yield Pause(then)
+                return woken[0]
+        self.is_open = False
+        raise refusal(answer)
+
+    def _later(self, now: float) -> Generator[Effect, Any, float]:
+        woken: tuple[float, object] = yield Pause(min(self._contact.next_attempt(now), self._deadline))
+        return woken[0]
+
+    def _start(self, now: float, reply: Reply, epoch: int) -> Generator[Effect, Any, Grant | float]:
+        answer = reply.answer
+        valid, delay = seconds(answer, "valid_ms"), seconds(answer, "delay_ms") or 0.0
+        stamped = Stamped(reply.asked, now, number_of(answer, "at_ms"), epoch)
+        wait, self._late = self._contact.base_delay.start(stamped, delay, self._late)
+        if wait is None or (valid is not None and valid < LEAST_VALID):
+            yield Tell(unused(self.id))
+            self._rename()
+            return now
+        lease, limited_by = seconds(answer, "lease_ms"), text(answer, "limited_by")
+        left = answer.get("left")
+        seen = tuple(left) if isinstance(left, list) else ()
+        start = now + wait
+        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen)
+
+    def _send(self, now: float) -> Send:
+        self.resent += self.is_open
+        self.is_open = True
+        message = {"id": self.id, **self._fields}
+        # Rounded down: an age is a claim to a place in the queue.
+        if (age := int(1000 * (now - self._since) + ROUNDING)) > 0:
+            message["age_ms"] = age
+        if self._deadline != float("inf") and self._mode != "allow":
+            message["max_wait_ms"] = round(1000 * max(0.0, self._deadline - now), 3)
+        if (epoch := self._contact.epoch()) is not None:
+            message["epoch"] = epoch
+        return Send(message, self._deadline)
+
+    def _rename(self) -> None:
+        """Goes on under another id: the scheduler refuses one that was given back."""
+        self._renamed += 1
+        self.id = self._new_id()
+        self.is_open = False
+
+    def _withdraw(self) -> Generator[Effect, Any, None]:
+        if self.is_open:
+            yield Tell(unused(self.id))
+            self.is_open = False
+
+    def _timed_out(self, now: float) -> NotInTime:
+        waited = now - self._began
+        message = f"no permit within {waited:.3g} s; give it a longer max_wait, or ask for less"
+        return NotInTime("not_in_time", message, None, self._limited_by)
+
+
+def is_of_none(answer: Answer) -> bool:
+    """Whether a front says that it has found no scheduler."""
+    return text(answer, "code") == "unavailable" and epoch_of(answer) == 0
+
+
+def why_of(reply: Reply | Failure | None) -> str:
+    """Why there is no answer, for people."""
+    if isinstance(reply, Reply):
+        return text(reply.answer, "message") or "no scheduler answers"
+    return reply.why if reply else "nothing was heard"
+
+
+def unused(id: str) -> dict[str, Any]:
+    """The settle that gives back `id`."""
+    return {"id": id, "used": False}
+
+
+def refusal(answer: Answer) -> Refused:
+    """The error that a refusal is."""
+    code, message = (
+        text(answer, "code") or "unknown",
+        text(answer, "message") or "no reason was given",
+    )
+    kind = NotInTime if code == "not_in_time" else Refused
+    return kind(code, message, seconds(answer, "retry_after_ms"), text(answer, "limited_by"))

@@ -1,0 +1,124 @@
+"""Drives the asks of one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from .._core.ask import Grant, Pause, Send, unused
+from .._core.leases import Leases
+from ..errors import RampmeterError, Refused, Unreachable
+from .process import Process
+from .threads import LAST_WORDS, renewed
+from .transport import AsyncTransport
+
+
+class Loop:
+    """Asks and settles for tasks. Belongs to one event loop, and ends with it."""
+
+    def __init__(self, process: Process, transport: AsyncTransport) -> None:
+        self.process = process
+        self._transport = transport
+        self._leases = Leases()
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._renewer: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._end: AsyncGenerator[None, None] | None = None
+
+    async def acquire(self, resource: str, fields: Mapping[str, Any], age: float, max_wait: float | None) -> Grant:
+        """A grant whose start has come, unless it is a reservation."""
+        if self._end is None:
+            self._end = self._until_shutdown()
+            await anext(self._end)
+        now = time.monotonic()
+        ask = self.process.ask(resource, fields, now, age, max_wait)
+        steps = ask.steps(now)
+        counters = self.process.counters
+        try:
+            effect = next(steps)
+            while True:
+                event = None
+                if isinstance(effect, Send):
+                    event = await self._transport.ask(resource, effect.message, effect.until)
+                elif isinstance(effect, Pause):
+                    await asyncio.sleep(max(0.0, effect.until - time.monotonic()))
+                else:
+                    self.tell(resource, dict(effect.settle))
+                effect = steps.send((time.monotonic(), event))
+        except StopIteration as done:
+            grant: Grant = done.value
+        except BaseException as error:
+            steps.close()
+            counters.add("denied")
+            if ask.is_open and (isinstance(error, Refused | Unreachable) or not isinstance(error, RampmeterError)):
+                self.tell(resource, unused(ask.id))
+            raise
+        counters.granted(grant.id is None, ask.resent)
+        return grant
+
+    def begin(self, resource: str, fields: Mapping[str, Any], grant: Grant) -> None:
+        """A call begins: its place is renewed until it ends."""
+        if grant.id is not None and grant.lease:
+            asked = {name: fields[name] for name in ("cost", "labels") if name in fields}
+            self._leases.begin(grant.id, resource, asked, grant.start, grant.lease)
+            self._wake.set()
+            if self._renewer is None:
+                self._renewer = self._loop.create_task(self._renew())
+
+    def end(self, resource: str, settle: dict[str, Any]) -> None:
+        """A call has ended: this is its settle."""
+        self._leases.end(settle["id"])
+        self.tell(resource, settle)
+
+    def drop(self, resource: str, settle: dict[str, Any]) -> None:
+        """A permit is forgotten: its settle waits for the next message. No lock is taken."""
+        self._leases.end(settle["id"])
+        self._transport.unsent.append((resource, settle))
+
+    def tell(self, resource: str, settle: dict[str, Any]) -> None:
+        """Sends a settle, and waits for nothing. Any thread may call this."""
+        if settle.get("used") is False:
+            self.process.counters.add("returned")
+        if threading.get_ident() == self._thread:
+            self._transport.tell(resource, settle)
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._transport.tell, resource, settle)
+
+    async def close(self) -> None:
+        """Says the last words, and ends all connections."""
+        if self._renewer is not None:
+            self._renewer.cancel()
+        await self._transport.flush(LAST_WORDS)
+        await self._transport.aclose()
+
+    async def _until_shutdown(self) -> AsyncGenerator[None, None]:
+        """An event loop closes its asynchronous generators before it ends: that is the time."""
+        try:
+            yield
+        finally:
+            await self.close()
+
+    async def _renew(self) -> None:
+        """Renews leases while there are any."""
+        try:
+            while (due := self._leases.next_due()) is not None:
+                self._wake.clear()
+                try:
+                    await asyncio.wait_for(self._wake.wait(), max(0.0, due - time.monotonic()))
+                except asyncio.TimeoutError:
+                    pass
+                for resource, renewal in self._leases.take_due(time.monotonic()):
+                    await self._renew_one(resource, renewal)
+        finally:
+            self._renewer = None
+
+    async def _renew_one(self, resource: str, renewal: dict[str, Any]) -> None:
+        try:
+            answers = await self._transport.settle(resource, [renewal])
+        except RampmeterError as error:
+            answers = str(error)
+        renewed(self.process, self._leases, resource, renewal["id"], answers)

@@ -1,0 +1,1 @@
+"""What the adapters of language models share: estimates, meters, transports."""

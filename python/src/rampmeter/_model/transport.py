@@ -1,0 +1,98 @@
+"""Transports of language models: estimates before a call, and settles from its usage."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from ..httpx import AsyncTransport, Transport
+from ..outcome import Outcome, of_limits
+from ..permit import Permit
+from ..resource import Resource
+from .estimate import estimate
+from .meter import Meter
+
+Costing = Callable[[float, float], dict[str, float]]
+"""Makes the units of a cost from tokens of input and of output."""
+
+
+@functools.cache
+def _metered(base: type) -> Any:
+    """A stream of one of httpx's kinds that feeds a meter."""
+
+    class Metered(base):  # type: ignore[misc]
+        def __init__(self, stream: Any, feed: Callable[[bytes], None], end: Callable[[bool], None]) -> None:
+            self._stream, self._feed, self._end = stream, feed, end
+
+        def __iter__(self) -> Iterator[bytes]:
+            for data in self._stream:
+                self._feed(data)
+                yield data
+            self._end(True)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for data in self._stream:
+                self._feed(data)
+                yield data
+            self._end(True)
+
+        def close(self) -> None:
+            self._end(False)
+            self._stream.close()
+
+        async def aclose(self) -> None:
+            self._end(False)
+            await self._stream.aclose()
+
+    return Metered
+
+
+class _Model:
+    """What both transports of language models add: estimates, and settles from the usage."""
+
+    _costing: Costing
+    _count: Callable[[str, str], int] | None
+
+    def cost_of(self, request: Any) -> dict[str, float]:
+        """The estimate. Answers are asked for in an encoding that the meter reads."""
+        request.headers["accept-encoding"] = "gzip"
+        return self._costing(*estimate(request, self._count))
+
+    def finish(self, request: Any, response: Any, permit: Permit) -> None:
+        """Settles at the end of the body."""
+        if response.status_code != 200:
+            return permit.settle(response)
+        meter = Meter(*estimate(request, self._count), response.headers.get("content-encoding", ""))
+        told = Outcome(response.status_code, of_limits(response.headers.multi_items()))
+
+        def end(is_whole: bool) -> None:
+            if not permit.is_settled:
+                permit.settle(told, cost=self._costing(*meter.used(is_whole)))
+
+        httpx = sys.modules[type(response).__module__.partition(".")[0]]
+        base = httpx.AsyncByteStream if hasattr(response.stream, "__aiter__") else httpx.SyncByteStream
+        response.stream = _metered(base)(response.stream, meter.feed, end)
+
+
+class ModelTransport(_Model, Transport):
+    """A transport of a language model's client in threads."""
+
+    def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
+        self._costing, self._count = costing, count
+        Transport.__init__(self, resource, transport, self.cost_of, **options)
+
+
+class AsyncModelTransport(_Model, AsyncTransport):
+    """A transport of a language model's client in tasks."""
+
+    def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
+        self._costing, self._count = costing, count
+        AsyncTransport.__init__(self, resource, transport, self.cost_of, **options)
+
+
+def httpx_of(client: type) -> Any:
+    """The module, httpx or httpx2, that a client class comes from."""
+    names = (base.__module__.partition(".")[0] for base in client.__mro__)
+    return sys.modules[next(name for name in names if name in ("httpx", "httpx2"))]

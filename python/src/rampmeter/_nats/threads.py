@@ -1,0 +1,109 @@
+"""Asks and settles over NATS, for threads: they share an event loop in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from .._core.answer import Answer
+from .._core.ask import Failure, Reply
+from .._core.contact import Contact
+from ..counters import Counters
+from .address import NatsAddress
+from .link import Link
+
+R = TypeVar("R")
+
+
+class LinkOfThreads:
+    """A link whose loop runs in a daemon thread, from the first request to `close`."""
+
+    def __init__(self, address: NatsAddress, contact: Callable[[str], Contact], counters: Counters) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._tasks: set[asyncio.Task[Reply | Failure]] = set()
+        self._thread = threading.Thread(target=_run, args=(self._loop,), name="rampmeter-nats", daemon=True)
+        self._thread.start()
+        self._link = self._wait(_made(address, contact, counters))
+        self.unsent: deque[tuple[str, dict[str, Any]]] = self._link.unsent
+
+    def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
+        """As `Link.ask`."""
+        answer: Future[Reply | Failure] = Future()
+        self._loop.call_soon_threadsafe(self._begin, resource, message, until, answer)
+        try:
+            return answer.result()
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._link.forget, message["id"])
+            raise
+
+    def _begin(self, resource: str, message: Mapping[str, Any], until: float, answer: Future[Reply | Failure]) -> None:
+        """On the loop's thread. Most requests need no task there."""
+        try:
+            if not self._link.begin(resource, message, until, answer):
+                asking = self._loop.create_task(self._link.ask(resource, message, until))
+                self._tasks.add(asking)
+                asking.add_done_callback(lambda done: self._tell(done, answer))
+        except Exception as error:
+            answer.set_exception(error)
+
+    def _tell(self, done: asyncio.Task[Reply | Failure], answer: Future[Reply | Failure]) -> None:
+        self._tasks.discard(done)
+        if answer.done():
+            return
+        if done.cancelled():
+            answer.set_result(Failure("the client was closed"))
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | str:
+        """As `Link.settle`."""
+        return self._wait(self._link.settle(resource, settles))
+
+    def tell(self, resource: str, settle: dict[str, Any]) -> None:
+        """As `Link.tell`."""
+        self._loop.call_soon_threadsafe(self._link.tell, resource, settle)
+
+    def flush(self, within: float) -> None:
+        """As `Link.flush`."""
+        if self._thread.is_alive():
+            self._wait(self._link.flush(within))
+
+    def close(self) -> None:
+        """Ends the connection and the thread. In a forked child, forgets them."""
+        if self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_end(self._link), self._loop)
+            self._thread.join(2.0)
+
+    def __del__(self) -> None:
+        if getattr(self, "_link", None) is not None and self._thread.is_alive():
+            asyncio.run_coroutine_threadsafe(_end(self._link), self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, R]) -> R:
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+
+async def _made(address: NatsAddress, contact: Callable[[str], Contact], counters: Counters) -> Link:
+    return Link(address, contact, counters)
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_forever()
+    loop.close()
+
+
+async def _end(link: Link) -> None:
+    await link.flush(1.0)
+    await link.aclose()
+    asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)

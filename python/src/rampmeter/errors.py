@@ -1,0 +1,81 @@
+"""Why there is no permit.
+
+Every error derives from `RampmeterError` and says what to do. None shows a token.
+
+Example:
+    >>> issubclass(NotInTime, TimeoutError) and issubclass(NotInTime, Refused)
+    True
+"""
+
+from __future__ import annotations
+
+
+class RampmeterError(Exception):
+    """The root of all errors of this package."""
+
+
+class InvalidArgument(RampmeterError, ValueError):
+    """An argument that no scheduler would accept. Nothing was sent, and nothing is charged."""
+
+
+class Refused(RampmeterError):
+    """The scheduler has refused the request. Nothing is charged.
+
+    Attributes:
+        code: The reason for programs, such as `unknown_unit` (docs/workers.md lists all codes).
+        message: The reason for people.
+        retry_after: Seconds after which asking again is of use; `None` if it is of no use.
+        limited_by: The limit in the way, if there is one.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        retry_after: float | None = None,
+        limited_by: str | None = None,
+    ) -> None:
+        hint = "" if retry_after is None else f"; ask again in {retry_after:.3g} s"
+        super().__init__(f"{code}: {message}{hint}")
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+        self.limited_by = limited_by
+
+    def __reduce__(self) -> tuple[type[Refused], tuple[object, ...]]:
+        return type(self), (self.code, self.message, self.retry_after, self.limited_by)
+
+
+class NotInTime(Refused, TimeoutError):
+    """The call could not start within `max_wait`: the scheduler has said so, or time is over."""
+
+
+class Unreachable(RampmeterError, ConnectionError):
+    """No scheduler answers, and the policy is not to wait.
+
+    Attributes:
+        retry_after: Seconds after which to ask again.
+    """
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+    def __reduce__(self) -> tuple[type[Unreachable], tuple[object, ...]]:
+        return type(self), (str(self), self.retry_after)
+
+
+class Unauthorized(RampmeterError):
+    """The token is missing or wrong. Waiting does not help."""
+
+
+class NotRampmeter(RampmeterError):
+    """Something else than Rampmeter answers at the address, or nothing can ever answer there."""
+
+
+class TlsError(RampmeterError):
+    """The server cannot be trusted, or refuses to be spoken to."""
+
+
+class Closed(RampmeterError):
+    """The client was closed."""

@@ -1,0 +1,120 @@
+"""How a call went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from .bounds import MAX_HEADER_VALUE, MAX_HEADERS
+from .cost import Cost, checked_cost
+
+THROTTLED: Final = 429
+
+_NAMES = """
+    anthropic-ratelimit-input-tokens-limit anthropic-ratelimit-input-tokens-remaining
+    anthropic-ratelimit-input-tokens-reset anthropic-ratelimit-output-tokens-limit
+    anthropic-ratelimit-output-tokens-remaining anthropic-ratelimit-output-tokens-reset
+    anthropic-ratelimit-requests-limit anthropic-ratelimit-requests-remaining
+    anthropic-ratelimit-requests-reset ratelimit ratelimit-limit ratelimit-policy
+    ratelimit-remaining ratelimit-reset retry-after x-processingunits-spent x-ratelimit-bucket
+    x-ratelimit-global x-ratelimit-limit x-ratelimit-limit-requests x-ratelimit-limit-tokens
+    x-ratelimit-remaining x-ratelimit-remaining-requests x-ratelimit-remaining-tokens
+    x-ratelimit-reset x-ratelimit-reset-after x-ratelimit-reset-requests
+    x-ratelimit-reset-tokens x-ratelimit-resource x-ratelimit-scope
+"""
+
+OF_LIMITS: Final = frozenset(_NAMES.split())
+"""The headers that schedulers read. No other header leaves the process: it may hold a secret."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a scheduler learns from a call. Every part may be left out.
+
+    Attributes:
+        status: The upstream's HTTP status. 429 pauses the violated limit for all workers.
+        headers: The upstream's headers; only those that speak of limits are passed on.
+        quota_spent: Whether the body says that a quota is spent, such as a month's.
+        cost: What the call really cost. A unit that is left out keeps its estimate.
+
+    Example:
+        >>> Outcome(429, {"Retry-After": "1500", "Set-Cookie": "secret"}).response()
+        {'status': 429, 'headers': {'retry-after': '1500'}}
+    """
+
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    quota_spent: bool = False
+    cost: Cost | None = None
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the upstream answered 429."""
+        return self.status == THROTTLED
+
+    def response(self) -> dict[str, Any] | None:
+        """The upstream's answer as the wire has it; nothing without a status."""
+        if self.status is None:
+            return None
+        answer: dict[str, Any] = {"status": self.status, "headers": of_limits(self.headers.items())}
+        if self.quota_spent:
+            answer["quota_spent"] = True
+        return answer
+
+    def report(self) -> dict[str, Any]:
+        """The fields of a settle."""
+        fields: dict[str, Any] = {}
+        if self.cost is not None:
+            fields["cost"] = checked_cost(self.cost)
+        if (response := self.response()) is not None:
+            fields["response"] = response
+        return fields
+
+
+def of_limits(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The headers that speak of limits, names in lower case, several values joined as in HTTP."""
+    found: dict[str, str] = {}
+    for name, value in headers:
+        lower = name.lower()
+        if lower in OF_LIMITS:
+            found[lower] = f"{found[lower]}, {value}" if lower in found else str(value)
+    fitting = {name: value for name, value in found.items() if len(value) <= MAX_HEADER_VALUE}
+    return dict(list(fitting.items())[:MAX_HEADERS])
+
+
+def outcome_of(result: object) -> Outcome:
+    """The outcome of what a call has returned or raised.
+
+    Understands `Outcome`, a pair of an `Outcome` and a value, a status as an `int`, and every
+    object with `status_code` or `status` and `headers`: responses of requests, httpx, aiohttp and
+    urllib. Of an exception with a `response`, that counts. Anything else was a call without a
+    known answer.
+
+    Example:
+        >>> outcome_of(200).status, outcome_of((Outcome(429), "body")).is_throttled
+        (200, True)
+        >>> outcome_of("a body").status is None
+        True
+    """
+    if isinstance(result, Outcome):
+        return result
+    if isinstance(result, tuple) and result and isinstance(result[0], Outcome):
+        return result[0]
+    if isinstance(result, int) and not isinstance(result, bool) and 100 <= result <= 999:
+        return Outcome(result)
+    if isinstance(result, BaseException) and (response := getattr(result, "response", None)) is not None:
+        return outcome_of(response)
+    status = getattr(result, "status_code", None)
+    if status is None:
+        status = getattr(result, "status", None)
+    headers = getattr(result, "headers", None)
+    if not isinstance(status, int) or isinstance(status, bool):
+        return Outcome()
+    return Outcome(int(status), _merged(headers))
+
+
+def _merged(headers: object) -> Mapping[str, str]:
+    """All values of the headers, whichever of the usual classes holds them."""
+    pairs = getattr(headers, "multi_items", None) or getattr(headers, "items", None)
+    return of_limits(pairs()) if callable(pairs) else {}

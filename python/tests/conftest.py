@@ -1,0 +1,84 @@
+"""Fixtures: real servers, one set for each test that asks for them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from servers import Nats, Scheduler, Server, Upstream
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the long rows, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "long: takes minutes; runs with --long")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="a long row: pytest --long runs it"))
+
+
+class Starts(Protocol):
+    """Starts a scheduler of these resources."""
+
+    def __call__(self, resources: str, http: str = "") -> Scheduler: ...
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[Callable[[Server], Server]]:
+    """Has a server stopped at the end of the test."""
+    servers: list[Server] = []
+
+    def keep(server: Server) -> Server:
+        servers.append(server)
+        return server
+
+    yield keep
+    for server in reversed(servers):
+        server.stop()
+
+
+@pytest.fixture
+def nats(tmp_path: Path, started: Callable[[Server], Server]) -> Nats:
+    folder = tmp_path / "nats"
+    folder.mkdir()
+    server = Nats(folder)
+    started(server)
+    return server
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, nats: Nats, started: Callable[[Server], Server]) -> Starts:
+    numbers = itertools.count()
+
+    def start(resources: str, http: str = "") -> Scheduler:
+        folder = tmp_path / f"scheduler-{next(numbers)}"
+        folder.mkdir()
+        server = Scheduler(folder, nats, resources, http)
+        started(server)
+        return server
+
+    return start
+
+
+@pytest.fixture
+def upstream(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[..., Upstream]:
+    numbers = itertools.count()
+
+    def start(*limits: str, response_ms: int = 20, more: tuple[str, ...] = ()) -> Upstream:
+        folder = tmp_path / f"upstream-{next(numbers)}"
+        folder.mkdir()
+        server = Upstream(folder, *limits, response_ms=response_ms, more=more)
+        started(server)
+        return server
+
+    return start

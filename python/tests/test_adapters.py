@@ -1,0 +1,115 @@
+"""The HTTP clients of Python, as shipped, behind an adapter: no caller is told 429."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import io
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import aiohttp
+import pytest
+import requests
+
+import rampmeter
+import rampmeter.aiohttp
+import rampmeter.httpx
+import rampmeter.requests
+from conftest import Starts
+from limits import limit, resource, shared
+from servers import Upstream
+
+FEW, ALLOWED = shared(20, 8)
+RIGHT = resource(FEW)
+WRONG = resource(limit("few", 100, "1s"), more='dialect = "ietf"')
+"""The upstream allows far less: each client sees some 429s below its adapter, and repeats them."""
+
+LITTLE = "requests=12/4s"
+"""24 calls within 4 s see a 429."""
+
+KINDS = pytest.mark.parametrize(
+    ("configuration", "allowed", "may_see"), [(RIGHT, ALLOWED, False), (WRONG, LITTLE, True)]
+)
+
+
+def check(api: Upstream, client: rampmeter.Client, statuses: list[int], may_see: bool) -> None:
+    """All calls were answered 200, and none was lost."""
+    assert statuses == [200] * len(statuses)
+    client.flush()
+    counts, stats = api.stats(), client.stats()
+    assert counts["ok"] == len(statuses) and counts["rate_limited"] == stats.throttled
+    assert (stats.throttled > 0) == may_see and stats.granted == counts["sent"] == stats.settled - stats.returned
+
+
+@KINDS
+def test_requests(
+    configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
+    client = rampmeter.connect(running.url)
+    adapter = rampmeter.requests.PermitAdapter(client.resource("api"), cost=lambda request: 1, max_wait=60)
+    with requests.Session() as session, ThreadPoolExecutor(8) as pool:
+        session.mount(api.url, adapter)
+        bodies: list[object] = [None, b"bytes", {"form": "data"}]
+
+        def post(number: int) -> int:
+            return session.post(f"{api.url}/process", data=bodies[number % 3]).status_code  # type: ignore[arg-type]
+
+        check(api, client, list(pool.map(post, range(24))), may_see)
+
+
+def test_requests_sends_a_stream_once(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
+    running, api = scheduler(WRONG), upstream("requests=1/1h", more=("--dialect", "ietf"))
+    hub = rampmeter.connect(running.url).resource("api")
+    with requests.Session() as session:
+        session.mount(api.url, rampmeter.requests.PermitAdapter(hub))
+        assert session.post(f"{api.url}/process", data=iter([b"a", b"b"])).status_code == 200
+        assert session.post(f"{api.url}/process", data=iter([b"a", b"b"])).status_code == 429
+        with pytest.raises(rampmeter.NotInTime):
+            session.mount(api.url, rampmeter.requests.PermitAdapter(hub, max_wait=0.2))
+            session.post(f"{api.url}/process", data=io.BytesIO(b"a file"))
+
+
+@pytest.mark.parametrize("module", ["httpx", "httpx2"])
+@KINDS
+def test_httpx(
+    module: str, configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    httpx = importlib.import_module(module)
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
+    client = rampmeter.connect(running.url)
+    hub = client.resource("api", max_wait=60)
+    transport = rampmeter.httpx.Transport(hub, httpx.HTTPTransport(), cost=lambda request: 1)
+    with httpx.Client(transport=transport) as session, ThreadPoolExecutor(8) as pool:
+        posts = pool.map(lambda _: session.post(f"{api.url}/process", json={"a": 1}).status_code, range(12))
+        statuses = list(posts)
+
+    async def main() -> list[int]:
+        transport = rampmeter.httpx.AsyncTransport(hub, httpx.AsyncHTTPTransport())
+        async with httpx.AsyncClient(transport=transport, timeout=5) as session:
+            calls = (session.get(f"{api.url}/process") for _ in range(12))
+            return [response.status_code for response in await asyncio.gather(*calls)]
+
+    check(api, client, statuses + asyncio.run(main()), may_see)
+
+
+@KINDS
+def test_aiohttp(
+    configuration: str, allowed: str, may_see: bool, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
+    client = rampmeter.connect(running.url)
+    permits = rampmeter.aiohttp.Permits(client.resource("api"), cost=lambda request: {"requests": 1}, max_wait=60)
+
+    async def main() -> list[int]:
+        async with aiohttp.ClientSession(middlewares=(permits,)) as session:
+
+            async def post(number: int) -> int:
+                async with session.post(f"{api.url}/process", json={"number": number}) as response:
+                    await response.read()
+                    return response.status
+
+            return list(await asyncio.gather(*(post(number) for number in range(24))))
+
+    check(api, client, asyncio.run(main()), may_see)

@@ -1,0 +1,68 @@
+"""What requests do while no scheduler answers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+
+import pytest
+
+import rampmeter
+from conftest import Starts
+from limits import PLENTY
+from rampmeter import Fail, InvalidArgument, SafeRate, Unreachable
+
+
+def test_requests_fail_after_a_silence(scheduler: Starts) -> None:
+    running = scheduler(PLENTY)
+    hub = rampmeter.connect(running.url, unreachable=Fail(after=0.3)).resource("api")
+    hub.permit().acquire().settle()
+    running.kill()
+    began = time.monotonic()
+    with pytest.raises(Unreachable, match="rampmeter serve") as failed:
+        hub.permit().acquire()
+    assert 0.25 < time.monotonic() - began < 3 and failed.value.retry_after > 0
+    assert isinstance(failed.value, ConnectionError)
+
+    async def main() -> float:
+        began = time.monotonic()
+        with pytest.raises(Unreachable):
+            await hub.permit().aacquire()
+        return time.monotonic() - began
+
+    # The silence is known.
+    assert asyncio.run(main()) < 0.2
+    running.restart()
+    # A request that finds the scheduler again is answered at once.
+    time.sleep(0.3)
+    hub.permit().acquire().settle()
+    assert hub.client.stats().denied == 2
+
+
+def test_requests_go_on_at_a_safe_rate(scheduler: Starts) -> None:
+    running = scheduler(PLENTY)
+    hub = rampmeter.connect(running.url).resource("api", unreachable=SafeRate(10, per=1, after=0.2))
+    with hub.permit() as permit:
+        assert not permit.is_local
+    running.kill()
+    starts = []
+    for _ in range(6):
+        with hub.permit() as permit:
+            starts.append(time.monotonic())
+            assert permit.is_local and permit.id == ""
+    gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
+    assert min(gaps) >= 0.09, gaps
+    with pytest.raises(Unreachable):
+        hub.try_permit().acquire()
+    running.restart()
+    end = time.monotonic() + 10
+    while hub.permit().acquire().is_local:
+        assert time.monotonic() < end
+    assert hub.client.stats().local >= 6
+
+
+@pytest.mark.parametrize("policy", ["never", SafeRate, 3])
+def test_a_policy_that_is_none_is_refused(policy: object) -> None:
+    with pytest.raises(InvalidArgument, match="'wait', 'fail' or a SafeRate"):
+        rampmeter.connect("http://127.0.0.1:9480", unreachable=policy)  # type: ignore[arg-type]

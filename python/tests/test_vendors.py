@@ -1,0 +1,320 @@
+"""The vendors' packages as shipped, against a server that enforces: 0 × 429, 0 lost, little waste."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+from sentinelhub import (
+    CRS,
+    BBox,
+    DataCollection,
+    Geometry,
+    MimeType,
+    SentinelHubRequest,
+    SentinelHubStatistical,
+    SHConfig,
+)
+
+import rampmeter
+import rampmeter.anthropic
+import rampmeter.openai
+import rampmeter.sentinelhub
+from conftest import Starts
+from limits import ideal, limit, shared
+from servers import Scheduler, Server, Upstream, until
+
+BOX = BBox((14.0, 46.0, 14.1, 46.1), CRS.WGS84)
+SCRIPT = '//VERSION=3\nfunction setup() { return {input: ["B04"], output: {bands: 1}} }'
+WASTE = 1.05
+"""How much longer than ideal a row may take."""
+
+SLACK = 2.0
+"""Seconds for the start of processes and the last answers, on a machine that others load, too."""
+
+
+@pytest.fixture
+def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Upstream], str]:
+    def start(api: Upstream) -> str:
+        server = Server(tmp_path, "vendor", [sys.executable, str(Path(__file__).with_name("vendor.py")), api.url])
+        started(server)
+        return server.until_said(" vends").split(" vends")[0]
+
+    return start
+
+
+def config_of(url: str) -> SHConfig:
+    config = SHConfig()
+    config.sh_base_url, config.sh_token_url = url, f"{url}/token"
+    config.sh_client_id, config.sh_client_secret = "id", "secret"
+    config.max_download_attempts = 1
+    return config
+
+
+def tile(url: str, units: int) -> SentinelHubRequest:
+    """A request of so many processing units: 512 × 512 pixels are one."""
+    collection = DataCollection.SENTINEL2_L2A.define_from(f"S2-{os.getpid()}-{url[-5:]}", service_url=url)
+    return SentinelHubRequest(
+        evalscript=SCRIPT,
+        input_data=[SentinelHubRequest.input_data(collection)],
+        responses=[SentinelHubRequest.output_response("default", MimeType.PNG)],
+        bbox=BOX,
+        size=(512, 512 * units),
+        config=config_of(url),
+    )
+
+
+def statistics(url: str, units: int) -> SentinelHubStatistical:
+    collection = DataCollection.SENTINEL2_L2A.define_from(f"S2-{os.getpid()}-{url[-5:]}", service_url=url)
+    aggregation = SentinelHubStatistical.aggregation(
+        evalscript=SCRIPT,
+        time_interval=("2026-01-01", "2026-01-04"),
+        aggregation_interval="P1D",
+        size=(512, 512 * units),
+    )
+    data = [SentinelHubStatistical.input_data(collection)]
+    return SentinelHubStatistical(
+        aggregation=aggregation, input_data=data, geometry=Geometry(BOX.geometry, CRS.WGS84), config=config_of(url)
+    )
+
+
+def download(hub: rampmeter.Resource, url: str, threads: int, units: list[int]) -> None:
+    """What one process does: as people write it, with one line more."""
+    os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
+    rampmeter.sentinelhub.install(hub)
+    tiles = [tile(url, amount) for amount in units]
+    with ThreadPoolExecutor(threads) as pool:
+        pictures = list(pool.map(lambda request: request.get_data(), tiles))
+    if [len(found) for found in pictures] != [1] * len(units):
+        os._exit(1)
+
+
+def units_of(calls: int) -> list[int]:
+    """Processing units of so many requests: 1 to 6."""
+    return [1 + (7 * number) % 6 for number in range(calls)]
+
+
+def check_sentinel_hub(
+    processes: int,
+    threads: int,
+    calls: int,
+    rate: float,
+    burst: float,
+    running: Scheduler,
+    api: Upstream,
+    url: str,
+) -> None:
+    hub = rampmeter.connect(running.url).resource("sentinel-hub")
+    units = units_of(calls)
+    context = multiprocessing.get_context("fork")
+    parts = [units[number::processes] for number in range(processes)]
+    children = [context.Process(target=download, args=(hub, url, threads, part)) for part in parts]
+    began = time.monotonic()
+    for child in children:
+        child.start()
+    for child in children:
+        child.join()
+    took, best = time.monotonic() - began, ideal(sum(units), rate, burst)
+    print(f"{processes} forks × {threads} threads, {calls} calls, {sum(units)} PU: {took:.2f} s, ideal {best:.2f} s")
+    assert [child.exitcode for child in children] == [0] * processes
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (calls, 0)
+    assert api.spent("processing-units") == sum(units)
+    assert took <= best * WASTE + SLACK
+    until("all are settled", lambda: running.metric("rampmeter_settled_total") >= calls or None)
+
+
+SENTINEL_HUB = """
+[[resource]]
+name = "sentinel-hub"
+dialect = "sentinel-hub"
+"""
+
+
+def test_sentinelhub_in_forks(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    (few, allowed), (units, area) = shared(30, 290), shared(20, 160, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    check_sentinel_hub(4, 8, 100, 20, 160, running, api, vendor(api))
+
+
+@pytest.mark.long
+def test_sentinelhub_in_many_forks(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    (few, allowed), (units, area) = shared(100, 800), shared(100, 800, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    check_sentinel_hub(16, 8, 1000, 100, 800, running, api, vendor(api))
+
+
+def test_sentinelhub_statistics_and_a_class_of_clients(
+    scheduler: Starts,
+    upstream: Callable[..., Upstream],
+    vendor: Callable[[Upstream], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The estimate of the area is a third of the price of three days: the header settles the rest."""
+    from sentinelhub import SentinelHubDownloadClient, SentinelHubStatisticalDownloadClient
+
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    units, area = shared(10, 28, "processing-units")
+    running, api = scheduler(SENTINEL_HUB + units), upstream("requests=1000/1s", area)
+    url = vendor(api)
+    hub = rampmeter.connect(running.url).resource("sentinel-hub")
+
+    def cost(request: Any) -> dict[str, float]:
+        body = request.post_values
+        days = 3 if "aggregation" in body else 1
+        size = body.get("aggregation", body.get("output"))
+        return {"processing-units": days * size["width"] * size["height"] / 262_144}
+
+    undo = rampmeter.sentinelhub.install(hub, cost=cost)
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(lambda request: request.get_data(), [statistics(url, 1) for _ in range(12)]))
+        assert [answer[0]["status"] for answer in found] == ["OK"] * 12
+    finally:
+        undo()
+    for kind in (SentinelHubDownloadClient, SentinelHubStatisticalDownloadClient):
+        limited = rampmeter.sentinelhub.client(hub, kind, cost=cost)
+        request = tile(url, 1) if kind is SentinelHubDownloadClient else statistics(url, 1)
+        assert len(limited(config=config_of(url)).download(request.download_list)) == 1
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (14, 0)
+    assert hub.client.stats().granted == 14 and api.spent("processing-units") == 3 * 12 + 1 + 3
+
+
+PROMPT = "Describe the river, the mountain and the town beside them. "
+
+
+def prompts(count: int) -> Iterator[str]:
+    return (f"{number}: {PROMPT * (1 + number % 4)}" for number in range(count))
+
+
+BURST = 57
+TOKENS = '[[resource]]\nname = "model"\ndialect = "openai"\n'
+
+
+def test_openai_in_threads_and_tasks(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    (few, allowed), (tokens, words) = shared(30, BURST), shared(6000, 11800, "tokens")
+    running, api = scheduler(TOKENS + few + tokens), upstream(allowed, words, more=("--dialect", "openai"))
+    url = vendor(api)
+    hub = rampmeter.connect(running.url).resource("model")
+    client = openai.OpenAI(
+        base_url=f"{url}/v1", api_key="key", http_client=rampmeter.openai.http_client(hub), max_retries=0
+    )
+
+    def ask(prompt: str) -> int:
+        messages: list[Any] = [{"role": "user", "content": prompt}]
+        if prompt[0] in "13579":
+            with client.chat.completions.create(model="m", messages=messages, max_tokens=60, stream=True) as events:
+                return sum(bool(event.choices) for event in events)
+        answer = client.chat.completions.create(model="m", messages=messages, max_tokens=60)
+        return answer.usage.completion_tokens if answer.usage else 0
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(32) as pool:
+        assert all(pool.map(ask, prompts(100)))
+    check_model(api, hub, 100, time.monotonic() - began)
+    client.close()
+
+    async def main() -> float:
+        model = openai.AsyncOpenAI(
+            base_url=f"{url}/v1", api_key="key", http_client=rampmeter.openai.async_http_client(hub), max_retries=0
+        )
+
+        async def ask(prompt: str) -> None:
+            messages: list[Any] = [{"role": "user", "content": prompt}]
+            answer = await model.chat.completions.create(model="m", messages=messages, max_tokens=60)
+            assert answer.choices
+
+        began = time.monotonic()
+        await asyncio.gather(*map(ask, prompts(256)))
+        took = time.monotonic() - began
+        await model.close()
+        return took
+
+    check_model(api, hub, 356, asyncio.run(main()), done=100)
+
+
+def check_model(api: Upstream, hub: rampmeter.Resource, calls: int, took: float, done: int = 0) -> None:
+    """No call was refused or lost; the time is that of the requests' limit, full at first only."""
+    stats = api.stats()
+    best = ideal(calls - done, 30, 0 if done else BURST)
+    print(f"{calls - done} calls: {took:.2f} s, ideal {best:.2f} s, {api.spent('tokens'):.0f} tokens")
+    assert (stats["ok"], stats["rate_limited"]) == (calls, 0)
+    assert hub.client.stats().denied == 0
+    assert took <= best * WASTE + SLACK
+
+
+def test_a_cancelled_stream_gives_back_what_it_did_not_use(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    """An hour's stock of 1000 tokens: ten streams of at most 900 fit only if each gives back."""
+    running = scheduler(TOKENS + limit("tokens", 1000, "1h", unit="tokens") + limit("requests", 9, "1s"))
+    api = upstream("tokens=100000/1s", more=("--dialect", "sentinel-hub"))
+    hub = rampmeter.connect(running.url).resource("model", max_wait=5)
+    url = vendor(api)
+    client = openai.OpenAI(base_url=f"{url}/v1", api_key="key", http_client=rampmeter.openai.http_client(hub))
+    for _ in range(4):
+        messages: list[Any] = [{"role": "user", "content": "Count."}]
+        with client.chat.completions.create(model="m", messages=messages, max_tokens=900, stream=True) as events:
+            for _, _ in zip(range(3), events, strict=False):
+                pass
+    client.close()
+    hub.client.flush()
+    assert hub.client.stats().settled == 4
+
+
+def test_anthropic_in_threads_and_tasks(
+    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    (few, calls), (reads, read) = shared(20, 37), shared(4500, 8800, "input-tokens")
+    writes, written = shared(1500, 2800, "output-tokens")
+    running = scheduler(f'[[resource]]\nname = "model"\n{few}{reads}{writes}')
+    api = upstream(calls, read, written, more=("--dialect", "sentinel-hub"))
+    url = vendor(api)
+    hub = rampmeter.connect(running.url).resource("model")
+    client = anthropic.Anthropic(
+        base_url=url, api_key="key", http_client=rampmeter.anthropic.http_client(hub), max_retries=0
+    )
+
+    def ask(prompt: str) -> int:
+        messages: list[Any] = [{"role": "user", "content": prompt}]
+        if prompt[0] in "13579":
+            with client.messages.stream(model="m", messages=messages, max_tokens=60) as events:
+                return len("".join(events.text_stream))
+        return client.messages.create(model="m", messages=messages, max_tokens=60).usage.output_tokens
+
+    with ThreadPoolExecutor(32) as pool:
+        assert all(pool.map(ask, prompts(60)))
+    client.close()
+
+    async def main() -> None:
+        model = anthropic.AsyncAnthropic(
+            base_url=url, api_key="key", http_client=rampmeter.anthropic.async_http_client(hub), max_retries=0
+        )
+
+        async def ask(prompt: str) -> None:
+            messages: list[Any] = [{"role": "user", "content": prompt}]
+            assert (await model.messages.create(model="m", messages=messages, max_tokens=60)).content
+
+        await asyncio.gather(*map(ask, prompts(60)))
+        await model.close()
+
+    asyncio.run(main())
+    hub.client.flush()
+    stats = hub.client.stats()
+    assert (api.stats()["ok"], api.stats()["rate_limited"], stats.denied) == (120, 0, 0)
+    assert stats.granted == 120

@@ -1,0 +1,63 @@
+"""The wheels: with nothing but them, an empty environment gets its first permit."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from limits import PLENTY
+from servers import LONGEST, ROOT, Server, binary
+
+ASK = """
+import rampmeter, sys
+with rampmeter.connect(sys.argv[1]).resource("api").permit(max_wait=20) as permit:
+    permit.settle(200)
+print("granted", permit.is_local)
+"""
+PIP = ["-m", "pip", "--disable-pip-version-check", "--quiet", "--no-input"]
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        list(map(str, command)), env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_an_empty_environment_has_a_permit(tmp_path: Path, started: Callable[[Server], Server]) -> None:
+    """Neither cargo nor a compiler nor a nats-server is on the PATH."""
+    wheels, fresh = tmp_path / "wheels", tmp_path / "fresh"
+    print(run(sys.executable, ROOT / "python" / "build", wheels, RAMPMETER_BINARY=binary()))
+    (server,) = wheels.glob("rampmeter_server-*.whl")
+    with zipfile.ZipFile(server) as archive:
+        text = archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))).decode()
+    pin = next(line for line in text.splitlines() if line.startswith("Requires-Dist: ")).split(": ")[1]
+    assert pin in (ROOT / "python" / "requirements.txt").read_text().splitlines()
+    run(sys.executable, *PIP, "download", "--no-deps", "--dest", wheels, pin)
+
+    began = time.monotonic()
+    run(sys.executable, "-m", "venv", fresh)
+    run(fresh / "bin" / "python", *PIP, "install", "--no-index", "--find-links", wheels, "rampmeter[server]")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        nats = free.getsockname()[1]
+    configuration = tmp_path / "rampmeter.toml"
+    configuration.write_text(
+        f'[nats]\nurl = "nats://127.0.0.1:{nats}"\n[http]\nlisten = "127.0.0.1:0"\n{PLENTY}', "utf-8"
+    )
+    serve = ["serve", "--embedded-nats", "--data", str(tmp_path / "data"), "--config", str(configuration)]
+    alone = ["env", "-i", f"PATH={fresh}/bin:/usr/bin:/bin", f"HOME={tmp_path}", str(fresh / "bin" / "rampmeter")]
+    scheduler = Server(tmp_path, "scheduler", [*alone, *serve])
+    started(scheduler)
+    scheduler.until_said("ready")
+    url = scheduler.until_said("health and metrics at").split("health and metrics at ")[1].split("/metrics")[0]
+    assert run(fresh / "bin" / "python", "-c", ASK, url) == "granted False\n"
+    took = time.monotonic() - began
+    print(f"from an empty environment to the first permit: {took:.1f} s")
+    assert took < 2 * LONGEST

@@ -1,0 +1,173 @@
+"""A server that speaks as OpenAI, Anthropic and Sentinel Hub do, on an account of `rampmeter upstream`.
+
+It decides what a call costs by formulas of its own, and lets the upstream decide whether it may
+run. Run as `vendor.py UPSTREAM_URL`; it prints its own address.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import sys
+import threading
+import time
+import zlib
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+PASSED_ON = ("retry-after", "x-processingunits-spent")
+STEP = 0.002
+"""Seconds from one event of a stream to the next."""
+
+
+def png() -> bytes:
+    """A picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"\0\0")) + chunk(b"IEND", b"")
+
+
+def answered(body: dict[str, Any]) -> int:
+    """How long the answer of the model is."""
+    most = body.get("max_tokens") or body.get("max_completion_tokens") or 64
+    return min(most, 10 + zlib.crc32(json.dumps(body["messages"]).encode()) % 40)
+
+
+def read(body: dict[str, Any]) -> int:
+    """How many tokens the model reads."""
+    return sum(len(str(message["content"])) // 4 + 3 for message in body["messages"])
+
+
+def processing_units(body: dict[str, Any], path: str) -> float:
+    """The area, and for statistics three days of it."""
+    size = body["output"] if path.endswith("process") else body["aggregation"]
+    return round(size["width"] * size["height"] / 262_144 * (1 if path.endswith("process") else 3), 3)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    local = threading.local()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.path.endswith("/token"):
+            return self.answer(200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"})
+        asked = json.loads(body)
+        if self.path.endswith("/chat/completions"):
+            if self.charge(tokens=read(asked) + answered(asked)):
+                self.chat(asked)
+        elif self.path.endswith("/messages"):
+            if self.charge(**{"input-tokens": read(asked), "output-tokens": answered(asked)}):
+                self.messages(asked)
+        elif self.charge(**{"processing-units": processing_units(asked, self.path)}):
+            if self.path.endswith("process"):
+                self.write(200, "image/png", png())
+            else:
+                self.answer(200, {"data": [], "status": "OK"})
+
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.charge():
+            self.write(204, "application/json", b"")
+
+    def charge(self, **cost: float) -> bool:
+        """Asks the upstream; a refusal is passed on."""
+        if not hasattr(self.local, "upstream"):
+            self.local.upstream = http.client.HTTPConnection(urlsplit(sys.argv[1]).netloc)
+        headers = {f"x-cost-{unit}": f"{amount:g}" for unit, amount in cost.items()}
+        self.local.upstream.request("POST", "/process", headers=headers)
+        with self.local.upstream.getresponse() as response:
+            text = response.read()
+            self.told = [
+                (name, value)
+                for name, value in response.getheaders()
+                if name.lower() in PASSED_ON or "ratelimit" in name.lower()
+            ]
+        if response.status != 200:
+            self.write(response.status, "application/json", text)
+        return response.status == 200
+
+    def chat(self, asked: dict[str, Any]) -> None:
+        count, frame = answered(asked), {"id": "c", "created": 1, "model": asked["model"]}
+        usage = {"prompt_tokens": read(asked), "completion_tokens": count, "total_tokens": read(asked) + count}
+        if not asked.get("stream"):
+            message = {"role": "assistant", "content": "word " * count}
+            choice = {"index": 0, "finish_reason": "stop", "message": message}
+            return self.answer(200, {**frame, "object": "chat.completion", "choices": [choice], "usage": usage})
+        events: list[dict[str, Any]] = [
+            {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]} for _ in range(count)
+        ]
+        events.append({"choices": [], "usage": usage})
+        self.stream([("", {**frame, "object": "chat.completion.chunk", **event}) for event in events], "[DONE]")
+        return None
+
+    def messages(self, asked: dict[str, Any]) -> None:
+        count = answered(asked)
+        frame = {"id": "m", "type": "message", "role": "assistant", "model": asked["model"], "stop_sequence": None}
+        usage = {"input_tokens": read(asked), "output_tokens": count}
+        if not asked.get("stream"):
+            content = [{"type": "text", "text": "word " * count}]
+            return self.answer(200, {**frame, "content": content, "stop_reason": "end_turn", "usage": usage})
+        start = {**frame, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+        delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
+        events: list[tuple[str, dict[str, Any]]] = [("message_start", {"type": "message_start", "message": start})]
+        block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+        events += [("content_block_start", block)] + [("content_block_delta", delta)] * count
+        events += [("content_block_stop", {"type": "content_block_stop", "index": 0})]
+        end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": count}}
+        events += [("message_delta", end), ("message_stop", {"type": "message_stop"})]
+        self.stream(events, None)
+        return None
+
+    def stream(self, events: list[tuple[str, dict[str, Any]]], last: str | None) -> None:
+        self.head(200, "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+        texts = [f"event: {name}\n" * bool(name) + f"data: {json.dumps(event)}\n\n" for name, event in events]
+        for text in [*texts, *([f"data: {last}\n\n"] if last else [])]:
+            self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
+            time.sleep(STEP)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def answer(self, status: int, body: dict[str, Any]) -> None:
+        self.write(status, "application/json", json.dumps(body).encode())
+
+    def write(self, status: int, kind: str, body: bytes) -> None:
+        self.head(status, kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def head(self, status: int, kind: str) -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        for name, value in getattr(self, "told", []):
+            self.send_header(name, value)
+
+
+class Vendor(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, *_: object) -> None:
+        pass
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        connection, address = super().get_request()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection, address
+
+
+if __name__ == "__main__":
+    server = Vendor(("127.0.0.1", 0), Handler)
+    print(f"http://127.0.0.1:{server.server_port} vends", flush=True)
+    server.serve_forever()

@@ -1,0 +1,87 @@
+//! The capacity that the upstream states in its answers, where that is less than what is written.
+//!
+//! A lower capacity counts at once. A higher one counts when answers have stated it for some
+//! seconds, by the client that stated the lower one or by two others. It never exceeds what is
+//! written: a wrong answer could otherwise have every call rejected.
+
+use crate::ids::Asker;
+use crate::policy::spec::{Learn, LimitSpec};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+
+/// For how long, and by how many answers, a higher capacity has to be stated.
+const CONSISTENT: Span = Span::from_secs(5);
+const ANSWERS: u32 = 3;
+
+/// A capacity below the written one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stated {
+    pub(crate) capacity: Amount,
+    pub(crate) since: Time,
+    by: Asker,
+}
+
+/// A higher capacity that answers have begun to state.
+#[derive(Clone, Copy, Debug)]
+struct Rise {
+    least: Amount,
+    since: Time,
+    answers: u32,
+    by: Asker,
+    /// Whether a second client has stated it, too.
+    is_confirmed: bool,
+}
+
+/// What counts of the capacities that answers state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StatedCapacity {
+    less: Option<Stated>,
+    rise: Option<Rise>,
+}
+
+impl StatedCapacity {
+    /// What a predecessor was told.
+    pub(crate) fn restored(spec: &LimitSpec, capacity: Amount, since: Time) -> Self {
+        let less = bounded(spec, capacity).filter(|capacity| *capacity < spec.capacity);
+        let stated = |capacity| Stated { capacity, since, by: Asker::UNKNOWN };
+        StatedCapacity { less: less.map(stated), rise: None }
+    }
+
+    /// The capacity that counts in place of the written one.
+    pub(crate) fn less(&self) -> Option<Stated> {
+        self.less
+    }
+
+    /// Hears what an answer to a call of `asker` states. Returns whether another capacity counts
+    /// from now on.
+    pub(crate) fn hear(&mut self, now: Time, asker: Asker, spec: &LimitSpec, capacity: Amount) -> bool {
+        let Some(told) = bounded(spec, capacity) else { return false };
+        let (in_force, lowered_by) = self.less.map_or((spec.capacity, asker), |less| (less.capacity, less.by));
+        if told <= in_force {
+            self.rise = None;
+            if told < in_force {
+                self.less = Some(Stated { capacity: told, since: now, by: asker });
+            }
+            return told < in_force;
+        }
+        let first = Rise { least: told, since: now, answers: 0, by: asker, is_confirmed: false };
+        let rise = self.rise.get_or_insert(first);
+        rise.least = rise.least.min(told);
+        rise.answers += 1;
+        rise.is_confirmed |= asker.differs_from(rise.by) || !asker.differs_from(lowered_by);
+        let Rise { least, since, answers, is_confirmed, .. } = *rise;
+        let counts = is_confirmed && answers >= ANSWERS && now >= since + CONSISTENT;
+        if counts {
+            let less = Some(Stated { capacity: least, since: now, by: asker });
+            *self = StatedCapacity { less: less.filter(|less| less.capacity < spec.capacity), rise: None };
+        }
+        counts
+    }
+}
+
+/// The capacity within the bounds of learning; none if nothing is learned.
+fn bounded(spec: &LimitSpec, capacity: Amount) -> Option<Amount> {
+    let Learn::Above(share) = spec.learn else { return None };
+    let floor = (spec.capacity.micros() as f64 * share).ceil() as u64;
+    Amount::from_micros(capacity.micros().max(floor.max(1)).min(spec.capacity.micros())).ok()
+}

@@ -1,0 +1,143 @@
+//! What other accounts or processes have used of a limit, as answers of the upstream tell.
+//!
+//! One client's word counts for a minute. Its next answer renews it, and the answer of another
+//! client that tells as much confirms it until the usage ends.
+
+use super::freeze::UNCONFIRMED;
+use super::window_phase::Interval;
+use crate::arithmetic::Credit;
+use crate::ids::Asker;
+use rampmeter_protocol::time::Time;
+
+/// The largest number of amounts of one bucket. Beyond it, an amount ends with the last of them,
+/// and is told again.
+const MAX_CLAIMS: usize = 32;
+
+/// What one answer says of one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Statement {
+    /// The start of its call.
+    pub(crate) at: Time,
+    pub(crate) asker: Asker,
+    pub(crate) remaining: Credit,
+    /// When what was used is back at the latest.
+    pub(crate) resets: Option<Time>,
+    /// When the window of the limit ends.
+    pub(crate) ends: Option<Interval>,
+}
+
+/// An amount that was used by others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) credit: Credit,
+    /// Until when it counts.
+    pub(crate) until: Time,
+    by: Asker,
+    /// When it is forgotten, unless it is told again; none if it is confirmed.
+    unconfirmed_until: Option<Time>,
+    /// When the upstream counts anew, if that is before the end.
+    resets: Option<Time>,
+}
+
+impl Claim {
+    /// When it is forgotten before its end.
+    pub(crate) fn lapses(&self) -> Option<Time> {
+        let lapses = [self.unconfirmed_until, self.resets].into_iter().flatten().min();
+        lapses.filter(|lapses| *lapses < self.until)
+    }
+}
+
+/// The usage by others, the earliest first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Claims(Vec<Claim>);
+
+impl Claims {
+    /// Amounts by answers that a predecessor heard.
+    pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
+        let claim = |(credit, until, lapses)| Claim {
+            credit,
+            until,
+            by: Asker::UNKNOWN,
+            unconfirmed_until: lapses,
+            resets: None,
+        };
+        Claims(claims.map(claim).take(MAX_CLAIMS).collect())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Claim> {
+        self.0.iter()
+    }
+
+    /// All that counts at `now`.
+    pub(crate) fn total(&self, now: Time) -> Credit {
+        self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
+    }
+
+    /// Notes that `asker` tells of `told`: what that covers is renewed, or confirmed.
+    pub(crate) fn repeat(&mut self, now: Time, asker: Asker, told: Credit) {
+        let mut sum = Credit::ZERO;
+        for claim in &mut self.0 {
+            sum += claim.credit;
+            if sum <= told && claim.unconfirmed_until.is_some() {
+                claim.unconfirmed_until = (!asker.differs_from(claim.by)).then_some(now + UNCONFIRMED);
+            }
+        }
+    }
+
+    /// Adds an amount that `asker` tells of. Returns when it ends.
+    pub(crate) fn add(
+        &mut self,
+        now: Time,
+        asker: Asker,
+        credit: Credit,
+        (until, resets): (Time, Option<Time>),
+    ) -> Time {
+        let unconfirmed_until = Some(now + UNCONFIRMED).filter(|lapses| *lapses < until);
+        self.0.retain(|claim| claim.until > now);
+        let latest = self.0.iter().map(|claim| claim.until).max();
+        let until = latest.filter(|_| self.0.len() >= MAX_CLAIMS).unwrap_or(until);
+        let is_full = self.0.len() >= MAX_CLAIMS;
+        let is_same = |claim: &&mut Claim| {
+            claim.until == until && (is_full || claim.unconfirmed_until.is_some() == unconfirmed_until.is_some())
+        };
+        match self.0.iter_mut().find(is_same) {
+            Some(claim) => {
+                *claim = Claim { credit: claim.credit + credit, until, by: asker, unconfirmed_until, resets };
+            }
+            None => self.0.push(Claim { credit, until, by: asker, unconfirmed_until, resets }),
+        }
+        until
+    }
+
+    /// Lets all amounts end at `until`, or forgets them. Returns whether any are kept.
+    pub(crate) fn end_at(&mut self, until: Time, are_kept: bool) -> bool {
+        self.0.retain(|_| are_kept);
+        self.0.iter_mut().for_each(|claim| claim.until = until);
+        are_kept
+    }
+
+    /// Takes up to `credit` away, the latest first. Returns what was taken, and its ends.
+    pub(crate) fn lower(&mut self, mut credit: Credit) -> Vec<(Time, Credit)> {
+        let mut taken = Vec::new();
+        while let Some(last) = self.0.last_mut().filter(|_| credit > Credit::ZERO) {
+            let part = last.credit.min(credit);
+            (last.credit, credit) = (last.credit - part, credit - part);
+            taken.push((last.until, part));
+            self.0.pop_if(|last| last.credit == Credit::ZERO);
+        }
+        taken
+    }
+
+    /// Forgets what has ended, and what no answer has repeated. Returns the latter, with its ends.
+    pub(crate) fn lapse(&mut self, now: Time) -> Vec<(Time, Credit)> {
+        let lapses = |claim: &&Claim| claim.until > now && claim.lapses().is_some_and(|lapses| lapses <= now);
+        let lapsed = self.0.iter().filter(lapses).map(|claim| (claim.until, claim.credit)).collect();
+        self.0.retain(|claim| claim.until > now && claim.lapses().is_none_or(|lapses| lapses > now));
+        lapsed
+    }
+
+    /// When the next amount lapses.
+    pub(crate) fn next_lapse(&self) -> Option<Time> {
+        self.0.iter().filter_map(Claim::lapses).min()
+    }
+}

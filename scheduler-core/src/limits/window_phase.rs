@@ -1,0 +1,159 @@
+//! When an upstream's windows end, by its own word.
+//!
+//! An answer says in how long its window ends. It was written between the call's start and its
+//! arrival here, and perhaps in whole seconds. So it names an interval in which a window ends.
+//! Answers that agree narrow the interval down. Starts stay out of it: a call would count in either
+//! of two windows.
+
+use crate::arithmetic::{Window, WindowAlignment};
+use crate::ids::Asker;
+use rampmeter_protocol::time::{Span, Time};
+
+/// An interval that is longer than one part in this many of the window says too little.
+const VAGUE_PART: u64 = 4;
+
+/// A time that is known to lie between these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Interval {
+    pub(crate) from: Time,
+    pub(crate) until: Time,
+}
+
+impl Interval {
+    pub(crate) fn length(self) -> Span {
+        self.until.since(self.from)
+    }
+
+    /// What lies in both.
+    fn common(self, other: Interval) -> Option<Interval> {
+        let both = Interval { from: self.from.max(other.from), until: self.until.min(other.until) };
+        (both.from <= both.until).then_some(both)
+    }
+
+    /// The same in another window, as near to `other` as can be.
+    fn nearest_to(self, other: Interval, period: Span) -> Interval {
+        let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
+        let ahead = i128::from(self.until.nanos()) - i128::from(other.until.nanos());
+        let back = (ahead + half).div_euclid(period) * period;
+        let moved =
+            |time: Time| Time::from_nanos((i128::from(time.nanos()) - back).clamp(0, i128::from(u64::MAX)) as u64);
+        Interval { from: moved(self.from), until: moved(self.until) }
+    }
+}
+
+/// What follows from a statement of when a window ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// It agrees with what is known.
+    Agrees,
+    /// Windows are cut otherwise from now on.
+    CutsAnew,
+    /// It is not believed.
+    Contradicts,
+}
+
+/// The ends of windows, as far as answers tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Phase {
+    period: Span,
+    /// A window ends in here, as all answers say.
+    known: Interval,
+    /// The interval that cuts windows: it follows `known` only if that is much shorter.
+    cut: Interval,
+    /// Who said so last, against what counted before.
+    said_by: Asker,
+    moved: Time,
+    /// When an answer last said the same.
+    repeated: Time,
+    /// What another client says.
+    contradicted: Option<(Interval, Asker)>,
+}
+
+impl Phase {
+    /// The phase by one answer; none if that says too little.
+    pub(crate) fn new(now: Time, period: Span, ends: Interval, asker: Asker) -> Option<Self> {
+        let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
+        let phase =
+            Phase { period, known: ends, cut: ends, said_by: asker, moved: now, repeated: now, contradicted: None };
+        says_enough.then_some(phase)
+    }
+
+    /// Hears that a window ends in `ends`.
+    ///
+    /// A client moves the ends that it has told itself, or that no answer repeats any more, once in
+    /// a period. Against the word of another client it takes two that agree.
+    pub(crate) fn hear(&mut self, now: Time, ends: Interval, asker: Asker) -> Heard {
+        let ends = ends.nearest_to(self.known, self.period);
+        if let Some(known) = self.known.common(ends) {
+            (self.known, self.repeated) = (known, now);
+            let is_much_shorter = known.length().nanos() <= self.cut.length().nanos() / 2;
+            if is_much_shorter {
+                self.cut = known;
+            }
+            return if is_much_shorter { Heard::CutsAnew } else { Heard::Agrees };
+        }
+        let Some(other) = Phase::new(now, self.period, ends, asker) else { return Heard::Contradicts };
+        let agreeing = self.contradicted.filter(|(earlier, _)| earlier.common(ends).is_some());
+        let is_confirmed = agreeing.is_some_and(|(_, by)| asker.differs_from(by));
+        let may_alone = !asker.differs_from(self.said_by) || now >= self.repeated + self.period;
+        let moves = is_confirmed || may_alone && now >= self.moved + self.period;
+        if moves {
+            *self = other;
+            return Heard::CutsAnew;
+        }
+        if agreeing.is_none() {
+            self.contradicted = Some((ends, asker));
+        }
+        Heard::Contradicts
+    }
+
+    /// The window that `time` is in. It ends when the upstream's window has certainly ended.
+    pub(crate) fn window(&self, time: Time) -> Window {
+        let (period, end) = (i128::from(self.period.nanos()), i128::from(self.cut.until.nanos()));
+        let windows = (i128::from(time.nanos()) - end).div_euclid(period) + 1;
+        let at = |nanos: i128| Time::from_nanos(nanos.clamp(0, i128::from(u64::MAX)) as u64);
+        let ends = end + windows * period;
+        Window { starts: at(ends - period), ends: at(ends) }
+    }
+
+    /// How long before the end of a window the upstream's may have ended.
+    pub(crate) fn slack(&self) -> Span {
+        self.cut.length()
+    }
+
+    pub(crate) fn period(&self) -> Span {
+        self.period
+    }
+
+    /// The interval for a successor, whose windows are cut alike: usage is told of by window.
+    pub(crate) fn cut(&self) -> Interval {
+        self.cut
+    }
+}
+
+/// How time is cut into windows: as configured, or as the upstream says.
+#[derive(Clone, Copy)]
+pub(crate) struct Windows<'a> {
+    alignment: &'a WindowAlignment,
+    phase: Option<&'a Phase>,
+}
+
+impl<'a> Windows<'a> {
+    pub(crate) fn new(alignment: &'a WindowAlignment, phase: Option<&'a Phase>) -> Self {
+        Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()) }
+    }
+
+    pub(crate) fn window(self, time: Time) -> Window {
+        self.phase.map_or_else(|| self.alignment.window(time), |phase| phase.window(time))
+    }
+
+    /// The first and the last time at which calls may start in `window`.
+    pub(crate) fn starts_in(self, window: Window) -> (Time, Time) {
+        let guard = self.alignment.guard();
+        (window.starts + guard, window.ends - guard - self.slack())
+    }
+
+    pub(crate) fn slack(self) -> Span {
+        self.phase.map_or(Span::ZERO, Phase::slack)
+    }
+}

@@ -1,0 +1,511 @@
+//! What answers tell of windows, quotas and the buckets of keys: how much is left, and when a
+//! window ends.
+
+use crate::common::{World, limit, ms, name, play, play_on, resource, span};
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+
+/// Ten in each window, in milliseconds.
+fn ten(algorithm: Algorithm, period: u64) -> LimitSpec {
+    LimitSpec { algorithm, ..limit("requests", 10.0, span(period)) }
+}
+
+fn fixed(period: u64) -> ResourceSpec {
+    resource(vec![ten(Algorithm::FixedWindow(Alignment::Epoch), period)])
+}
+
+fn by_guild(limit: LimitSpec) -> ResourceSpec {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    resource(vec![LimitSpec { applies, ..limit }])
+}
+
+#[test]
+fn a_window_ends_when_the_upstream_says_so() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        # Written between 10 000 and 10 100: the window ends within 100 ms before 30 000.
+        10100  answered a 200 left=9 reset=19900    -> a:settled
+        10100  levels                               -> requests=9
+        10100  reserve b requests=9                 -> b@10100
+        10100  reserve c requests=10                -> c@30000
+        10100  reserve d                            -> d@90000
+        ",
+    );
+}
+
+#[test]
+fn no_call_starts_while_either_window_may_count_it() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                    -> a@10000
+        10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
+        # It ends between 28 000 and 30 100.
+        27999  reserve b                                    -> b@27999
+        28000  reserve c                                    -> c@30100
+        28000  levels                                       -> requests=-1
+        30100  levels                                       -> requests=9
+        ",
+    );
+}
+
+#[test]
+fn answers_that_agree_narrow_the_end_down() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                     -> a@10000
+        10100  answered a 200 left=9 reset=19000 grain=1000  -> a:settled
+        10900  reserve b                                     -> b@10900
+        # Between 28 900 and 30 900: together with the first answer until 30 100.
+        10900  answered b 200 left=8 reset=19000 grain=1000  -> b:settled
+        11600  reserve c                                     -> c@11600
+        # Between 29 600 and 31 600.
+        11600  answered c 200 left=7 reset=19000 grain=1000  -> c:settled
+        29000  reserve d                                     -> d@29000
+        29600  reserve e                                     -> e@30100
+        ",
+    );
+}
+
+#[test]
+fn what_others_use_stays_when_the_end_is_known_better() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                     -> a@10000
+        10100  answered a 200 left=5 reset=19000 grain=1000  -> a:settled
+        10100  levels                                        -> requests=5
+        11100  reserve b                                     -> b@11100
+        # It may have been answered before other calls came. It ends at 29 600.
+        11100  answered b 200 left=8 reset=18500             -> b:settled
+        11100  reserve c requests=4                          -> c@11100
+        11100  reserve d                                     -> d@29600
+        ",
+    );
+}
+
+#[test]
+fn what_was_promised_counts_in_the_window_in_which_it_runs() {
+    play(
+        &fixed(60_000),
+        "
+        0    reserve a requests=10              -> a@0
+        0    reserve b requests=10              -> b@60000
+        100  answered a 200 left=0 reset=30000  -> a:settled
+        # The window from 30 s on has the promise for 60 s.
+        100  reserve c                          -> c@90100
+        100  unused b                           -> b:settled
+        100  reserve d requests=10              -> d@30100
+        ",
+    );
+}
+
+#[test]
+fn what_started_before_the_window_is_over_with_its_own() {
+    play(
+        &fixed(60_000),
+        "
+        0      reserve a requests=4               -> a@0
+        40000  reserve b requests=5               -> b@40000
+        # The upstream's window began at 30 s: only the second call is in it.
+        40000  answered b 200 left=5 reset=50000  -> b:settled
+        40000  levels                             -> requests=5
+        40000  reserve c requests=5               -> c@40000
+        40000  reserve d                          -> d@90000
+        ",
+    );
+}
+
+#[test]
+fn what_others_use_of_a_window_is_gone_until_it_ends() {
+    play(
+        &fixed(1000),
+        "
+        100   reserve a              -> a@100
+        100   reserve b              -> b@100
+        120   reserve c              -> c@120
+        # Two calls of ours were there before the answer, the third may have come later.
+        150   answered a 200 left=4  -> a:settled
+        150   levels                 -> requests=3
+        # A call that came later sees one less.
+        160   answered c 200 left=3  -> c:settled
+        160   levels                 -> requests=3
+        160   reserve d requests=4   -> d@1000
+        1000  levels                 -> requests=6
+        ",
+    );
+}
+
+#[test]
+fn a_call_that_was_not_yet_there_teaches_nothing() {
+    play(
+        &fixed(1000),
+        "
+        100  reserve a              -> a@100
+        100  reserve b              -> b@100
+        100  reserve c              -> c@100
+        150  answered a 200 left=9  -> a:settled
+        150  levels                 -> requests=7
+        # Nor does an answer that says more than there can be.
+        150  answered b 200 left=50 -> b:settled
+        150  levels                 -> requests=7
+        ",
+    );
+}
+
+#[test]
+fn an_answer_of_a_window_that_is_over_says_nothing_of_the_next() {
+    play(
+        &fixed(1000),
+        "
+        900   reserve a               -> a@900
+        1050  answered a 200 left=0   -> a:settled
+        1050  levels                  -> requests=10
+        ",
+    );
+}
+
+#[test]
+fn a_higher_rest_is_believed_slowly() {
+    play(
+        &fixed(60_000),
+        "
+        1000   reserve a               -> a@1000
+        1000   answered a 200 left=2   -> a:settled
+        1000   levels                  -> requests=2
+        13000  reserve b               -> b@13000
+        13000  answered b 200 left=8   -> b:settled
+        # A twentieth of what comes in within 13 s.
+        13000  levels                  -> requests=1.108333
+        ",
+    );
+}
+
+#[test]
+fn others_use_sliding_windows_and_windows_from_the_first_call_on() {
+    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)] {
+        play(
+            &resource(vec![ten(algorithm, 1000)]),
+            "
+            100   reserve a               -> a@100
+            300   reserve b               -> b@300
+            350   answered b 200 left=5   -> b:settled
+            350   levels                  -> requests=5
+            # The own call leaves the window; what others used may be as young as the answer.
+            1100  levels                  -> requests=6
+            1500  levels                  -> requests=10
+            ",
+        );
+    }
+}
+
+#[test]
+fn a_window_from_the_first_call_on_returns_what_others_used_at_its_end() {
+    play(
+        &resource(vec![ten(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)]),
+        "
+        1000  reserve a                           -> a@1000
+        1000  answered a 200 left=5 reset=1500    -> a:settled
+        2499  levels                              -> requests=5
+        2500  levels                              -> requests=9
+        ",
+    );
+}
+
+#[test]
+fn a_key_has_windows_and_strangers_of_its_own() {
+    play(
+        &by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000)),
+        "
+        10000  reserve a guild:x                               -> a@10000
+        10000  answered a 200 left=4 of=10 reset=20000         -> a:settled
+        10000  reserve b guild:x requests=4                    -> b@10000
+        10000  reserve c guild:x                               -> c@30000
+        # Another key is as it was.
+        10000  reserve d guild:y requests=10                   -> d@10000
+        10000  reserve e guild:y                               -> e@60000
+        ",
+    );
+}
+
+#[test]
+fn the_bucket_of_a_key_has_what_the_upstream_says() {
+    play(
+        &by_guild(limit("requests", 10.0, span(10_000))),
+        "
+        0     reserve a guild:x               -> a@0
+        # In 100 ms a tenth of a token came in.
+        100   answered a 200 left=4           -> a:settled
+        100   reserve b guild:x requests=5    -> b@1000
+        1000  reserve c guild:x               -> c@2000
+        # The level after that call is known, whatever has started since.
+        2000  reserve d guild:x               -> d@3000
+        2500  answered c 200 left=0           -> c:settled
+        2500  reserve e guild:x               -> e@4000
+        2500  reserve f guild:y requests=10   -> f@2500
+        ",
+    );
+}
+
+#[test]
+fn each_policy_of_an_answer_is_believed() {
+    let named = |named: &str, capacity, period| LimitSpec {
+        name: name(named),
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        ..limit("requests", capacity, span(period))
+    };
+    let spec = resource(vec![named("hour", 1000.0, 3_600_000), named("minute", 100.0, 60_000)]);
+    play(
+        &spec,
+        "
+        0  reserve a                                          -> a@0
+        0  answered a 200 left=50 of=100 left=900 of=1000     -> a:settled
+        0  levels                                             -> hour=900 minute=50
+        0  reserve b                                          -> b@0
+        # Both capacities are half as large.
+        0  answered b 200 left=400 of=500 left=20 of=50       -> b:settled
+        0  levels                                             -> hour=400 minute=20
+        0  reserve c                                          -> c@0
+        # Which one it speaks of is not known.
+        0  answered c 200 left=1 of=70                        -> c:settled
+        0  levels                                             -> hour=399 minute=19
+        0  reserve d                                          -> d@0
+        0  answered d 200 limit=hour left=100                 -> d:settled
+        0  levels                                             -> hour=100 minute=18
+        ",
+    );
+}
+
+#[test]
+fn a_quota_has_what_the_upstream_says() {
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(1000)) };
+    play(
+        &resource(vec![quota]),
+        "
+        0  reserve a units=10 by=1     -> a@0
+        0  reserve b units=10 by=2     -> b@0
+        0  answered a 200 left=30      -> a:settled
+        0  answered b 200 left=30      -> b:settled
+        0  levels                      -> units=30
+        0  wait c units=31             -> c:quota_spent
+        ",
+    );
+}
+
+#[test]
+fn one_client_takes_the_rest_of_a_quota_for_a_minute() {
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 100.0, span(1000)) };
+    play(
+        &resource(vec![quota]),
+        "
+        0      reserve a by=1              -> a@0
+        0      reserve b by=2              -> b@0
+        0      answered a 200 left=0       -> a:settled
+        0      wait c by=3                 -> c:quota_spent
+        59999  levels                      -> requests=0
+        60000  levels                      -> requests=98
+        # One call asks the upstream again, and the others wait for its answer.
+        60000  wait d by=2                 -> d@60000
+        60000  wait e by=2                 ->
+        60100  answered d 200 left=97      -> d:settled e@60100
+        ",
+    );
+}
+
+#[test]
+fn the_answer_of_a_second_client_confirms_what_others_use() {
+    play(
+        &fixed(600_000),
+        "
+        0      reserve a by=1              -> a@0
+        0      reserve b by=2              -> b@0
+        0      answered a 200 left=2       -> a:settled
+        0      answered b 200 left=2       -> b:settled
+        60000  levels                      -> requests=2
+        ",
+    );
+    // The same client renews it.
+    play(
+        &fixed(600_000),
+        "
+        0       reserve a by=1              -> a@0
+        0       answered a 200 left=3       -> a:settled
+        30000   reserve b by=1              -> b@30000
+        30000   answered b 200 left=2       -> b:settled
+        60000   levels                      -> requests=2
+        90000   levels                      -> requests=8
+        ",
+    );
+}
+
+#[test]
+fn one_client_moves_a_window_once_in_its_time() {
+    play(
+        &fixed(60_000),
+        "
+        0      reserve a by=1 requests=5           -> a@0
+        0      answered a 200 left=5 reset=30000   -> a:settled
+        0      reserve b by=1                      -> b@0
+        # The window seems to end at once. It does not: the client has said otherwise just now.
+        0      answered b 200 left=9 reset=10      -> b:settled
+        10     levels                              -> requests=4
+        ",
+    );
+}
+
+#[test]
+fn it_takes_two_to_say_otherwise_than_a_client_that_goes_on() {
+    let liar_and_one = "
+        0      reserve a by=1                       -> a@0
+        0      answered a 200 left=9 reset=30000    -> a:settled
+        70000  reserve b by=2                       -> b@70000
+        70000  reserve c by=1                       -> c@70000
+        70000  reserve d by=3                       -> d@70000
+        70000  answered c 200 left=7 reset=20000    -> c:settled
+        70000  answered b 200 left=7 reset=50000    -> b:settled
+        70000  reserve e requests=7                 -> e@70000
+        70000  reserve f                            -> f@90000
+        ";
+    let world = play(&fixed(60_000), liar_and_one);
+    play_on(
+        world,
+        "
+        70000  answered d 200 left=7 reset=50000    -> d:settled
+        # Until 120 s the window is full; then comes the next.
+        70000  reserve g requests=9                 -> g@120000
+        ",
+    );
+}
+
+#[test]
+fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
+    let day = LimitSpec {
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        ..limit("requests", 1000.0, span(86_400_000))
+    };
+    play(
+        &resource(vec![day]),
+        "
+        0      reserve a                                   -> a@0
+        0      answered a 200 left=0 of=60 reset=30000     -> a:settled
+        0      why next                                    -> requests:stock+86400000
+        0      wait b                                      ->
+        # The upstream counts anew; one call asks what it says then.
+        30000                                              -> b@30000
+        30000  answered b 200 left=59 of=60 reset=60000    -> b:settled
+        30000  levels                                      -> requests=59
+        ",
+    );
+}
+
+fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(at), ms(at), snapshot))
+}
+
+#[test]
+fn a_successor_knows_what_the_upstream_has_said() {
+    let before = "
+        10000  reserve a by=1                       -> a@10000
+        10000  answered a 200 left=4 reset=20000    -> a:settled
+        ";
+    let after = "
+        11000  levels                               -> requests=4
+        11000  reserve b requests=4                 -> b@11000
+        11000  reserve c                            -> c@30000
+        ";
+    let mut world = play(&fixed(60_000), before);
+    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
+    play_on(successor(&fixed(60_000), 11_000, &left), after);
+    let by_key = |script: &str| script.replace("by=1", "guild:x").replace("b requests", "b guild:x requests");
+    let spec = by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000));
+    let mut world = play(&spec, &by_key(before));
+    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
+    play_on(successor(&spec, 11_000, &left), &by_key(after).replace("reserve c", "reserve c guild:x"));
+}
+
+/// The record is from 11 000; its reader knows only that it was written before 11 500.
+#[test]
+fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() {
+    let mut world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        10100  answered a 200 left=4 reset=19900    -> a:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
+    play_on(
+        successor(&fixed(60_000), 11_500, &left),
+        "
+        11500  levels                               -> requests=4
+        29399  reserve b                            -> b@29399
+        29400  reserve c                            -> c@30500
+        29400  reserve d requests=9                 -> d@30500
+        ",
+    );
+}
+
+/// Two answers tell more exactly when a window ends than windows are cut.
+#[test]
+fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
+    let mut world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                                    -> a@10000
+        10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
+        11000  reserve b                                    -> b@11000
+        11100  answered b 200 left=8 reset=17800 grain=1000 -> b:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(12_000), usize::MAX);
+    play_on(
+        successor(&fixed(60_000), 12_000, &left),
+        "
+        12000  levels                               -> requests=8
+        12000  reserve c requests=10                -> c@30100
+        ",
+    );
+}
+
+#[test]
+fn a_successor_forgets_the_word_of_one_client_as_its_predecessor_would() {
+    let mut world = play(
+        &fixed(600_000),
+        "
+        0      reserve a by=1              -> a@0
+        0      answered a 200 left=2       -> a:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(1000), usize::MAX);
+    play_on(
+        successor(&fixed(600_000), 1000, &left),
+        "
+        59999  levels                      -> requests=2
+        60000  levels                      -> requests=9
+        ",
+    );
+}
+
+#[test]
+fn after_a_crash_windows_end_when_the_upstream_said_so() {
+    let world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        10000  answered a 200 left=4 reset=20000    -> a:settled
+        ",
+    );
+    let state = world.scheduler.fenced().checkpoint(ms(10_000)).unwrap().state;
+    play_on(
+        successor(&fixed(60_000), 10_000, &state),
+        "
+        29999  reserve b requests=5                 -> b@30000
+        30000  levels                               -> requests=5
+        ",
+    );
+}

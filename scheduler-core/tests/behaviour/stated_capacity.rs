@@ -1,0 +1,153 @@
+//! Capacities that the upstream states in its answers.
+
+use crate::common::{World, limit, ms, play, play_on, resource, span};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Follow, Learn, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+
+/// A hundred in each second, in windows.
+fn windows() -> ResourceSpec {
+    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
+    resource(vec![LimitSpec { algorithm, ..limit("requests", 100.0, span(1000)) }])
+}
+
+/// A hundred tokens, ten each second.
+fn tokens() -> ResourceSpec {
+    resource(vec![limit("requests", 100.0, span(10_000))])
+}
+
+#[test]
+fn a_lower_capacity_counts_at_once_and_in_later_windows() {
+    play(
+        &windows(),
+        "
+        0     reserve a                     -> a@0
+        0     answered a 200 left=49 of=50  -> a:settled
+        0     levels                        -> requests=49
+        1000  levels                        -> requests=50
+        1000  reserve b requests=50         -> b@1000
+        1000  reserve c                     -> c@2000
+        ",
+    );
+}
+
+#[test]
+fn a_bucket_with_half_the_capacity_refills_half_as_fast() {
+    play(
+        &tokens(),
+        "
+        0     reserve a                     -> a@0
+        0     answered a 200 left=49 of=50  -> a:settled
+        0     reserve b requests=49         -> b@0
+        0     reserve c requests=5          -> c@1000
+        ",
+    );
+}
+
+#[test]
+fn a_higher_capacity_counts_once_it_is_stated_for_some_seconds() {
+    play(
+        &windows(),
+        "
+        0     reserve a                      -> a@0
+        0     answered a 200 left=49 of=50   -> a:settled
+        1000  reserve b                      -> b@1000
+        1000  answered b 200 left=99 of=100  -> b:settled
+        2000  reserve c                      -> c@2000
+        2000  answered c 200 left=89 of=90   -> c:settled
+        5999  reserve d                      -> d@5999
+        5999  answered d 200 left=99 of=100  -> d:settled
+        5999  levels                         -> requests=49
+        6000  reserve e                      -> e@6000
+        6000  answered e 200 left=99 of=100  -> e:settled
+        # The least that was stated in these seconds.
+        6000  levels                         -> requests=89
+        ",
+    );
+}
+
+#[test]
+fn another_clients_word_alone_raises_nothing() {
+    let script = |by: u64, level: u64| {
+        format!(
+            "
+            0      reserve a by=1                 -> a@0
+            0      answered a 200 left=49 of=50   -> a:settled
+            1000   reserve b by=2                 -> b@1000
+            1000   answered b 200 left=99 of=100  -> b:settled
+            3000   reserve c by=2                 -> c@3000
+            3000   answered c 200 left=99 of=100  -> c:settled
+            9000   reserve d by={by}              -> d@9000
+            9000   answered d 200 left=99 of=100  -> d:settled
+            9000   levels                         -> requests={level}
+            "
+        )
+    };
+    play(&windows(), &script(2, 49));
+    play(&windows(), &script(3, 99));
+    play(&windows(), &script(1, 99));
+}
+
+#[test]
+fn never_more_than_written_and_never_less_than_the_floor() {
+    let floor = |mut spec: ResourceSpec| {
+        spec.limits[0].learn = Learn::Above(0.25);
+        spec
+    };
+    let script = "
+        0      reserve a                       -> a@0
+        0      answered a 200 left=999 of=1000 -> a:settled
+        1000   levels                          -> requests=100
+        1000   reserve b                       -> b@1000
+        1000   answered b 200 left=14 of=15    -> b:settled
+        100000 levels                          -> requests=25
+        100000 reserve c                       -> c@100000
+        # So little is the capacity of another limit.
+        100000 answered c 200 left=1 of=2      -> c:settled
+        200000 levels                          -> requests=25
+        ";
+    for spec in [windows(), tokens()] {
+        let mut world = play(&floor(spec), script);
+        assert_eq!(world.scheduler.counters().disbelieved, 2, "more than written is told, and too little");
+        assert_eq!(world.scheduler.limit_status(ms(200_000))[0].told.unwrap().capacity, Some(25.0));
+    }
+}
+
+#[test]
+fn what_is_written_counts_where_nothing_is_to_be_followed() {
+    let never = LimitSpec { learn: Learn::Never, ..windows().limits.remove(0) };
+    let written = ResourceSpec { follow: Follow::Written, ..windows() };
+    for spec in [resource(vec![never]), written] {
+        play(
+            &spec,
+            "
+            0     reserve a                     -> a@0
+            0     answered a 200 left=49 of=50  -> a:settled
+            # What is left is believed, for the window that it is left of.
+            0     levels                        -> requests=49
+            1000  levels                        -> requests=100
+            ",
+        );
+    }
+}
+
+#[test]
+fn a_successor_knows_the_stated_capacity() {
+    for spec in [windows(), tokens()] {
+        let before = "
+            0     reserve a                     -> a@0
+            0     answered a 200 left=49 of=50  -> a:settled
+            ";
+        let mut world = play(&spec, before);
+        let mut told = |at| world.scheduler.take_capacity_changes(ms(at)).len();
+        assert_eq!([told(0), told(10_000)], [1, 0]);
+        let left = world.scheduler.snapshot(ms(0), 0);
+        let restored = |spec| Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(0), ms(0), &left);
+        let mut successor = play_on(World::of(restored(&spec)), "100000 levels -> requests=50");
+        let told = successor.scheduler.limit_status(ms(100_000))[0].told.unwrap();
+        assert_eq!((told.capacity, told.capacity_for_ms), (Some(50.0), Some(100_000.0)));
+        let mut rewritten = spec.clone();
+        rewritten.limits[0].capacity = crate::common::amount(60.0);
+        play_on(World::of(restored(&rewritten)), "100000 levels -> requests=60");
+    }
+}

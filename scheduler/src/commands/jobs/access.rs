@@ -1,0 +1,20 @@
+//! The way to queues of jobs on the NATS servers of an argument.
+
+use crate::commands::nats_arg::NatsArg;
+use crate::connection::login;
+use rampmeter_jobs::{Queue, QueueBuilder};
+use rampmeter_nats::servers::Servers;
+use rampmeter_protocol::name::Name;
+
+/// An existing queue.
+pub(super) async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
+    let (builder, url) = builder(nats).await?;
+    Ok(builder.open(url, name).await?)
+}
+
+/// A queue at these servers, and their URL.
+pub(super) async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
+    let servers: Servers = nats.nats.parse()?;
+    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
+    Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
+}

@@ -1,0 +1,163 @@
+//! `rampmeter jobs metrics`: gauges of queues for Prometheus. The account of jobs is another one
+//! than that of schedulers, and so these are pages of their own.
+
+use super::access::open;
+use crate::commands::nats_arg::NatsArg;
+use crate::commands::output;
+use crate::commands::signal::asked_to_stop;
+use crate::samples::{Counter, Gauge, Labels, Samples};
+use anyhow::Context;
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use rampmeter_jobs::{GroupStatus, Queue};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Mutex;
+
+/// The content type of the `OpenMetrics` text that Prometheus asks for.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// How old counts may be. To count takes some messages for each group with a running job.
+const FRESH: Span = Span::from_secs(5);
+/// How long to count a queue. Prometheus itself waits for ten seconds.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// The class of jobs without one, as in subjects.
+const NO_CLASS: &str = "-";
+
+/// What `jobs metrics` takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct MetricsArgs {
+    /// The queues.
+    #[arg(required = true)]
+    queues: Vec<Name>,
+    /// The address of /metrics.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9482")]
+    listen: SocketAddr,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// What the page shows.
+struct Gauges {
+    queues: Vec<Queue>,
+    clock: Clock,
+    /// The last page with its time. Guards it while a new one is counted, so that two readers do
+    /// not count at once.
+    last: Mutex<Option<(Time, String)>>,
+}
+
+/// The counts of one queue; none if it could not be counted.
+struct Counts {
+    queue: String,
+    groups: Option<(Vec<GroupStatus>, u64)>,
+}
+
+/// The jobs of one class.
+#[derive(Clone, Copy, Default)]
+struct ClassCounts {
+    delayed: usize,
+    running: usize,
+    dead: usize,
+    groups: usize,
+}
+
+/// Serves until the process is told to stop.
+pub(super) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
+    let MetricsArgs { queues: names, listen, nats } = args;
+    let mut queues = Vec::new();
+    for name in &names {
+        queues.push(open(&nats, name).await?);
+    }
+    let listener = TcpListener::bind(listen).await.with_context(|| format!("can't listen at {listen}"))?;
+    output::line(format_args!("gauges of jobs at http://{}/metrics", listener.local_addr()?))?;
+    let gauges = Arc::new(Gauges { queues, clock: Clock::start(), last: Mutex::default() });
+    let app = Router::new().route("/metrics", get(page)).with_state(gauges);
+    axum::serve(listener, app)
+        .with_graceful_shutdown(async {
+            asked_to_stop().await.ok();
+        })
+        .await?;
+    Ok(())
+}
+
+async fn page(State(gauges): State<Arc<Gauges>>) -> Response {
+    let mut last = gauges.last.lock().await;
+    let fresh = last.as_ref().filter(|(at, _)| gauges.clock.now().since(*at) < FRESH);
+    let text = match fresh {
+        Some((_, text)) => text.clone(),
+        None => {
+            let text = render(&gauges.count().await);
+            *last = Some((gauges.clock.now(), text.clone()));
+            text
+        }
+    };
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+}
+
+impl Gauges {
+    async fn count(&self) -> Vec<Counts> {
+        let mut all = Vec::new();
+        for queue in &self.queues {
+            let counting =
+                async { Ok::<_, rampmeter_jobs::QueueError>((queue.status().await?, queue.repeated().await?)) };
+            let groups = tokio::time::timeout(PATIENCE, counting).await.ok().and_then(Result::ok);
+            all.push(Counts { queue: queue.name().to_owned(), groups });
+        }
+        all
+    }
+}
+
+fn render(all: &[Counts]) -> String {
+    let mut registry = Registry::with_prefix("rampmeter");
+    let up = all.iter().map(|counts| {
+        let is_counted = f64::from(u8::from(counts.groups.is_some()));
+        (of_queue(counts), Gauge(is_counted))
+    });
+    registry.register("jobs_up", "1 while the queue can be counted", Samples(up.collect()));
+    let (mut jobs, mut waiting, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
+    for counts in all {
+        let Some((groups, duplicates)) = &counts.groups else { continue };
+        repeated.push((of_queue(counts), Counter(*duplicates)));
+        for (class, ClassCounts { delayed, running, dead, groups }) in by_class(groups) {
+            let of_class: Labels = of_queue(counts).into_iter().chain([("class", class)]).collect();
+            for (state, count) in [("delayed", delayed), ("running", running), ("dead", dead)] {
+                let labels = of_class.iter().cloned().chain([("state", state.to_owned())]).collect();
+                jobs.push((labels, Gauge(count as f64)));
+            }
+            waiting.push((of_class, Gauge(groups as f64)));
+        }
+    }
+    registry.register("jobs", "Jobs by state; delayed ones wait for their permit or their turn", Samples(jobs));
+    registry.register("job_groups", "Groups with jobs that wait or run", Samples(waiting));
+    registry.register("jobs_repeated", "Jobs that were dropped because their ids were known", Samples(repeated));
+    let mut text = String::new();
+    encode(&mut text, &registry).expect("a string can always be written to");
+    text
+}
+
+fn of_queue(counts: &Counts) -> Labels {
+    vec![("queue", counts.queue.clone())]
+}
+
+fn by_class(groups: &[GroupStatus]) -> BTreeMap<String, ClassCounts> {
+    // A queue without jobs has gauges too, which are zero.
+    let mut classes = BTreeMap::from([(NO_CLASS.to_owned(), ClassCounts::default())]);
+    for group in groups {
+        let class = classes.entry(group.class.clone().unwrap_or_else(|| NO_CLASS.to_owned())).or_default();
+        class.delayed += group.delayed;
+        class.running += group.running;
+        class.dead += group.dead;
+        class.groups += usize::from(group.delayed + group.running > 0);
+    }
+    classes
+}

@@ -1,0 +1,27 @@
+//! A call that arrives.
+
+use crate::Cost;
+use std::fmt;
+
+/// A call that arrives: its cost and its labels.
+#[derive(Clone, Copy)]
+pub struct Arrival<'a> {
+    /// What it costs.
+    pub cost: &'a Cost,
+    /// The value of a label, such as its method or its route.
+    pub label: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl<'a> Arrival<'a> {
+    /// A call without labels.
+    #[must_use]
+    pub fn of(cost: &'a Cost) -> Self {
+        Self { cost, label: &|_| None }
+    }
+}
+
+impl fmt::Debug for Arrival<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arrival").field("cost", self.cost).finish_non_exhaustive()
+    }
+}

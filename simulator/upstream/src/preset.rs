@@ -1,0 +1,124 @@
+//! All about an upstream: its limits, and the form of its answers.
+
+use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, refusal::Refusal};
+use std::{
+    collections::BTreeMap,
+    num::{NonZeroU64, NonZeroUsize},
+};
+
+/// All about an upstream: its limits, and the form of its answers.
+///
+/// ```
+/// use rampmeter_upstream::{Dialect, Preset};
+///
+/// let github = Preset::named("github")?;
+/// assert_eq!(github.dialect(), Dialect::Github);
+/// assert_eq!(github.rules()[0].policy().to_string(), "requests=5000/PT1H;first-use");
+/// # Ok::<(), rampmeter_upstream::PresetError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preset {
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) dialect: Dialect,
+    pub(crate) concurrency: Option<NonZeroUsize>,
+    /// How limits refuse calls that do not say so themselves.
+    pub(crate) refusal: Refusal,
+    /// How the bound on calls in flight refuses them.
+    pub(crate) busy: Option<Refusal>,
+    /// Amounts that the upstream itself computes.
+    pub(crate) charges: BTreeMap<Unit, Pricing>,
+    pub(crate) invalid: Option<InvalidCalls>,
+    /// Of so many answers, one has no header about limits.
+    pub(crate) silent_every: Option<NonZeroU64>,
+}
+
+/// How an upstream computes what a call costs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Pricing {
+    /// By the value of a label, whatever the call states.
+    ByLabel { label: String, amounts: BTreeMap<String, Amount>, other: Amount },
+    /// The sum of other units, unless the call states the amount itself.
+    Sum(Vec<Unit>),
+}
+
+/// Calls that are answered with certain statuses, of which too many close the upstream to all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InvalidCalls {
+    pub(crate) policy: Policy,
+    pub(crate) statuses: Vec<u16>,
+    pub(crate) refusal: Refusal,
+}
+
+impl Preset {
+    /// These limits of all calls, in the dialect of Sentinel Hub.
+    #[must_use]
+    pub fn new(rules: Vec<Rule>) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
+    /// The same upstream with another dialect.
+    #[must_use]
+    pub fn with_dialect(self, dialect: Dialect) -> Self {
+        Self { dialect, ..self }
+    }
+
+    /// The same upstream, whose refusals state the wait in this form.
+    #[must_use]
+    pub fn with_retry_after(self, form: RetryAfter) -> Self {
+        Self { refusal: Refusal { retry_after: Some(form), ..self.refusal }, ..self }
+    }
+
+    /// The same upstream with a bound on calls in flight.
+    #[must_use]
+    pub fn with_concurrency(self, limit: NonZeroUsize) -> Self {
+        Self { concurrency: Some(limit), ..self }
+    }
+
+    /// Its limits.
+    #[must_use]
+    pub fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Its dialect.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// How its refusals state a wait, if their limit does not say so itself.
+    #[must_use]
+    pub fn retry_after(&self) -> RetryAfter {
+        self.refusal.retry_after.unwrap_or(self.dialect.retry_after())
+    }
+
+    /// The bound on calls in flight.
+    #[must_use]
+    pub fn concurrency(&self) -> Option<NonZeroUsize> {
+        self.concurrency
+    }
+
+    /// The units that a call can state.
+    pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
+        let summed = self.charges.values().flat_map(|charge| match charge {
+            Pricing::ByLabel { .. } => &[],
+            Pricing::Sum(units) => &units[..],
+        });
+        self.rules.iter().map(|rule| rule.policy.unit()).chain(summed)
+    }
+
+    /// What a call costs, with the amounts that the upstream computes.
+    pub(crate) fn cost(&self, arrival: &Arrival<'_>) -> Cost {
+        self.charges.iter().fold(arrival.cost.clone(), |cost, (unit, charge)| match charge {
+            Pricing::ByLabel { label, amounts, other } => {
+                let amount = (arrival.label)(label).and_then(|value| amounts.get(&value).copied());
+                cost.with(unit.clone(), amount.unwrap_or(*other))
+            }
+            Pricing::Sum(_) if cost.of(unit) > Amount::ZERO => cost,
+            Pricing::Sum(units) => {
+                let sum = units.iter().fold(Amount::ZERO, |sum, unit| sum.saturating_add(cost.of(unit)));
+                cost.with(unit.clone(), sum)
+            }
+        })
+    }
+}

@@ -1,0 +1,31 @@
+//! How a limit refuses calls.
+
+use crate::{Rejection, RetryAfter};
+use std::time::Duration;
+
+/// How a limit refuses calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    /// How `Retry-After` states the wait; by default as the dialect does.
+    pub(crate) retry_after: Option<RetryAfter>,
+    /// The least wait that is stated. Above zero it is stated for an unknown wait, too.
+    pub(crate) at_least: Duration,
+}
+
+impl Refusal {
+    /// The wait that is stated; `None` if it is unknown or returning is useless.
+    pub(crate) fn wait(self, rejection: Rejection) -> Option<Duration> {
+        match rejection {
+            Rejection::RetryAfter(wait) => Some(wait.max(self.at_least)),
+            Rejection::TooManyInFlight => Some(self.at_least).filter(|wait| *wait > Duration::ZERO),
+            Rejection::Never => None,
+        }
+    }
+}
+
+impl Default for Refusal {
+    fn default() -> Self {
+        Self { status: 429, retry_after: None, at_least: Duration::ZERO }
+    }
+}

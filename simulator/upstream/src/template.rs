@@ -1,0 +1,193 @@
+//! Fills the templates of headers.
+
+use crate::{
+    Amount, Cost, Unit,
+    counter::Standing,
+    rule::{Sharing, Told},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use jiff::Timestamp;
+use std::{fmt::Write, time::Duration};
+
+/// What placeholders mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Values<'a> {
+    /// The time since 1970.
+    pub(crate) now: Duration,
+    pub(crate) standing: Option<&'a Standing<'a>>,
+    /// The cost of an admitted call.
+    pub(crate) took: Option<&'a Cost>,
+}
+
+/// The template with values in place of its placeholders; `None` if one outside of brackets has no
+/// value.
+pub(crate) fn fill(template: &str, values: &Values<'_>) -> Option<String> {
+    let (mut filled, mut rest) = (String::new(), template);
+    while let Some(open) = rest.find(['<', '[']) {
+        filled.push_str(&rest[..open]);
+        let close = if rest[open..].starts_with('<') { '>' } else { ']' };
+        let end = open + rest[open..].find(close).expect("templates close what they open");
+        let inner = &rest[open + 1..end];
+        match close {
+            '>' => filled.push_str(&values.of(inner)?),
+            _ => filled.push_str(&fill(inner, values).unwrap_or_default()),
+        }
+        rest = &rest[end + 1..];
+    }
+    filled.push_str(rest);
+    Some(filled)
+}
+
+impl Values<'_> {
+    fn of(&self, placeholder: &str) -> Option<String> {
+        if let Some(unit) = placeholder.strip_prefix("cost:") {
+            let unit: Unit = unit.parse().expect("templates name units");
+            return Some(self.took?.of(&unit).to_string());
+        }
+        self.of_limit(placeholder, self.standing?)
+    }
+
+    fn of_limit(&self, placeholder: &str, standing: &Standing<'_>) -> Option<String> {
+        let policy = standing.rule.policy();
+        let (capacity, reset) = (policy.capacity(), standing.full_in);
+        match placeholder {
+            "name" => Some(standing.rule.title()),
+            "unit" => Some(policy.unit().to_string()),
+            "key" => Some(&standing.key).filter(|key| !key.is_empty()).map(|key| STANDARD.encode(key.join(","))),
+            "limit" => Some(whole(capacity).to_string()),
+            "remaining" => Some(whole(standing.told()).to_string()),
+            "used" => Some((whole(capacity) - whole(standing.level).min(whole(capacity))).to_string()),
+            "utilization" => Some(utilization(standing.level, capacity)),
+            "rate" => Some(format!("{:.1}", capacity.to_f64() / policy.period().as_secs_f64())),
+            "window" => Some(seconds(policy.period())).filter(|window| *window > 0).map(|window| window.to_string()),
+            "reset-seconds" => Some(seconds(reset?).to_string()),
+            "reset-decimal" => Some(decimal(reset?)),
+            "reset-clock" => Some(clock_time(reset?)),
+            "reset-unix" => Some(seconds(self.now + reset?).to_string()),
+            "reset-unix-decimal" => Some(decimal(self.now + reset?)),
+            "reset-rfc3339" => rfc3339(self.now + reset?),
+            "status" => Some(if whole(standing.level) > 0 { "allowed" } else { "rejected" }.to_owned()),
+            "scope" => Some(standing.rule.sharing.scope().to_owned()),
+            "global" => (standing.rule.sharing == Sharing::Global).then(|| "true".to_owned()),
+            unknown => panic!("no placeholder is called `{unknown}`"),
+        }
+    }
+}
+
+impl Standing<'_> {
+    /// Whether answers tell of the limit in this family.
+    pub(crate) fn is_told_as(&self, family: &str) -> bool {
+        match &self.rule.told {
+            Told::Usually => family.is_empty(),
+            Told::As(own) => own == family,
+            Told::Nothing => false,
+        }
+    }
+
+    /// The remaining amount as it is told, which is more than is left if it is rounded up.
+    fn told(&self) -> Amount {
+        let Some(unit) = self.rule.rounded_to.map(Amount::micros) else { return self.level };
+        let rounded = self.level.micros().saturating_add(unit / 2) / unit * unit;
+        Amount::from_micros(rounded)
+    }
+}
+
+/// The used share, rounded to a hundredth. A limit that has no whole unit left is used up.
+fn utilization(level: Amount, capacity: Amount) -> String {
+    let left = if whole(level) > 0 { level.to_f64() / capacity.to_f64() } else { 0.0 };
+    let used = ((1.0 - left) * 100.0).floor() / 100.0;
+    format!("{used}")
+}
+
+/// `120ms`, `2s`, `6m0s`
+fn clock_time(span: Duration) -> String {
+    match (span.as_nanos().div_ceil(1_000_000), seconds(span)) {
+        (millis @ 0..1000, _) => format!("{millis}ms"),
+        (_, seconds @ 0..60) => format!("{seconds}s"),
+        (_, seconds) => format!("{}m{}s", seconds / 60, seconds % 60),
+    }
+}
+
+/// Seconds with three places, rounded up.
+fn decimal(span: Duration) -> String {
+    let millis = span.as_nanos().div_ceil(1_000_000);
+    let mut text = (millis / 1000).to_string();
+    write!(text, ".{:03}", millis % 1000).expect("a string takes all text");
+    text
+}
+
+/// In whole seconds, rounded up.
+fn rfc3339(since_1970: Duration) -> Option<String> {
+    let seconds = i64::try_from(seconds(since_1970)).ok()?;
+    Some(Timestamp::from_second(seconds).ok()?.to_string())
+}
+
+/// Rounded up.
+fn seconds(span: Duration) -> u128 {
+    span.as_nanos().div_ceil(1_000_000_000)
+}
+
+/// Rounded down.
+fn whole(amount: Amount) -> u64 {
+    amount.micros() / Amount::ONE.micros()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Rule;
+
+    #[test]
+    fn placeholders_have_the_notation_of_the_upstreams() {
+        let rule = Rule::new("requests=5000/PT1H;first-use".parse().unwrap()).named("core").for_each(&["user"]);
+        let level = Amount::from_micros(4_987_900_000);
+        let full_in = Some(Duration::from_millis(61_250));
+        let standing = Standing { rule: &rule, key: vec!["ann".to_owned()], level, full_in };
+        let took = Cost::new();
+        let now = Duration::from_millis(1_792_567_680_000);
+        let values = Values { now, standing: Some(&standing), took: Some(&took) };
+        #[rustfmt::skip]
+        let table = [
+            ("<name> <unit> <limit> <remaining> <used>",    "core requests 5000 4987 13"),
+            ("<reset-seconds> <reset-decimal>",             "62 61.250"),
+            ("<reset-clock> <reset-unix>",                  "1m2s 1792567742"),
+            ("<reset-unix-decimal>",                        "1792567741.250"),
+            ("<reset-rfc3339>",                             "2026-10-21T07:29:02Z"),
+            ("<window>[;pk=:<key>:][;<global>]",            "3600;pk=:YW5u:"),
+            ("<utilization> <status> <scope> <rate>",       "0 allowed user 1.4"),
+            ("<cost:requests>",                             "1"),
+        ];
+        for (template, filled) in table {
+            assert_eq!(fill(template, &values).as_deref(), Some(filled), "{template}");
+        }
+        let never = Standing { full_in: None, key: Vec::new(), level: Amount::ZERO, ..standing.clone() };
+        let values = Values { standing: Some(&never), took: None, ..values };
+        for (template, filled) in [
+            ("<reset-seconds>", None),
+            ("<cost:requests>", None),
+            ("r=0[;t=<reset-seconds>][;pk=:<key>:]", Some("r=0")),
+            ("<utilization> <status>", Some("1 rejected")),
+        ] {
+            assert_eq!(fill(template, &values).as_deref(), filled, "{template}");
+        }
+    }
+
+    #[test]
+    fn a_rounded_amount_may_be_more_than_is_left() {
+        for (rounded_to, level, told) in
+            [(None, 7_600, 7_600), (Some(1_000), 7_600, 8_000), (Some(1_000), 7_400, 7_000)]
+        {
+            let rule =
+                Rule { rounded_to: rounded_to.map(Amount::whole), ..Rule::new("tokens=9000/1m".parse().unwrap()) };
+            let standing = Standing { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
+            assert_eq!(standing.told(), Amount::whole(told));
+        }
+    }
+
+    #[test]
+    fn times_are_rounded_up() {
+        for (micros, text) in [(0, "0ms"), (1, "1ms"), (119_001, "120ms"), (1_000_001, "2s"), (359_000_001, "6m0s")] {
+            assert_eq!(clock_time(Duration::from_micros(micros)), text, "{micros} µs");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a statement that is not understood may change, by its tokens alone.
+
+use crate::token::{Kind, Source, Tokens};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+/// Words that declare the name behind them.
+const DECLARING: [&str; 5] = ["var", "let", "const", "function", "class"];
+
+/// Names through which every global can be changed.
+const GLOBAL_OBJECTS: [&str; 5] = ["globalThis", "window", "self", "eval", "Function"];
+
+const ASSIGNMENTS: [&str; 16] =
+    ["=", "+=", "-=", "*=", "/=", "%=", "**=", "<<=", ">>=", ">>>=", "&=", "|=", "^=", "&&=", "||=", "??="];
+
+/// What the evaluation of some tokens may change. It is never too little.
+#[derive(Debug, Default)]
+pub(crate) struct Mentions {
+    /// Names that may get another value.
+    pub(crate) assigned: BTreeSet<Rc<str>>,
+    /// Names whose arrays and objects may be changed, and whose functions may be called.
+    pub(crate) used: BTreeSet<Rc<str>>,
+    /// Whether any global may be changed.
+    pub(crate) everything: bool,
+}
+
+impl Mentions {
+    /// The mentions of some tokens, including those of functions among them.
+    pub(crate) fn of(tokens: &Tokens) -> Self {
+        let first = word(&tokens.source, tokens.range.start);
+        let mut mentions = Mentions { everything: first == Some("this"), ..Mentions::default() };
+        mentions.add(tokens);
+        if matches!(first, Some("import" | "export")) {
+            mentions.assigned.extend(mentions.used.iter().cloned());
+        }
+        mentions
+    }
+
+    fn add(&mut self, tokens: &Tokens) {
+        let source = &tokens.source;
+        let mut end_of_pattern = 0;
+        for index in tokens.range.clone() {
+            match &source.tokens[index].kind {
+                Kind::Punctuator("[" | "{") if is_pattern(source, source.partner(index) + 1) => {
+                    end_of_pattern = end_of_pattern.max(source.partner(index));
+                }
+                Kind::Template(_, sources) => {
+                    for source in sources {
+                        self.add(&Tokens { source: source.clone(), range: 0..source.tokens.len() });
+                    }
+                }
+                Kind::Word(name) if is_name(source, index) => {
+                    self.everything |= GLOBAL_OBJECTS.contains(&&**name);
+                    if index < end_of_pattern || is_assigned(source, index) {
+                        self.assigned.insert(name.clone());
+                    }
+                    self.used.insert(name.clone());
+                }
+                Kind::Word(_) | Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Regex | Kind::End => {}
+            }
+        }
+    }
+}
+
+/// The name of the class or function that a skipped statement declares, if that is all it does. Its
+/// code runs when it is called.
+pub(crate) fn declared_for_later(tokens: &Tokens) -> Option<Rc<str>> {
+    let (source, start) = (&tokens.source, tokens.range.start);
+    let behind = match word(source, start)? {
+        "async" if word(source, start + 1) == Some("function") => start + 2,
+        "function" => start + 1,
+        "class" if !runs_at_once(tokens) => start + 1,
+        _ => return None,
+    };
+    let is_generator = punctuator(source, behind) == Some("*");
+    match &source.tokens.get(behind + usize::from(is_generator))?.kind {
+        Kind::Word(name) => Some(name.clone()),
+        Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => None,
+    }
+}
+
+/// Whether parts of a class run where it is declared.
+fn runs_at_once(class: &Tokens) -> bool {
+    class.range.clone().any(|index| {
+        matches!(word(&class.source, index), Some("static" | "extends"))
+            || punctuator(&class.source, index) == Some("[") && !follows_value(&class.source, index)
+    })
+}
+
+/// Whether what precedes a bracket is a value, of which the bracket takes a member.
+fn follows_value(source: &Source, index: usize) -> bool {
+    match source.tokens.get(index.wrapping_sub(1)).map(|token| &token.kind) {
+        Some(Kind::Word(_)) => true,
+        Some(Kind::Punctuator(punctuator)) => !matches!(*punctuator, "{" | "}" | ";" | "*"),
+        Some(Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End) | None => true,
+    }
+}
+
+/// Whether the word at `index` is no property.
+fn is_name(source: &Source, index: usize) -> bool {
+    let before = index.checked_sub(1).and_then(|before| punctuator(source, before));
+    let is_member = matches!(before, Some("." | "?."));
+    let is_key = matches!(before, Some("{" | ",")) && punctuator(source, index + 1) == Some(":");
+    !is_member && !is_key
+}
+
+/// Whether what ends before `behind` is a pattern whose names get values.
+fn is_pattern(source: &Source, behind: usize) -> bool {
+    punctuator(source, behind) == Some("=") || matches!(word(source, behind), Some("of" | "in"))
+}
+
+fn is_assigned(source: &Source, index: usize) -> bool {
+    let behind = punctuator(source, index + 1);
+    let gets_value = behind.is_some_and(|behind| ASSIGNMENTS.contains(&behind) || is_step(behind));
+    let is_loop = matches!(word(source, index + 1), Some("of" | "in"));
+    let Some(before) = index.checked_sub(1) else { return gets_value || is_loop };
+    let is_declared = word(source, before).is_some_and(|before| DECLARING.contains(&before));
+    gets_value || is_loop || is_declared || punctuator(source, before).is_some_and(is_step)
+}
+
+fn is_step(punctuator: &str) -> bool {
+    matches!(punctuator, "++" | "--")
+}
+
+fn word(source: &Source, index: usize) -> Option<&str> {
+    match &source.tokens.get(index)?.kind {
+        Kind::Word(word) => Some(word),
+        Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => None,
+    }
+}
+
+fn punctuator(source: &Source, index: usize) -> Option<&'static str> {
+    match source.tokens.get(index)?.kind {
+        Kind::Punctuator(punctuator) => Some(punctuator),
+        Kind::Word(_) | Kind::Number(_) | Kind::Text(_) | Kind::Template(..) | Kind::Regex | Kind::End => None,
+    }
+}

@@ -1,0 +1,150 @@
+//! Publishing many jobs: as atomic batches of JetStream (ADR-50), and one by one where a batch is
+//! refused.
+
+use crate::job::Written;
+use crate::lane::LaneMessage;
+use crate::retry::retry_for_a_while;
+use crate::store::{Store, unique};
+use crate::{Published, QueueError};
+use async_nats::HeaderMap;
+use async_nats::header::NATS_MESSAGE_ID;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::publish::PublishAck;
+use async_nats::jetstream::response::Response;
+use bytes::Bytes;
+use std::fmt;
+use std::time::Duration;
+
+const BATCH_ID: &str = "Nats-Batch-Id";
+const BATCH_SEQUENCE: &str = "Nats-Batch-Sequence";
+const BATCH_COMMIT: &str = "Nats-Batch-Commit";
+/// The most jobs of a batch: servers take no more.
+const MOST_JOBS: usize = 1000;
+/// The most bytes of a batch. The server keeps it in memory until it is whole.
+const MOST_BYTES: usize = 4 << 20;
+/// What a job's headers take besides its payload, at the usual size of ids and labels.
+const HEADERS_BYTES: usize = 256;
+/// How long to wait for the answer to a batch. After that its jobs are sent one by one, and the
+/// server knows those that it has.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Some jobs are published, and the next one is not.
+#[derive(Debug)]
+pub struct PartlyPublished {
+    /// The first jobs, which are in the stream.
+    pub published: Vec<Published>,
+    /// Why the job behind them is not. As with a single job, it may have arrived nevertheless.
+    pub error: QueueError,
+}
+
+impl fmt::Display for PartlyPublished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} jobs are published, and the next is not: {}", self.published.len(), self.error)
+    }
+}
+
+impl std::error::Error for PartlyPublished {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
+/// A job with its subject and its id.
+pub(crate) struct Addressed {
+    subject: String,
+    id: String,
+    headers: HeaderMap,
+    payload: Bytes,
+}
+
+impl Addressed {
+    pub(crate) fn of(store: &Store, written: Written) -> Self {
+        let Written { lane, id, headers, payload } = written;
+        let subject = store.layout.subjects.of(LaneMessage::Job, &lane);
+        Addressed { subject, id: id.unwrap_or_else(unique), headers, payload }
+    }
+
+    /// Publishes the job alone.
+    pub(crate) async fn publish(&self, store: &Store) -> Result<Published, QueueError> {
+        let message = || {
+            let message = PublishMessage::build().payload(self.payload.clone()).headers(self.headers.clone());
+            message.message_id(&self.id)
+        };
+        let published = retry_for_a_while(|| store.publish(&self.subject, message())).await;
+        let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
+        Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
+    }
+
+    fn bytes(&self) -> usize {
+        self.payload.len() + HEADERS_BYTES
+    }
+
+    fn headers_in(&self, batch: &str, place: usize, commits: bool) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        headers.insert(NATS_MESSAGE_ID, self.id.as_str());
+        headers.insert(BATCH_ID, batch);
+        headers.insert(BATCH_SEQUENCE, place.to_string());
+        if commits {
+            headers.insert(BATCH_COMMIT, "1");
+        }
+        headers
+    }
+}
+
+/// Publishes all jobs in their order, or the first of them up to a failure.
+pub(crate) async fn publish(store: &Store, jobs: Vec<Addressed>) -> Result<Vec<Published>, PartlyPublished> {
+    let takes_batches = store.jobs.cached_info().config.allow_atomic_publish;
+    let mut published = Vec::with_capacity(jobs.len());
+    let mut rest = &jobs[..];
+    while !rest.is_empty() {
+        let (batch, behind) = rest.split_at(fitting(rest));
+        let first = if takes_batches && batch.len() > 1 { together(store, batch).await } else { None };
+        match first {
+            Some(first) => {
+                let places = first..first + batch.len() as u64;
+                published.extend(places.map(|sequence| Published { sequence, duplicate: false }));
+            }
+            None => {
+                for job in batch {
+                    match job.publish(store).await {
+                        Ok(one) => published.push(one),
+                        Err(error) => return Err(PartlyPublished { published, error }),
+                    }
+                }
+            }
+        }
+        rest = behind;
+    }
+    Ok(published)
+}
+
+/// How many of the first jobs fit into a batch: at least one.
+fn fitting(jobs: &[Addressed]) -> usize {
+    let mut bytes = 0;
+    let fits = |job: &&Addressed| {
+        bytes += job.bytes();
+        bytes <= MOST_BYTES
+    };
+    jobs.iter().take(MOST_JOBS).take_while(fits).count().max(1)
+}
+
+/// Publishes a batch. Returns the place of its first job in the stream; `None` if the server has
+/// refused the batch, such as for a known id, or if no answer tells.
+async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
+    let (client, batch) = (&store.connection.client, unique());
+    let (last, others) = jobs.split_last()?;
+    for (place, job) in others.iter().enumerate() {
+        let headers = job.headers_in(&batch, place + 1, false);
+        client.publish_with_headers(job.subject.clone(), headers, job.payload.clone()).await.ok()?;
+    }
+    let request = async_nats::Request::new().timeout(Some(ANSWER)).payload(last.payload.clone());
+    let request = request.headers(last.headers_in(&batch, jobs.len(), true));
+    let answer = client.send_request(last.subject.clone(), request).await.ok()?;
+    match serde_json::from_slice::<Response<PublishAck>>(&answer.payload).ok()? {
+        Response::Ok(ack) => (ack.sequence + 1).checked_sub(jobs.len() as u64),
+        Response::Err { error } => {
+            tracing::debug!(%error, jobs = jobs.len(), "a batch is refused; its jobs follow one by one");
+            None
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What a body does not tell.
+
+use crate::Error;
+
+/// Collects what is missing, so that one error names all of it.
+#[derive(Default)]
+pub(super) struct Gaps(Vec<Error>);
+
+impl Gaps {
+    /// The fact, or `None` if the caller could pass it.
+    ///
+    /// # Errors
+    /// If the body has to be corrected.
+    pub(super) fn known<T>(&mut self, fact: Result<T, Error>) -> Result<Option<T>, Error> {
+        match fact {
+            Ok(fact) => Ok(Some(fact)),
+            Err(error) if error.is_gap() => {
+                self.0.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All that is missing. There is a gap for each fact that was not known.
+    pub(super) fn error(self) -> Error {
+        self.0.into_iter().reduce(Error::and).expect("a fact is missing")
+    }
+}

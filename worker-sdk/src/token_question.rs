@@ -1,0 +1,35 @@
+//! Asking a scheduler for the upstream's access token. It is rare, and needs no session.
+
+use crate::Error;
+use async_nats::{Client, RequestErrorKind};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::token::AccessToken;
+use rampmeter_worker_session::Denial;
+use std::time::Duration;
+
+/// How long to wait for an answer: the scheduler may have to get a token first.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Asks the leader of `resource` on `subject`.
+pub(crate) async fn ask(client: &Client, subject: String, resource: &Name) -> Result<AccessToken, Error> {
+    let asking = client.request(subject, "".into());
+    let answer = match tokio::time::timeout(PATIENCE, asking).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
+            return Err(Error::no_token(resource, "no scheduler of it answers"));
+        }
+        Ok(Err(_)) | Err(_) => {
+            let why = "no answer; this NATS user may not be allowed to ask on `rampmeter.token`";
+            return Err(Error::no_token(resource, why));
+        }
+    };
+    AccessToken::parse(&answer.payload).map_err(|refused| match refused {
+        None => Error::no_token(resource, "the answer is not of the protocol"),
+        Some(refused) => {
+            let retry_after = refused.retry_after_ms.map(|millis| Duration::try_from_secs_f64(millis / 1e3));
+            let retry_after = retry_after.and_then(Result::ok).map(Into::into);
+            let (code, message) = (refused.code, refused.message.to_string().into());
+            Error::denied(resource, Denial::Refused { code, message, retry_after, limited_by: None })
+        }
+    })
+}
