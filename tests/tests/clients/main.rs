@@ -1,7 +1,7 @@
 //! The clients in other languages, by their own checks, against the scheduler of this build.
 //!
-//! Where Python is missing, or pip reaches no registry, a check says what it skipped. With `CI=true`
-//! nothing is skipped.
+//! Where Python or Node.js is missing, or no registry is reached, a check says what it skipped. With
+//! `CI=true` nothing is skipped.
 
 use rampmeter_tests::repository::root;
 use std::process::{Command, Stdio};
@@ -9,6 +9,11 @@ use std::process::{Command, Stdio};
 #[test]
 fn the_python_client() {
     check("python/check");
+}
+
+#[test]
+fn the_typescript_client() {
+    check("typescript/check");
 }
 
 /// Runs a check. What it prints is for people: they see it while it runs.
