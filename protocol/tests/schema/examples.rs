@@ -12,6 +12,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::token::AccessToken;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -60,7 +61,7 @@ fn settles_are_as_the_schema_says() {
     check::<Settle<'_>>(
         "settle",
         r#"{"id": "a", "used": true, "cost": {"processing-units": 3.1}, "elapsed_ms": 812,
-            "response": {"status": 429, "headers": {"retry-after": "1500"}, "quota_spent": true}}"#,
+            "response": {"status": 429, "headers": {"retry-after": "1500"}, "quota_spent": true, "code": "busy"}}"#,
     );
     check::<Settle<'_>>(
         "settle",
@@ -91,8 +92,9 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
             "margin":1.8,"level":-12.5,"next_free_ms":750.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
+            "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
             "shadow":{"calls":1,"would_wait":2,"would_refuse":3,"longest_wait_ms":4.0}}],
-            "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5},"limited_by":"few",
+            "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5,"disbelieved":6},"limited_by":"few",
             "reason":"headroom","held_by":{"key":"a","level":-1.0,"next_free_ms":2.0,"leaves":3.0,"pays_in_ms":4.0,
             "frozen_ms":5.0,"likely_free_ms":6.0},"provider":{"kind":"sentinel-hub","state":"failing","reason":"429",
             "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
@@ -115,6 +117,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
     check::<Purge>("purge", r#"{"client": "team-a", "class": "bulk"}"#);
     check::<Purged>("purged", r#"{"resource":"hub","epoch":3,"ended":2}"#);
     check::<LimitOrder>("limit_order", r#"{"limit": "per-month"}"#);
+    check::<AccessToken>("access_token", r#"{"status":"token","access_token":"e30.secret","valid_ms":540000.0}"#);
     check::<LimitOrderDone>("limit_order_done", r#"{"resource":"hub","epoch":3,"limits":["few"],"more":true}"#);
 }
 

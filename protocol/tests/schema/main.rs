@@ -18,8 +18,9 @@ use rampmeter_protocol::resources::{LimitInfo, ResourceInfo, Resources};
 use rampmeter_protocol::settle::{Asked, Response, Settle};
 use rampmeter_protocol::status::{
     ClassStatus, Correction, Counters, DifferingScheduler, Learned, LimitStatus, ProviderState, ProviderStatus,
-    RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion,
+    RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, Told,
 };
+use rampmeter_protocol::token::AccessToken;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use validator::Schema;
@@ -42,7 +43,8 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["status"], vec![names::<ProviderStatus>(), names::<ProviderState>()]),
         (&["status"], vec![names::<RulesStatus>(), names::<RefusedRules>()]),
         (&["status"], vec![names::<Correction>(), names::<DifferingScheduler>()]),
-        (&["limit_status"], vec![names::<LimitStatus>(), names::<ShadowStatus>(), names::<Learned>()]),
+        (&["limit_status"], vec![names::<LimitStatus>(), names::<ShadowStatus>()]),
+        (&["limit_status"], vec![names::<Learned>(), names::<Told>()]),
         (&["holder"], vec![names::<Holder>()]),
         (&["explain_question"], vec![names::<Question>()]),
         (&["explanation"], vec![names::<Explanation>()]),
@@ -52,6 +54,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["purged"], vec![names::<Purged>()]),
         (&["limit_order"], vec![names::<LimitOrder>()]),
         (&["limit_order_done"], vec![names::<LimitOrderDone>()]),
+        (&["access_token"], vec![names::<AccessToken>()]),
     ]
 }
 
