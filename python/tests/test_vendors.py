@@ -31,8 +31,9 @@ import rampmeter.anthropic
 import rampmeter.openai
 import rampmeter.sentinelhub
 from conftest import Starts
-from limits import ideal, limit, shared
-from servers import Scheduler, Server, Upstream, until
+from limits import ideal, limit, resource, shared
+from servers import Nats, Scheduler, Server, Upstream, until
+from test_restarts import kill_twice
 
 BOX = BBox((14.0, 46.0, 14.1, 46.1), CRS.WGS84)
 SCRIPT = '//VERSION=3\nfunction setup() { return {input: ["B04"], output: {bands: 1}} }'
@@ -257,6 +258,39 @@ def check_model(api: Upstream, hub: rampmeter.Resource, calls: int, took: float,
     assert (stats["ok"], stats["rate_limited"]) == (calls, 0)
     assert hub.client.stats().denied == 0
     assert took <= best * WASTE + SLACK
+
+
+def test_vendors_outlive_killed_servers(
+    nats: Nats, scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
+) -> None:
+    """Scheduler and NATS are killed, once under openai and once under forks of sentinelhub-py."""
+    few, allowed = shared(20, 8)
+    unlimited = [limit(unit, 1_000_000, "1s", unit=unit) for unit in ("tokens", "processing-units")]
+    running, api = scheduler(resource(few, *unlimited)), upstream(allowed)
+    url, hub = vendor(api), rampmeter.connect(running.url).resource("api")
+    client = openai.OpenAI(
+        base_url=f"{url}/v1", api_key="key", http_client=rampmeter.openai.http_client(hub), max_retries=0
+    )
+
+    def ask(prompt: str) -> bool:
+        messages: list[Any] = [{"role": "user", "content": prompt}]
+        return bool(client.chat.completions.create(model="m", messages=messages, max_tokens=60).choices)
+
+    with ThreadPoolExecutor(33) as pool:
+        killing = pool.submit(kill_twice, running, nats)
+        assert all(pool.map(ask, prompts(60)))
+        killing.result()
+    client.close()
+    units = [1] * 30
+    context = multiprocessing.get_context("fork")
+    children = [context.Process(target=download, args=(hub, url, 4, units)) for _ in range(2)]
+    for child in children:
+        child.start()
+    kill_twice(nats, running)
+    for child in children:
+        child.join()
+    assert [child.exitcode for child in children] == [0, 0]
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (120, 0)
 
 
 def test_a_cancelled_stream_gives_back_what_it_did_not_use(
