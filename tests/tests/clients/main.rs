@@ -1,7 +1,7 @@
 //! The clients in other languages, by their own checks, against the scheduler of this build.
 //!
-//! Where Python is missing, or pip reaches no registry, a check says what it skipped. With `CI=true`
-//! nothing is skipped.
+//! Where Python is missing, or pip reaches no registry, a check says what it skipped. With
+//! `CI=true` nothing is skipped.
 
 use rampmeter_tests::repository::root;
 use std::process::{Command, Stdio};
