@@ -31,7 +31,7 @@ import rampmeter.anthropic
 import rampmeter.openai
 import rampmeter.sentinelhub
 from conftest import Starts
-from limits import ideal, limit, resource, shared
+from limits import count, ideal, limit, resource, shared
 from servers import Nats, Scheduler, Server, Upstream, until
 from test_restarts import kill_twice
 
@@ -132,12 +132,15 @@ def check_sentinel_hub(
     assert api.spent("processing-units") == sum(units)
     assert took <= best * WASTE + SLACK
     until("all are settled", lambda: running.metric("rampmeter_settled_total") >= calls or None)
+    # It refills by one in an hour.
+    assert running.levels()["count"] == pytest.approx(10_000 - sum(units), abs=0.1)
 
 
 SENTINEL_HUB = """
 [[resource]]
 name = "sentinel-hub"
 dialect = "sentinel-hub"
+start = "full"
 """
 
 
@@ -145,7 +148,7 @@ def test_sentinelhub_in_forks(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
     (few, allowed), (units, area) = shared(30, 290), shared(20, 160, "processing-units")
-    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    running, api = scheduler(SENTINEL_HUB + few + units + count("processing-units")), upstream(allowed, area)
     check_sentinel_hub(4, 8, 100, 20, 160, running, api, vendor(api))
 
 
@@ -155,7 +158,7 @@ def test_sentinelhub_in_many_forks(
 ) -> None:
     """A pace at which two cores carry the processes and the server beside each other."""
     (few, allowed), (units, area) = shared(50, 400), shared(50, 400, "processing-units")
-    running, api = scheduler(SENTINEL_HUB + few + units), upstream(allowed, area)
+    running, api = scheduler(SENTINEL_HUB + few + units + count("processing-units")), upstream(allowed, area)
     check_sentinel_hub(16, 8, 1000, 50, 400, running, api, vendor(api))
 
 
