@@ -25,6 +25,11 @@ PLENTY = resource(limit("plenty", 1_000_000, "1s"), limit("tokens", 1_000_000, "
 """No request waits."""
 
 
+def count(unit: str) -> str:
+    """A limit that delays no request: what it lacks of ten thousand was settled."""
+    return limit("count", 10_000, "8760h", unit, more="learn = false")
+
+
 def ideal(total: float, rate: float, burst: float) -> float:
     """Seconds that a full bucket needs for `total`."""
     return max(0.0, total - burst) / rate

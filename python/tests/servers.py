@@ -126,6 +126,7 @@ class Scheduler(Server):
 
     def __init__(self, folder: Path, nats: Nats, resources: str, http: str = "") -> None:
         self._configuration = folder / "rampmeter.toml"
+        self._nats = nats.url
         self._write(nats, "127.0.0.1:0", http, resources)
         command = [binary(), "--log-format", "json", "serve", "--config", str(self._configuration)]
         super().__init__(folder, "scheduler", command)
@@ -144,6 +145,13 @@ class Scheduler(Server):
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=10) as answer:
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
+
+    def levels(self) -> dict[str, float]:
+        """What the limits of all resources have left."""
+        shown = subprocess.run(
+            [binary(), "status", "--json", "--nats", self._nats], check=True, capture_output=True, timeout=LONGEST
+        )
+        return {limit["name"]: limit["level"] for status in json.loads(shown.stdout) for limit in status["limits"]}
 
     def _write(self, nats: Nats, listen: str, http: str, resources: str) -> None:
         text = f'[nats]\nurl = "{nats.url}"\n[http]\nlisten = "{listen}"\n{http}\n{resources}'

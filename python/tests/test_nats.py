@@ -87,7 +87,7 @@ def test_concurrent_requests_travel_together(nats: Nats, scheduler: Starts) -> N
     scheduler(PLENTY)
     hub = rampmeter.connect(nats.url).resource("api")
 
-    async def main() -> tuple[int, int]:
+    async def main() -> list[int]:
         listener = await nats_py.connect(nats.url)
         sizes = []
 
@@ -99,9 +99,10 @@ def test_concurrent_requests_travel_together(nats: Nats, scheduler: Starts) -> N
         await asyncio.gather(*(hub.permit().aacquire() for _ in range(200)))
         await listener.flush()
         await listener.close()
-        return len(sizes), sum(sizes)
+        return sizes
 
-    assert asyncio.run(main()) == (4, 200)
+    # An answer that comes late is asked for again, in a later message.
+    assert sum(asyncio.run(main())[:4]) == 200
 
 
 def test_a_freeze_voids_a_start(nats: Nats, scheduler: Starts) -> None:

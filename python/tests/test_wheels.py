@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import rampmeter
 from limits import PLENTY
 from servers import LONGEST, ROOT, Server, binary
 
@@ -29,6 +30,12 @@ def run(*command: str | Path, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_all_parts_have_one_version() -> None:
+    version = rampmeter.__version__
+    assert f'\nversion = "{version}"\n' in (ROOT / "Cargo.toml").read_text()
+    assert f'"rampmeter-server=={version}"' in (ROOT / "python" / "pyproject.toml").read_text()
 
 
 def test_an_empty_environment_has_a_permit(tmp_path: Path, started: Callable[[Server], Server]) -> None:

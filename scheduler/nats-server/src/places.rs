@@ -18,8 +18,8 @@ pub struct Places {
 
 impl Places {
     /// The `PATH`, the folder of this program, and the cache of this process:
-    /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the `PATH`
-    /// of an activated environment only.
+    /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the
+    /// `PATH` of an activated environment only.
     #[must_use]
     pub fn of_this_process() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
