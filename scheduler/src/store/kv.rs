@@ -3,7 +3,8 @@
 use super::bucket::{self, OpenError, is_missing};
 use super::envelope::{self, Damage};
 use super::operation::{OPERATION, StoreError, unavailable, within};
-use super::record::{PermitRecord, StateRecord};
+use super::permit_record::PermitRecord;
+use super::record::StateRecord;
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};

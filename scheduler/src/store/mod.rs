@@ -13,6 +13,7 @@ mod moment;
 mod operation;
 mod page_record;
 mod pages;
+mod permit_record;
 mod record;
 mod rules;
 
@@ -24,5 +25,6 @@ pub(crate) use moment::boot_ms;
 pub use moment::{BootTime, Moment};
 pub use operation::StoreError;
 pub use page_record::StoredPages;
-pub use record::{CostRecord, KeysRecord, LevelRecord, PermitRecord, StateRecord, costs_of, freezes_of};
+pub use permit_record::PermitRecord;
+pub use record::{CostRecord, KeysRecord, LevelRecord, StateRecord, costs_of, freezes_of};
 pub use rules::{Edition, RuleStore};

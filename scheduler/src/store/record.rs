@@ -4,12 +4,10 @@ use super::envelope;
 use super::learned::{LearnedRecord, StatedRecord, ToldRecord};
 use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::id::PermitId;
+use super::permit_record::PermitRecord;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    CostFactor, DebitSnapshot, Fate, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot,
-    Snapshot, Usage, UsageSpan,
+    CostFactor, DebitSnapshot, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, Snapshot, Usage, UsageSpan,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -129,30 +127,6 @@ impl UsageRecord {
         let told = self.told.as_ref().map(ToldRecord::told);
         Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
     }
-}
-
-/// One remembered permit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PermitRecord {
-    id: PermitId,
-    start_nanos: i64,
-    class: Name,
-    bill: Vec<(Name, u64)>,
-    /// Charges to keys: limit, key and amount in millionths.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    keyed: Vec<(Name, String, u64)>,
-    /// For each limit, the end of the in-flight call's lease, in nanoseconds after the writing.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    held_until: Vec<(Name, i64)>,
-    fate: FateRecord,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum FateRecord {
-    Open,
-    Settled,
-    Returned,
 }
 
 impl StateRecord {
@@ -379,50 +353,6 @@ impl LevelRecord {
     }
 }
 
-impl PermitRecord {
-    /// The stored form of a permit.
-    #[must_use]
-    pub fn of(snapshot: &PermitSnapshot) -> Self {
-        PermitRecord {
-            id: snapshot.id.clone(),
-            start_nanos: snapshot.start_nanos,
-            class: snapshot.class.clone(),
-            bill: snapshot.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
-            keyed: snapshot
-                .keyed
-                .iter()
-                .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
-                .collect(),
-            held_until: snapshot.held_until.clone(),
-            fate: match snapshot.fate {
-                Fate::Open => FateRecord::Open,
-                Fate::Settled => FateRecord::Settled,
-                Fate::Returned => FateRecord::Returned,
-            },
-        }
-    }
-
-    fn snapshot(&self) -> PermitSnapshot {
-        let charge = |(limit, micros): &(Name, u64)| Some((limit.clone(), Amount::from_micros(*micros).ok()?));
-        let key_charge = |(limit, key, micros): &(Name, String, u64)| {
-            Some((limit.clone(), key.clone(), Amount::from_micros(*micros).ok()?))
-        };
-        PermitSnapshot {
-            id: self.id.clone(),
-            start_nanos: self.start_nanos,
-            class: self.class.clone(),
-            bill: self.bill.iter().filter_map(charge).collect(),
-            keyed: self.keyed.iter().filter_map(key_charge).collect(),
-            held_until: self.held_until.clone(),
-            fate: match self.fate {
-                FateRecord::Open => Fate::Open,
-                FateRecord::Settled => Fate::Settled,
-                FateRecord::Returned => Fate::Returned,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -495,17 +425,8 @@ mod tests {
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
-        let permit = PermitRecord {
-            id: PermitId::new("a").unwrap(),
-            start_nanos: -5,
-            class: name("bulk"),
-            bill: vec![(name("per-minute"), 1_000_000)],
-            keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
-            held_until: vec![(name("in-flight"), 26_000_000_000)],
-            fate: FateRecord::Open,
-        };
-        let golden = r#"[{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"},{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}]"#;
-        assert_eq!(serde_json::to_string(&(&state, &permit)).unwrap(), golden);
-        assert_eq!(serde_json::from_str::<(StateRecord, PermitRecord)>(golden).unwrap(), (state, permit));
+        let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
+        assert_eq!(serde_json::to_string(&state).unwrap(), golden);
+        assert_eq!(serde_json::from_str::<StateRecord>(golden).unwrap(), state);
     }
 }
