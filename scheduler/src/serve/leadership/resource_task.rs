@@ -55,7 +55,7 @@ impl ResourceTask {
             tokio::spawn(provider_watch::keep_asking(provider, settings, self.context.clock, led));
         }
         let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let upstream = Upstream { reader: configured.reader, provider: kind };
+        let upstream = Upstream { reader: configured.reader, pricing: configured.pricing, provider: kind };
         let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {
