@@ -44,7 +44,7 @@ enum Command {
     /// See it work: NATS, scheduler, upstream and workers in one command, with and without permits.
     Demo(demo::DemoArgs),
     /// Print a configuration for a service whose limits are known.
-    Init(init::InitArgs),
+    Init(init::PresetArgs),
     /// Validate a configuration, or print one to start from.
     Check(check::CheckArgs),
     /// Change the limits of resources while schedulers run: the whole file counts, or nothing.

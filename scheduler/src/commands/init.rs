@@ -15,7 +15,7 @@ The configuration goes to standard output:
 
 Each number has its source, and the day on which it was read, in a comment. With --scenario it is a world that
 `rampmeter simulate` plays.")]
-pub struct InitArgs {
+pub struct PresetArgs {
     /// The service. `--list` shows them.
     #[arg(required_unless_present = "list", value_name = "PRESET")]
     preset: Option<String>,
@@ -67,7 +67,7 @@ const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 ///
 /// # Errors
 /// If there is no such preset or plan.
-pub fn run(args: &InitArgs) -> anyhow::Result<()> {
+pub fn run(args: &PresetArgs) -> anyhow::Result<()> {
     let Some(name) = &args.preset else { return list() };
     let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
         let known = PRESETS.map(|preset| preset.name);

@@ -1,5 +1,5 @@
-//! What requests cost that give a body in place of a cost. It is computed on a thread of its own, so
-//! that no other request waits for it.
+//! What requests cost that give a body in place of a cost. It is computed on a thread of its own,
+//! so that no other request waits for it.
 
 use crate::config::Pricing;
 use crate::serve::messages::inbound::{Endpoint, Inbound};
