@@ -3,6 +3,7 @@
 //! A new field belongs into its struct and into `Flat`.
 
 use crate::code::Code;
+use crate::cost::Cost;
 use crate::left::Left;
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,9 @@ pub struct Granted<'a> {
     /// What is left of the limits, if the request asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left<'a>>,
+    /// What the call costs, if the request left that to the scheduler.
+    #[serde(skip_serializing_if = "Cost::is_empty")]
+    pub cost: Cost<'a>,
     /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's clock
     /// has an origin of its own. A client derives from it how [late](crate::lateness) the answer
     /// is.
@@ -128,6 +132,7 @@ impl Granted<'_> {
             id: self.id.into_owned(),
             limited_by: self.limited_by.map(Text::into_owned),
             left: self.left.into_iter().map(Left::into_owned).collect(),
+            cost: self.cost.into_owned(),
             ..self
         }
     }
@@ -169,6 +174,8 @@ struct Flat<'a> {
     lease_ms: Option<f64>,
     #[serde(borrow, default)]
     left: Vec<Left<'a>>,
+    #[serde(borrow, default)]
+    cost: Cost<'a>,
     #[serde(default)]
     position: u64,
     #[serde(default)]
@@ -209,6 +216,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
                 lease_ms: flat.lease_ms,
                 limited_by,
                 left: flat.left,
+                cost: flat.cost,
                 at_ms,
                 epoch,
             }),
@@ -236,6 +244,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::amount::Amount;
 
     fn written(answer: &Answer<'_>) -> String {
         let mut text = Vec::new();
@@ -249,6 +258,8 @@ mod tests {
         let limited_by = || Some(Text::from("per-minute"));
         let left = Left { limit: "per-minute".into(), unit: "requests".into(), remaining: 2.5, reset_ms: Some(60.0) };
         let (valid_ms, lease_ms, at_ms) = (Some(5000.0), Some(90.5), Some(86_400_123));
+        let mut cost = Cost::new();
+        cost.set("tokens", Amount::new(2.5).unwrap()).unwrap();
         let granted = Granted {
             id: id(),
             delay_ms: 3.0,
@@ -256,6 +267,7 @@ mod tests {
             lease_ms,
             limited_by: limited_by(),
             left: vec![left],
+            cost,
             at_ms,
             epoch: 7,
         };
@@ -266,7 +278,7 @@ mod tests {
         [
             (
                 Answer::Granted(granted),
-                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
             ),
             (
                 Answer::Granted(Granted { id: id(), ..Granted::default() }),

@@ -32,6 +32,7 @@ pub mod millis;
 pub mod name;
 pub mod object;
 pub mod plain_types;
+pub mod price;
 pub mod purge;
 pub mod rate_limit;
 pub mod reason;

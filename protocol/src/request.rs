@@ -5,6 +5,7 @@ use crate::cost::Cost;
 use crate::id::PermitId;
 use crate::labels::Labels;
 use crate::millis::Millis;
+use crate::price::Price;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -31,6 +32,9 @@ pub struct PermitRequest<'a> {
     /// What the call costs.
     #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
+    /// In place of a cost: the request to the upstream, if the resource computes costs.
+    #[serde(borrow, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Box<Price<'a>>>,
     /// The priority class; the resource's default if it is left out.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub class: Option<Text<'a>>,

@@ -8,6 +8,7 @@ use crate::ids::{Asker, ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -96,12 +97,12 @@ pub fn settle<R>(
 }
 
 /// Calls `send` with a command's answer at `now`, and where it goes. `left` goes into a permit
-/// whose client wants to know what is left.
+/// whose client wants to know what is left, and `cost` into one whose cost was computed.
 pub fn answer<R>(
     resource: &Resource,
     (now, epoch): (Time, u64),
     command: Command<R>,
-    left: Vec<Left<'_>>,
+    (left, cost): (Vec<Left<'_>>, Cost<'_>),
     send: impl FnOnce(R, &Answer<'_>),
 ) {
     let at_ms = Some(now.nanos() / NANOS_PER_MILLI);
@@ -110,7 +111,7 @@ pub fn answer<R>(
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
-            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, at_ms, epoch };
+            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, cost, at_ms, epoch };
             send(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {

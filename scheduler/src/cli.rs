@@ -2,8 +2,8 @@
 
 use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, import, jobs, limit_orders, limits, pu, purge, serve, simulate, state, status,
-    upstream,
+    apply, bench, check, demo, explain, import, init, jobs, limit_orders, limits, pu, purge, serve, simulate, state,
+    status, upstream,
 };
 use crate::logging::LogFormat;
 use crate::{error_text, logging};
@@ -43,6 +43,8 @@ enum Command {
     Serve(serve::ServeArgs),
     /// See it work: NATS, scheduler, upstream and workers in one command, with and without permits.
     Demo(demo::DemoArgs),
+    /// Print a configuration for a service whose limits are known.
+    Init(init::PresetArgs),
     /// Validate a configuration, or print one to start from.
     Check(check::CheckArgs),
     /// Change the limits of resources while schedulers run: the whole file counts, or nothing.
@@ -87,6 +89,7 @@ impl Cli {
         match self.command {
             Command::Serve(args) => serve::run(args).await,
             Command::Demo(args) => demo::run(args).await,
+            Command::Init(args) => init::run(&args),
             Command::Check(args) => check::run(&args).await,
             Command::Apply(args) => apply::run(args).await,
             Command::Limits(args) => limits::run(args).await,

@@ -172,7 +172,7 @@ impl SimulatedScheduler {
             let news = wire::news(resource, epoch, announcement);
             self.news.push(serde_json::to_vec(&news).expect("news are plain data"));
         }
-        wire::answer(resource, (now, epoch), command, Vec::new(), |to, answer| {
+        wire::answer(resource, (now, epoch), command, Default::default(), |to, answer| {
             let payload = serde_json::to_vec(answer).expect("answers are plain data");
             self.answers.push(Answer { to, payload });
         });

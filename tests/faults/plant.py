@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Plants faults in the core, in sessions, in jobs and in HTTP, one at a time, and sees whether a test
-fails for each.
+"""Plants faults in the core, in sessions, in jobs, in HTTP and in evalscripts, one at a time, and sees
+whether a test fails for each.
 
     tests/faults/plant.py              all of them, about a minute each
     tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
@@ -28,6 +28,7 @@ CORE = ("scheduler-core/src", [["-p", "rampmeter-scheduler-core"], ["-p", "rampm
 SESSION = ("worker-sdk/session/src", [["-p", "rampmeter-worker-session"]])
 JOBS = ("worker-sdk/jobs/src", [["--workspace", "--lib", "--test", "system", "jobs"]])
 HTTP = ("scheduler/src/serve/http", [["--workspace", "--lib", "--test", "system", "http"]])
+SCRIPTS = ("worker-sdk/evalscript/src", [["-p", "rampmeter-evalscript"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 
@@ -218,9 +219,14 @@ IN_SESSION = [
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
 ]
+IN_SCRIPTS = [
+    ("names that a skipped statement assigns keep their values", "check_name", r"self\.names\.get\(&scope\)", "self.names.get(&scope).filter(|_| false)"),
+    ("arrays that a skipped statement uses keep their elements", "mark_array", r"self\.arrays\.entry\(.*;", "let _ = array;"),
+    ("functions that a skipped statement calls change nothing", "reach", r"reach\.waiting\.push\(\(closure\..*;", "drop(closure);"),
+]
 FAULTS = [
     (part, *fault)
-    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP)]
+    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS)]
     for fault in faults
 ]
 

@@ -9,6 +9,7 @@ mod embedded_nats;
 pub mod explain;
 mod human;
 pub mod import;
+pub mod init;
 pub mod jobs;
 pub mod limit_orders;
 pub mod limits;

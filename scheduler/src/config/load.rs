@@ -2,11 +2,12 @@
 
 use super::algorithm::{algorithm, period};
 use super::applies::{applies, label_name};
-use super::dialect::reader;
+use super::dialect::{parsed, reader};
 use super::fair_share::fair_share;
 use super::faults::{Faults, read};
 use super::http_settings::HttpSettings;
 use super::place::{ConfigError, Source};
+use super::pricing::Pricing;
 use super::provider;
 use super::safety::on_store_loss;
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable};
@@ -49,6 +50,8 @@ pub struct Configured {
     pub provider: Option<ProviderSettings>,
     /// The reader of the upstream's answers.
     pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
 }
 
 impl Configured {
@@ -108,9 +111,10 @@ fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTab
 fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<Configured> {
     let parts = written_parts(source, faults, spanned);
     let reader = faults.take(reader(source, spanned.get_ref(), Reader::default()));
+    let pricing = faults.take(parsed(source, spanned.get_ref().pricing.as_ref()));
     let Some(table) = &spanned.get_ref().provider else {
         let spec = checked(source, faults, spanned, parts?)?;
-        return Some(Configured { spec, provider: None, reader: reader? });
+        return Some(Configured { spec, provider: None, reader: reader?, pricing: pricing? });
     };
     let parts = parts.filter(|_| !faults.spoiled(table))?;
     let provider = faults.take(provider::settings(source, table.get_ref(), &parts.spec.limits));
@@ -128,7 +132,7 @@ fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTa
         }
         false => checked(source, faults, spanned, parts)?,
     };
-    Some(Configured { spec, provider: Some(provider?), reader: reader? })
+    Some(Configured { spec, provider: Some(provider?), reader: reader?, pricing: pricing? })
 }
 
 /// A limit in place of the provider's, which are not known yet.

@@ -16,6 +16,7 @@ mod keys;
 mod limit_table;
 mod load;
 mod place;
+mod pricing;
 mod provider;
 mod range;
 mod rules;
@@ -33,6 +34,7 @@ pub use http_settings::{CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, La
 pub(crate) use limit_table::{limit_tables, limits_text};
 pub use load::{Config, Configured, Note, load, parse};
 pub use place::ConfigError;
+pub use pricing::Pricing;
 pub(crate) use rules::limits_in_force;
 pub use rules::{Applied, ResourceRules, Rules, parse_rules, parse_stored_rules};
 pub use scenario::{load_scenario, parse_scenario};

@@ -112,6 +112,9 @@ keys! {
         /// What a number in Retry-After counts: "seconds" or "milliseconds".
         /// Without this: what the dialect says.
         pub retry_after_unit: Option<Spanned<String>> = Example(r#""milliseconds""#),
+        /// How the scheduler computes costs of requests that give a `price` in place of a `cost`.
+        /// Without this it computes none. There is "sentinel-hub".
+        pub pricing: Option<Spanned<String>> = Example(r#""sentinel-hub""#),
         /// The label whose values share each class fairly.
         /// Without this, requests of a class are served first come, first served.
         pub fair_share: Option<Spanned<String>> = Example(r#""client""#),

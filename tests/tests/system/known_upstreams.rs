@@ -101,11 +101,14 @@ async fn what_is_left_is_read_from_every_upstream() {
     }
 }
 
+/// A preset, a call that takes all, how often, the call that is refused then, the limit that refuses
+/// it, the pause that is told, and whether others are blamed.
+type Refusal = (&'static str, &'static str, u32, &'static str, &'static str, Option<RangeInclusive<f64>>, bool);
+
 #[tokio::test]
 async fn refusals_are_read_from_every_upstream() {
-    // A call that takes all, how often, and the call that is refused then.
     #[rustfmt::skip]
-    let table: [(&str, &str, u32, &str, &str, Option<RangeInclusive<f64>>, bool); 9] = [
+    let table: [Refusal; 9] = [
         // The hour is used up; a pause is an hour at most.
         ("github",      "requests=5000&method=GET",         1,      "method=GET",                   "limit=core",           Some(3590.0..=3600.0),  false),
         ("github",      "method=PATCH",                     180,    "method=GET",                   "unnamed",              Some(60.0..=60.0),      false),

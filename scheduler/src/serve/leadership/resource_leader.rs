@@ -3,6 +3,7 @@
 //! Only the compare-and-set on the resource's state record decides which scheduler leads. What
 //! `failover` sees merely decides which scheduler tries.
 
+use crate::config::Pricing;
 use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::failover::Failover;
@@ -38,6 +39,8 @@ const BALANCE_EVERY: Duration = Duration::from_secs(2);
 pub struct Upstream {
     /// Reads the upstream's answers.
     pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
     /// The kind of the resource's provider, if it has one.
     pub provider: Option<&'static str>,
     /// Whether another task answers questions for the access token.
@@ -164,6 +167,7 @@ impl ResourceLeader {
         let parts = Parts {
             core,
             reader: self.upstream.reader,
+            pricing: self.upstream.pricing,
             subjects: context.subjects,
             clock: context.clock,
             process: Arc::clone(&context.process),

@@ -63,7 +63,7 @@ impl ResourceTask {
         }
         let kind = configured.provider.as_ref().map(|settings| &settings.kind);
         let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));
-        let upstream = Upstream { reader: configured.reader, provider, shares_token };
+        let upstream = Upstream { reader: configured.reader, pricing: configured.pricing, provider, shares_token };
         let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {

@@ -35,7 +35,7 @@ impl Fingerprint {
     /// Limits that the provider alone tells do not count at all.
     #[must_use]
     pub fn of(configured: &Configured, resource: &Resource) -> Self {
-        let Configured { provider, reader, spec: written } = configured;
+        let Configured { provider, reader, pricing, spec: written } = configured;
         let ResourceSpec { limits, classes, default_class, .. } = resource.spec();
         let is_asked = provider.as_ref().is_some_and(|provider| !matches!(provider.kind, Kind::Static(_)));
         let corrected = |limit: &LimitSpec| match is_asked {
@@ -48,7 +48,7 @@ impl Fingerprint {
         Fingerprint {
             limits: counting.map(|limit| (limit.name.clone(), hash(&corrected(limit)))).collect(),
             classes: hash(&(classes, default_class)),
-            settings: hash(&(rest, provider.as_ref().map(|provider| provider.kind.name()), reader)),
+            settings: hash(&(rest, provider.as_ref().map(|provider| provider.kind.name()), reader, pricing)),
         }
     }
 

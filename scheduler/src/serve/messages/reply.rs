@@ -6,9 +6,11 @@ use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::text::Text;
 use serde::Serialize;
+use std::sync::Arc;
 
 /// The protocol's headers of a refusal.
 const ERROR_CODE: &str = "Nats-Service-Error-Code";
@@ -20,6 +22,7 @@ const ERROR: &str = "Nats-Service-Error";
 pub struct ReplyTo {
     envelope: Envelope,
     tells_left: bool,
+    cost: Option<Arc<Cost<'static>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -33,12 +36,22 @@ enum Envelope {
 impl ReplyTo {
     /// A message of its own.
     pub fn alone(to: Address) -> Self {
-        ReplyTo { envelope: Envelope::Alone(to), tells_left: false }
+        ReplyTo { envelope: Envelope::Alone(to), tells_left: false, cost: None }
     }
 
     /// The same. If `tells_left`, a permit says what is left of its limits.
     pub fn with_left(self, tells_left: bool) -> Self {
         ReplyTo { tells_left, ..self }
+    }
+
+    /// The same. A permit says what the call costs, if that was computed.
+    pub fn with_cost(self, cost: Option<Arc<Cost<'static>>>) -> Self {
+        ReplyTo { cost, ..self }
+    }
+
+    /// What a permit says that the call costs.
+    pub fn cost(&self) -> Cost<'static> {
+        self.cost.as_deref().cloned().unwrap_or_default()
     }
 
     /// The subject that the answer goes to, if it goes there alone.
@@ -103,7 +116,7 @@ impl Outbox {
 
     /// Where the answer to the next element of an array goes.
     pub fn place(&mut self, array: usize) -> ReplyTo {
-        ReplyTo { envelope: Envelope::InArray(self.arrays.place(array)), tells_left: false }
+        ReplyTo { envelope: Envelope::InArray(self.arrays.place(array)), tells_left: false, cost: None }
     }
 
     /// All elements of an array have been read; it goes out with its last answer.

@@ -1,6 +1,6 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
-use crate::config::limits_text;
+use crate::config::{Pricing, limits_text};
 use crate::log_throttle::LogThrottle;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
@@ -16,6 +16,7 @@ use crate::serve::permits::answers::order::{Handover, Order, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
 use crate::serve::permits::incoming::limit_orders::LimitOrders;
+use crate::serve::permits::incoming::pricing::PricedMessage;
 use crate::serve::permits::incoming::purges::Purges;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
 use crate::serve::permits::incoming::settles::Settles;
@@ -56,6 +57,8 @@ pub struct Parts {
     pub core: Scheduler<ReplyTo>,
     /// Reads the upstream's answers.
     pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
     /// Where the loop subscribes.
     pub subjects: Subjects,
     /// The clock that the core was restored with.
@@ -104,6 +107,7 @@ impl PermitLoop {
         let Parts {
             core,
             reader,
+            pricing,
             subjects,
             clock,
             process,
@@ -119,7 +123,7 @@ impl PermitLoop {
         let name = core.resource().name().clone();
         let delivery = Delivery::new(client.clone(), &subjects, &name);
         let scope = (&subjects, &name, &*leader);
-        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound)).await?;
+        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound), pricing).await?;
         let now = clock.now();
         let watch = (LeadershipCheck::new(now, unconfirmed, process), LoopbackCheck::new(now, &leader));
         let announcement = LeaderAnnouncement::new(leader, opened);
@@ -161,6 +165,7 @@ impl PermitLoop {
                 }
                 Some(Received::Inbound(inbound)) if !self.term.reads() => self.intake.put_back(inbound),
                 Some(Received::Inbound(inbound)) => self.take_burst(inbound),
+                Some(Received::Priced(priced)) => self.take_priced(priced),
                 Some(Received::Probe(reply)) => self.answer_probe(reply),
                 Some(Received::Report(report)) => self.take_reports(&report),
                 Some(Received::End) => break,
@@ -218,10 +223,11 @@ impl PermitLoop {
 
     /// Takes a message at `now`, and returns when that was done.
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
+        let Some(inbound) = self.intake.without_prices(inbound) else { return now };
         let Inbound { endpoint, reply, payload } = inbound;
         match endpoint {
-            Endpoint::Permit => self.term.requests(now).take(reply, &payload, None),
-            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class)),
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload, None, &[]),
+            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class), &[]),
             Endpoint::Settle => {
                 Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload);
             }
@@ -244,6 +250,17 @@ impl PermitLoop {
         if let Some(reply) = reply {
             self.term.core().refuse_invalid(ReplyTo::alone(reply), None, why);
         }
+    }
+
+    /// Takes a message whose costs are known by now.
+    fn take_priced(&mut self, PricedMessage { inbound, prices }: PricedMessage) {
+        if !self.term.reads() {
+            self.intake.price_again(inbound);
+            return;
+        }
+        let Inbound { endpoint, reply, payload } = inbound;
+        let class = if let Endpoint::PermitOf(class) = &endpoint { Some(class) } else { None };
+        self.term.requests(self.alarm.now()).take(reply, &payload, class, &prices);
     }
 
     /// Takes the reports that are here, for as long as a burst of messages may last.

@@ -95,16 +95,16 @@ impl CoreDriver {
         }
         let waited = self.waited(&command);
         let Self { delivery, core, .. } = self;
-        let left = match &command {
-            Command::Grant(grant) if grant.to.tells_left() => core.left(now, &grant.id),
-            Command::Grant(_)
-            | Command::Queued { .. }
+        let told = match &command {
+            Command::Grant(grant) if grant.to.tells_left() => (core.left(now, &grant.id), grant.to.cost()),
+            Command::Grant(grant) => (Vec::new(), grant.to.cost()),
+            Command::Queued { .. }
             | Command::Refuse { .. }
             | Command::RefuseSettle { .. }
             | Command::Settled { .. }
-            | Command::Announce(_) => Vec::new(),
+            | Command::Announce(_) => Default::default(),
         };
-        wire::answer(core.resource(), (now, core.epoch()), command, left, |to, answer| {
+        wire::answer(core.resource(), (now, core.epoch()), command, told, |to, answer| {
             delivery.outbox().answer_waiting(to, waited, answer);
         });
     }

@@ -1,7 +1,9 @@
 //! All that comes in for a permit loop.
 
+use crate::config::Pricing;
 use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
 use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
 use crate::serve::permits::incoming::waiting_messages::WaitingMessages;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::{FutureExt, StreamExt};
@@ -28,6 +30,8 @@ pub(crate) struct Intake {
     reports: Subscriber,
     /// Messages of this process.
     here: mpsc::Receiver<Inbound>,
+    /// Messages whose costs are computed, if the resource computes any.
+    prices: Option<Prices>,
     endpoints: Endpoints,
     /// Read just before the loop began to doubt.
     unread: Option<Inbound>,
@@ -40,6 +44,8 @@ pub(crate) enum Received {
     Order(Order),
     /// A message.
     Inbound(Inbound),
+    /// A message whose costs are known by now.
+    Priced(PricedMessage),
     /// Another scheduler asks whether this loop lives, and wants the answer there.
     Probe(Option<Address>),
     /// An answer has reached no client.
@@ -55,6 +61,7 @@ impl Intake {
         (subjects, resource, leader): (&Subjects, &Name, &str),
         reports: String,
         (orders, here): (mpsc::Receiver<Order>, mpsc::Receiver<Inbound>),
+        pricing: Option<Pricing>,
     ) -> Result<Self, SubscribeError> {
         Ok(Intake {
             orders,
@@ -63,6 +70,7 @@ impl Intake {
             probes: client.subscribe(subjects.probe(resource, leader)).await?,
             reports: client.subscribe(reports).await?,
             here,
+            prices: pricing.and_then(Prices::start),
             endpoints: Endpoints::new(subjects, resource),
             unread: None,
         })
@@ -77,6 +85,7 @@ impl Intake {
                 probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
             }
             report = self.reports.next() => report.map_or(Received::End, Received::Report),
+            priced = next_priced(&mut self.prices), if reads => Received::Priced(priced),
             inbound = next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, reads) => {
                 inbound.map_or(Received::End, Received::Inbound)
             }
@@ -101,7 +110,21 @@ impl Intake {
 
     /// How many messages were lost since the last call, because too many waited.
     pub(crate) fn take_lost(&mut self) -> u64 {
-        self.waiting.take_lost()
+        self.waiting.take_lost() + self.prices.as_mut().map_or(0, Prices::take_lost)
+    }
+
+    /// The message, unless costs in it have to be computed first. Then it comes back with them.
+    pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<Inbound> {
+        let Some(prices) = self.prices.as_mut().filter(|_| wants_price(&inbound)) else { return Some(inbound) };
+        prices.push(inbound);
+        None
+    }
+
+    /// Has the costs in a message computed again, because it can't be answered yet.
+    pub(crate) fn price_again(&mut self, inbound: Inbound) {
+        if let Some(prices) = &mut self.prices {
+            prices.push(inbound);
+        }
     }
 
     /// A report that is here already. It came before the messages that are here with it: a client
@@ -134,6 +157,13 @@ impl Intake {
     pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
         self.here.close();
         std::iter::from_fn(|| self.here.try_recv().ok()).collect()
+    }
+}
+
+async fn next_priced(prices: &mut Option<Prices>) -> PricedMessage {
+    match prices {
+        Some(prices) => prices.next().await,
+        None => std::future::pending().await,
     }
 }
 

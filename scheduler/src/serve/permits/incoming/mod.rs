@@ -3,6 +3,7 @@
 pub(crate) mod intake;
 pub(crate) mod limit_orders;
 pub(crate) mod permit_requests;
+pub(crate) mod pricing;
 pub(crate) mod purges;
 pub(crate) mod response_reader;
 pub(crate) mod round_robin;

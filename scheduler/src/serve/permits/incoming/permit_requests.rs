@@ -3,11 +3,13 @@
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::incoming::pricing::Priced;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
 use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::name::Name;
@@ -15,7 +17,9 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::wire;
+use std::sync::Arc;
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
@@ -51,7 +55,13 @@ impl<'a> PermitRequests<'a> {
 
     /// Takes a message, whose subject may name the class of all its requests. A sender that wants
     /// no answer gets no permit.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], class: Option<&Name>) {
+    pub(crate) fn take(
+        mut self,
+        reply: Option<Address>,
+        payload: &[u8],
+        class: Option<&Name>,
+        prices: &[Option<Priced>],
+    ) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
@@ -59,12 +69,12 @@ impl<'a> PermitRequests<'a> {
         let (asker, user) = (reply.asker(), self.core.delivery().user(&reply).to_owned());
         let sender = Sender { asker, user: &user, class };
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request),
+            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request, price(prices, 0)),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
-                for request in requests {
+                for (index, request) in requests.into_iter().enumerate() {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(sender, to, request);
+                    self.take_one(sender, to, request, price(prices, index));
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -88,13 +98,23 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(&mut self, sender: Sender<'_>, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>) {
+    fn take_one(
+        &mut self,
+        sender: Sender<'_>,
+        to: ReplyTo,
+        request: Result<PermitRequest<'_>, Invalid>,
+        price: Option<&Priced>,
+    ) {
         let Self { core, leadership, .. } = self;
-        let request = match request {
+        let mut request = match request {
             Ok(request) => request,
             Err(invalid) => return core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
         };
         let to = to.with_left(request.left);
+        let to = match with_price(core.resource(), &mut request, price) {
+            Ok(cost) => to.with_cost(cost),
+            Err(reason) => return core.refuse_invalid(to, request.id.as_ref(), format!("`price`: {reason}")),
+        };
         if leadership.is_clearing() {
             let message = "the scheduler has been away; ask again at once".to_owned();
             return core.refuse_with(to, request.id.as_ref(), Code::Unavailable, message);
@@ -130,6 +150,32 @@ impl<'a> PermitRequests<'a> {
             );
             core.handle(*now, Event::Recheck);
         }
+    }
+}
+
+fn price(prices: &[Option<Priced>], index: usize) -> Option<&Priced> {
+    prices.get(index)?.as_ref()
+}
+
+/// Gives a request the cost that was computed for it, and returns it. Units that no limit counts
+/// are not the worker's fault.
+fn with_price(
+    resource: &Resource,
+    request: &mut PermitRequest<'_>,
+    price: Option<&Priced>,
+) -> Result<Option<Arc<Cost<'static>>>, String> {
+    match price {
+        Some(Ok(cost)) => {
+            for (unit, amount) in cost.iter().filter(|(unit, _)| resource.counts(unit)) {
+                request.cost.set(unit.to_owned(), amount).map_err(|error| error.to_string())?;
+            }
+            Ok(Some(Arc::clone(cost)))
+        }
+        Some(Err(reason)) => Err(reason.clone()),
+        None if request.price.is_some() => {
+            Err(format!("`{}` computes no costs; set `pricing` of the resource, or give a `cost`", resource.name()))
+        }
+        None => Ok(None),
     }
 }
 

@@ -1,0 +1,158 @@
+//! `rampmeter init`
+
+use super::output;
+use super::table::{table, trimmed};
+use anyhow::bail;
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
+
+/// What `init` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The configuration goes to standard output:
+
+  rampmeter init openai --tier 2 > rampmeter.toml
+  rampmeter serve --embedded-nats
+
+Each number has its source, and the day on which it was read, in a comment. With --scenario it is a world that
+`rampmeter simulate` plays.")]
+pub struct PresetArgs {
+    /// The service. `--list` shows them.
+    #[arg(required_unless_present = "list", value_name = "PRESET")]
+    preset: Option<String>,
+    /// The plan or tier of the account; without it, the first one of the list.
+    #[arg(long, visible_alias = "tier", value_name = "NAME", requires = "preset")]
+    plan: Option<String>,
+    /// Print a scenario: the same configuration, with workers.
+    #[arg(long, requires = "preset")]
+    scenario: bool,
+    /// List the services and their plans.
+    #[arg(long, conflicts_with_all = ["preset", "plan", "scenario"])]
+    list: bool,
+}
+
+/// A service whose limits are known.
+struct Preset {
+    name: &'static str,
+    /// The configuration, for the first of its plans.
+    text: &'static str,
+    /// Workers and an upstream, which make the configuration a scenario.
+    fleets: &'static str,
+}
+
+macro_rules! preset {
+    ($name:literal) => {
+        Preset {
+            name: $name,
+            text: include_str!(concat!("../../presets/", $name, ".toml")),
+            fleets: include_str!(concat!("../../presets/", $name, ".fleets.toml")),
+        }
+    };
+}
+
+const PRESETS: [Preset; 8] = [
+    preset!("sentinel-hub"),
+    preset!("copernicus"),
+    preset!("openai"),
+    preset!("anthropic"),
+    preset!("github"),
+    preset!("discord"),
+    preset!("shopify"),
+    preset!("plain"),
+];
+
+/// Such a comment gives the next line's value for each plan: `# plan: basic 500, large 1200 [1]`.
+const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
+
+/// Prints the configuration, or the list.
+///
+/// # Errors
+/// If there is no such preset or plan.
+pub fn run(args: &PresetArgs) -> anyhow::Result<()> {
+    let Some(name) = &args.preset else { return list() };
+    let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
+        let known = PRESETS.map(|preset| preset.name);
+        bail!("there is no preset `{name}`{}; there are {}", did_you_mean(name, known), quoted(known));
+    };
+    let text = match &args.plan {
+        Some(plan) => preset.with_plan(plan)?,
+        None => preset.text.to_owned(),
+    };
+    match args.scenario {
+        true => output::print(format_args!("{}\n{text}", preset.fleets)),
+        false => output::print(text),
+    }
+}
+
+fn list() -> anyhow::Result<()> {
+    let mut table = table(&["preset", "plans", "limits of"]);
+    for preset in &PRESETS {
+        table.add_row([preset.name, &preset.plans().join(", "), preset.about()]);
+    }
+    output::line(trimmed(&table))
+}
+
+impl Preset {
+    /// The first line.
+    fn about(&self) -> &'static str {
+        self.text.lines().next().map_or("", |line| line.trim_start_matches("# "))
+    }
+
+    /// The names of the plans, that of the file first.
+    fn plans(&self) -> Vec<&'static str> {
+        let values = self.text.lines().find_map(values_by_plan).unwrap_or_default();
+        values.into_iter().map(|(plan, _)| plan).collect()
+    }
+
+    /// The configuration with the values of another plan.
+    fn with_plan(&self, plan: &str) -> anyhow::Result<String> {
+        let plans = self.plans();
+        match plans.is_empty() {
+            true => bail!("`{}` has no plans; leave out `--plan`", self.name),
+            false if !plans.contains(&plan) => {
+                bail!("`{}` has no plan `{plan}`; it has {}", self.name, quoted(plans.iter().copied()))
+            }
+            false => {}
+        }
+        let mut text = String::new();
+        let mut next = None;
+        for line in self.text.lines() {
+            match (next.take(), line.split_once(" = ")) {
+                (Some(value), Some((key, _))) => text.push_str(&format!("{key} = {value}")),
+                (Some(_) | None, _) => text.push_str(line),
+            }
+            text.push('\n');
+            let values = values_by_plan(line).unwrap_or_default();
+            next = values.into_iter().find(|(name, _)| *name == plan).map(|(_, value)| value);
+        }
+        Ok(text)
+    }
+}
+
+/// The plans in a comment, each with its value.
+fn values_by_plan(line: &'static str) -> Option<Vec<(&'static str, &'static str)>> {
+    let values = PLANS.iter().find_map(|begin| line.strip_prefix(begin))?;
+    let values = values.split_once(" [").map_or(values, |(values, _)| values);
+    values.split(", ").map(|value| value.split_once(' ')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PRESETS, values_by_plan};
+
+    /// A file holds the values of its first plan, and each comment names the same plans.
+    #[test]
+    fn a_file_is_that_of_its_first_plan() {
+        for preset in &PRESETS {
+            let plans = preset.plans();
+            let commented =
+                preset.text.lines().filter(|line| line.starts_with("# plan:") || line.starts_with("# tier:"));
+            for line in commented {
+                let values = values_by_plan(line).unwrap();
+                assert!(values.iter().map(|(plan, _)| *plan).eq(plans.iter().copied()), "{}: {line}", preset.name);
+            }
+            if let Some(first) = plans.first() {
+                assert_eq!(preset.with_plan(first).unwrap(), preset.text, "{}", preset.name);
+            }
+        }
+    }
+}
