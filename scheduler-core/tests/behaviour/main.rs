@@ -29,6 +29,7 @@ mod reasons;
 mod repeats;
 mod restart;
 mod rules;
+mod saturation;
 mod settling;
 mod stated_capacity;
 mod status;

@@ -1,16 +1,11 @@
 //! What answers tell of windows, quotas and the buckets of keys: how much is left, and when a
 //! window ends.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-mod upstream;
-
 use crate::common::{World, limit, ms, name, play, play_on, resource, span};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use upstream::{Habits, saturated};
 
 /// Ten in each window, in milliseconds.
 fn ten(algorithm: Algorithm, period: u64) -> LimitSpec {
@@ -406,52 +401,6 @@ fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
         30000  levels                                      -> requests=59
         ",
     );
-}
-
-/// Ninety workers, sixty calls in twenty seconds, windows that begin at any time.
-#[test]
-fn windows_of_any_phase_are_used_up_without_a_rejection() {
-    let (mut calls, mut rejected) = (0, 0);
-    for seed in 0..40 {
-        let habits =
-            Habits { phase: seed * 487 % 20_000, jumps_at: None, whole_seconds: seed % 2 == 0, strangers: None };
-        let outcomes = saturated(seed, habits, (60_000, 660_000));
-        assert_eq!(outcomes.rejected, 0, "seed {seed}: {outcomes:?}");
-        assert!(outcomes.calls >= 29 * 60, "seed {seed}: {outcomes:?}");
-        (calls, rejected) = (calls + outcomes.calls, rejected + outcomes.rejected);
-    }
-    println!("windows of any phase: {rejected} rejected, {:.2} % used", calls as f64 / (40.0 * 30.0 * 0.6));
-}
-
-#[test]
-fn beside_strangers_windows_are_used_up_with_few_rejections() {
-    let (mut calls, mut rejected, mut strangers) = (0, 0, 0);
-    for seed in 0..40 {
-        // Twelve calls in a window, a fifth of it.
-        let habits =
-            Habits { phase: seed * 487 % 20_000, jumps_at: None, whole_seconds: false, strangers: Some(1_667) };
-        let outcomes = saturated(seed, habits, (60_000, 660_000));
-        (calls, rejected) = (calls + outcomes.calls, rejected + outcomes.rejected);
-        strangers += outcomes.strangers;
-    }
-    println!("beside strangers: {rejected} of {calls} rejected, strangers have {strangers}");
-    assert!(rejected * 200 <= calls, "{rejected} of {calls}");
-    assert!((calls + strangers) * 100 >= 40 * 30 * 60 * 98, "{calls} and {strangers}");
-}
-
-#[test]
-fn a_phase_that_jumps_costs_a_window() {
-    for seed in 0..40 {
-        let habits = Habits {
-            phase: seed * 487 % 20_000,
-            jumps_at: Some(200_000 + seed * 1_013),
-            whole_seconds: seed % 2 == 0,
-            strangers: None,
-        };
-        let outcomes = saturated(seed, habits, (300_000, 660_000));
-        assert_eq!(outcomes.rejected, 0, "seed {seed}: {outcomes:?}");
-        assert!(outcomes.calls >= 17 * 60, "seed {seed}: {outcomes:?}");
-    }
 }
 
 fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
