@@ -94,8 +94,7 @@ impl CountedBucket {
 
     /// How time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
-        let phase = self.told.as_ref().and_then(|told| told.phase.as_ref());
-        limit.counting().alignment().map(|alignment| Windows::new(alignment, phase))
+        limit.counting().alignment().map(|alignment| Windows::new(alignment, self.told.as_deref()))
     }
 
     /// Until when a call counts that starts at `time`.

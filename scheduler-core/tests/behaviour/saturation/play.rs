@@ -206,7 +206,7 @@ impl Play {
                     self.plan(millis_up(at + delay) + way, Step::Arrives(number));
                 }
                 Said::Refused(_) if !self.wanted[number].is_granted => {
-                    self.plan(millis_up(at) + WAY, Step::Asks(number))
+                    self.plan(millis_up(at) + WAY, Step::Asks(number));
                 }
                 Said::Granted(_) | Said::Refused(_) | Said::Queued(..) => {}
                 Said::Settled | Said::Extended | Said::Frozen(..) => {}

@@ -62,7 +62,7 @@ impl Upstream {
     }
 
     fn capacity(&self, at: u64) -> u64 {
-        let later = self.habits.capacities.iter().filter(|(from, _)| *from <= at).next_back();
+        let later = self.habits.capacities.iter().rfind(|(from, _)| *from <= at);
         later.map_or(self.habits.capacity, |(_, capacity)| *capacity)
     }
 
