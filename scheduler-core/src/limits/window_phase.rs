@@ -6,7 +6,6 @@
 //! of two windows.
 
 use super::expected_usage::{ExpectedUsage, most_expected};
-use super::told::Told;
 use crate::arithmetic::{Credit, Window, WindowAlignment};
 use crate::ids::Asker;
 use crate::policy::Limit;
@@ -143,9 +142,12 @@ pub(crate) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    pub(crate) fn new(alignment: &'a WindowAlignment, told: Option<&'a Told>) -> Self {
-        let phase = told.and_then(|told| told.phase.as_ref()).filter(|_| alignment.is_periodic());
-        Windows { alignment, phase, others: told.map(|told| &told.expected) }
+    pub(crate) fn new(
+        alignment: &'a WindowAlignment,
+        phase: Option<&'a Phase>,
+        others: Option<&'a ExpectedUsage>,
+    ) -> Self {
+        Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()), others }
     }
 
     /// What is held back of `window` for others, as it begins.
