@@ -172,6 +172,8 @@ IN_CORE = [
     ("no probe follows when what one client said lapses", "lapse", r"self\.freeze = .*;", ""),
     ("starts of the last window count in the next", "cut_anew", r"(?<=recent = )told\.started_since\(.*\)", "told.started_since(Time::ORIGIN)"),
     ("starts are forgotten when a window moves", "cut_anew", r"(?<=recent = )told\.started_since\(.*\)", "Credit::ZERO"),
+    ("nothing is held back of a window for others", "held_back", r"others\.of\(window\)", "others.of(window).min(Credit::ZERO)"),
+    ("own starts on their way count as those of others", "learn_usage_of_others", r"limit, now, now\)", "limit, now, statement.at)"),
     ("a higher rest is believed at once", "learn_remaining", r"surplus\.min\(told\.may_lower\(.*\)\)", "surplus"),
     ("more than written is followed", "bounded", r"\.min\(spec\.capacity\.micros\(\)\)", ""),
     ("less than the floor is followed", "bounded", r"\.max\(floor\.max\(1\)\)", ""),

@@ -94,8 +94,9 @@ impl CountedBucket {
 
     /// How time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
-        let phase = self.told.as_ref().and_then(|told| told.phase.as_ref());
-        limit.counting().alignment().map(|alignment| Windows::new(alignment, phase))
+        let told = self.told.as_deref();
+        let (phase, others) = (told.and_then(|told| told.phase.as_ref()), told.map(|told| &told.expected));
+        limit.counting().alignment().map(|alignment| Windows::new(alignment, phase, others))
     }
 
     /// Until when a call counts that starts at `time`.

@@ -3,6 +3,7 @@
 mod bucket;
 mod claims;
 mod counted_bucket;
+mod expected_usage;
 mod freeze;
 mod level_history;
 mod pending_debits;

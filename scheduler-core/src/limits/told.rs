@@ -1,6 +1,7 @@
 //! What the upstream's answers tell of a bucket that counts calls.
 
 use super::claims::Claims;
+use super::expected_usage::ExpectedUsage;
 use super::level_history::LevelHistory;
 use super::usage::{ClaimedUsage, RecordTimes, ToldUsage, distance};
 use super::window_phase::{Interval, Phase};
@@ -14,6 +15,8 @@ use rampmeter_protocol::time::{Span, Time};
 pub(crate) struct Told {
     pub(crate) claims: Claims,
     pub(crate) phase: Option<Phase>,
+    /// What others will use of windows.
+    pub(crate) expected: ExpectedUsage,
     /// Right after each start: in fixed windows the sum of all starts, otherwise what was held.
     starts: LevelHistory,
     started: Credit,
@@ -40,7 +43,12 @@ impl Told {
         let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.lapses_nanos.map(at));
         let ends = told.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
         let phase = |ends| Phase::new(now, limit.spec().period, ends, Asker::UNKNOWN);
-        Told { claims: Claims::restored(told.claims.iter().map(claim)), phase: ends.and_then(phase), ..Told::new(now) }
+        Told {
+            claims: Claims::restored(told.claims.iter().map(claim)),
+            phase: ends.and_then(phase),
+            expected: ExpectedUsage::restored(credit(told.expected_micros)),
+            ..Told::new(now)
+        }
     }
 
     /// What a successor is to know; nothing if nothing was told.
@@ -52,7 +60,8 @@ impl Told {
         });
         let ends = self.phase.as_ref().map(Phase::cut);
         let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));
-        let told = ToldUsage { window_ends, claims: claims.collect() };
+        let expected_micros = rate.micros_up(self.expected.expected());
+        let told = ToldUsage { window_ends, claims: claims.collect(), expected_micros };
         (told != ToldUsage::default()).then_some(told)
     }
 

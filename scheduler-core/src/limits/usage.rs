@@ -42,6 +42,8 @@ pub struct ToldUsage {
     pub window_ends: Option<(i64, i64)>,
     /// What others have used, which [`Usage::spans`] include.
     pub claims: Vec<ClaimedUsage>,
+    /// What others are expected to use of a window, in millionths.
+    pub expected_micros: u64,
 }
 
 /// An amount that others have used.

@@ -5,8 +5,10 @@
 //! Answers that agree narrow the interval down. Starts stay out of it: a call would count in either
 //! of two windows.
 
-use crate::arithmetic::{Window, WindowAlignment};
+use super::expected_usage::{ExpectedUsage, most_expected};
+use crate::arithmetic::{Credit, Window, WindowAlignment};
 use crate::ids::Asker;
+use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 /// An interval that is longer than one part in this many of the window says too little.
@@ -136,11 +138,21 @@ impl Phase {
 pub(crate) struct Windows<'a> {
     alignment: &'a WindowAlignment,
     phase: Option<&'a Phase>,
+    others: Option<&'a ExpectedUsage>,
 }
 
 impl<'a> Windows<'a> {
-    pub(crate) fn new(alignment: &'a WindowAlignment, phase: Option<&'a Phase>) -> Self {
-        Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()) }
+    pub(crate) fn new(
+        alignment: &'a WindowAlignment,
+        phase: Option<&'a Phase>,
+        others: Option<&'a ExpectedUsage>,
+    ) -> Self {
+        Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()), others }
+    }
+
+    /// What is held back of `window` for others, as it begins.
+    pub(crate) fn held_back(self, limit: &Limit, window: Window) -> Credit {
+        self.others.map_or(Credit::ZERO, |others| others.of(window).min(most_expected(limit)))
     }
 
     pub(crate) fn window(self, time: Time) -> Window {

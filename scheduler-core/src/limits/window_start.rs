@@ -6,7 +6,8 @@ use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
 /// The first start from `from` on in its window, of which `held` is used, or else the window's end.
-/// The headroom to leave shrinks to nothing towards the end: capacity left there is lost.
+/// The headroom to leave, with what is held back for others, shrinks to nothing towards the end:
+/// capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
     windows: Windows<'_>,
@@ -19,7 +20,8 @@ pub(super) fn start_in_window(
     let first = first.max(from);
     // A call that costs more than the window gives out has a window for itself.
     let most = limit.full().max(cost.credit) - cost.credit;
-    let (room, headroom) = (most - held, limit.headroom(cost.tier).min(most));
+    let headroom = limit.headroom(cost.tier) + windows.held_back(limit, window);
+    let (room, headroom) = (most - held, headroom.min(most));
     let start = if headroom <= room {
         first
     } else {

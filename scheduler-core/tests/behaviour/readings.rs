@@ -4,7 +4,7 @@
 use crate::common::{World, limit, ms, name, play, play_on, resource, span};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// Ten in each window, in milliseconds.
@@ -426,6 +426,49 @@ fn a_successor_knows_what_the_upstream_has_said() {
     let mut world = play(&spec, &by_key(before));
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
     play_on(successor(&spec, 11_000, &left), &by_key(after).replace("reserve c", "reserve c guild:x"));
+}
+
+#[test]
+fn what_others_used_of_a_window_is_held_back_in_the_next_one() {
+    let mut world = play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        # Others have used five.
+        10000  answered a 200 left=4 reset=20000    -> a:settled
+        30000  reserve b requests=5                 -> b@30000
+        30000  reserve x                            -> x@42000.000012
+        30000  reserve y                            -> y@54000.000023
+        30000  unused x                             -> x:settled
+        30000  unused y                             -> y:settled
+        # They have not come yet.
+        30000  answered b 200 left=5 reset=60000    -> b:settled
+        ",
+    );
+    let left = world.scheduler.snapshot(ms(30_000), usize::MAX);
+    let after = "
+        30000  levels                               -> requests=5
+        30000  reserve c                            -> c@42000.000012
+        30000  reserve d requests=4                 -> d@90000
+        90000  levels                               -> requests=6
+        90000  reserve e                            -> e@90000
+        ";
+    play_on(successor(&fixed(60_000), 30_000, &left), after);
+    play_on(world, after);
+}
+
+#[test]
+fn nothing_is_held_back_of_a_window_where_nothing_is_learned() {
+    let never = LimitSpec { learn: Learn::Never, ..ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000) };
+    let days = ten(Algorithm::FixedWindow(Alignment::Epoch), 86_400_000);
+    for (spec, next) in [(never, 60_000), (days, 86_400_000)] {
+        let script = "
+            0      reserve a                            -> a@0
+            0      answered a 200 left=4                -> a:settled
+            NEXT   reserve b requests=10                -> b@NEXT
+            ";
+        play(&resource(vec![spec]), &script.replace("NEXT", &next.to_string()));
+    }
 }
 
 /// The record is from 11 000; its reader knows only that it was written before 11 500.

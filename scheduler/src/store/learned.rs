@@ -39,17 +39,26 @@ pub(super) struct ToldRecord {
     /// forgotten if no answer repeats it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     others: Vec<(u64, i64, Option<i64>)>,
+    /// What others are expected to use of a window.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    expected: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(amount: &u64) -> bool {
+    *amount == 0
 }
 
 impl ToldRecord {
     pub(super) fn of(told: &ToldUsage) -> Self {
         let others = told.claims.iter().map(|claim| (claim.micros, claim.until_nanos, claim.lapses_nanos));
-        ToldRecord { ends: told.window_ends, others: others.collect() }
+        ToldRecord { ends: told.window_ends, others: others.collect(), expected: told.expected_micros }
     }
 
     pub(super) fn told(&self) -> ToldUsage {
         let claim = |&(micros, until_nanos, lapses_nanos): &_| ClaimedUsage { micros, until_nanos, lapses_nanos };
-        ToldUsage { window_ends: self.ends, claims: self.others.iter().map(claim).collect() }
+        let claims = self.others.iter().map(claim).collect();
+        ToldUsage { window_ends: self.ends, claims, expected_micros: self.expected }
     }
 }
 
@@ -136,10 +145,10 @@ mod tests {
 
     #[test]
     fn what_was_told_is_written_like_this() {
-        let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]]}"#, "{}");
+        let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
         let claim = |micros, until_nanos, lapses_nanos| ClaimedUsage { micros, until_nanos, lapses_nanos };
         let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
-        let told = ToldUsage { window_ends: Some((-5, 1000)), claims };
+        let told = ToldUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
         for (told, golden) in [(told, golden), (ToldUsage::default(), empty)] {
             assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
             assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);

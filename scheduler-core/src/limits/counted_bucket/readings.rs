@@ -42,6 +42,7 @@ impl CountedBucket {
         let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, statement.asker));
         if let Some(until) = self.present_until(limit, now, statement) {
             self.learn_remaining(limit, now, statement, until);
+            self.learn_usage_of_others(limit, now, statement);
         }
         heard != Heard::Contradicts
     }
@@ -85,8 +86,7 @@ impl CountedBucket {
     }
 
     fn learn_remaining(&mut self, limit: &Limit, now: Time, statement: &Statement, until: Time) {
-        let upstream_full = limit.full() + limit.rate().credit(limit.margin());
-        let foreign = upstream_full - statement.remaining - self.own_at(limit, now, statement.at);
+        let foreign = upstream_full(limit) - statement.remaining - self.own_at(limit, now, statement.at);
         let Some(told) = &mut self.told else { return };
         let claimed = told.claims.total(now);
         told.claims.repeat(now, statement.asker, foreign);
@@ -102,6 +102,14 @@ impl CountedBucket {
             let lowered = told.claims.lower(lowered);
             lowered.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
         }
+    }
+
+    /// Notes what others have certainly used of the window, for the next ones. All our own starts
+    /// until now may have been counted.
+    fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, statement: &Statement) {
+        let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
+        let used = upstream_full(limit) - statement.remaining - self.own_at(limit, now, now);
+        self.told.iter_mut().for_each(|told| told.expected.note(window, used));
     }
 
     /// What our own starts until `at` hold, and anonymous usage.
@@ -197,4 +205,9 @@ impl CountedBucket {
             told.note_held(at, self.total - claimed);
         }
     }
+}
+
+/// The capacity, as the upstream counts it.
+fn upstream_full(limit: &Limit) -> Credit {
+    limit.full() + limit.rate().credit(limit.margin())
 }

@@ -1,0 +1,71 @@
+//! What others will use of a window, by what they have used of the last ones.
+//!
+//! A saturated window is used up as it begins. If others come later, calls that were on their way
+//! are rejected. So as much is held back for them as they had before, and ever less of it towards
+//! the end of the window.
+
+use crate::arithmetic::{Credit, Window};
+use crate::policy::Limit;
+use crate::policy::spec::Learn;
+use rampmeter_protocol::time::{Span, Time};
+
+/// If others use less than before, one part in this many of the difference is expected no more.
+const FALL_PART: u64 = 16;
+
+/// Usage by others, window by window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ExpectedUsage {
+    /// The end of the last window that an answer has told of.
+    ends: Option<Time>,
+    /// What others have used of it.
+    used: Credit,
+    /// What was expected of it.
+    expected: Credit,
+}
+
+impl ExpectedUsage {
+    /// What a predecessor expected.
+    pub(crate) fn restored(expected: Credit) -> Self {
+        ExpectedUsage { expected, ..ExpectedUsage::default() }
+    }
+
+    /// Notes that others have used so much of `window`.
+    pub(crate) fn note(&mut self, window: Window, used: Credit) {
+        if !self.has_told_of(window) {
+            (self.expected, self.used) = (self.of(window), Credit::ZERO);
+        }
+        (self.ends, self.used) = (Some(window.ends), self.used.max(used));
+    }
+
+    /// What others are expected to use of `window`.
+    pub(crate) fn of(&self, window: Window) -> Credit {
+        let less = (self.expected - self.used).max(Credit::ZERO);
+        match self.has_told_of(window) || self.ends.is_none() {
+            true => self.expected,
+            false => self.expected.max(self.used) - less.divided_by(FALL_PART),
+        }
+    }
+
+    /// For a successor, which learns anew what is used of the present window.
+    pub(crate) fn expected(&self) -> Credit {
+        self.expected
+    }
+
+    /// Whether the last answer told of `window`, whose end may have become known better since.
+    fn has_told_of(&self, window: Window) -> bool {
+        let middle = window.starts + Span::from_nanos(window.length().nanos() / 2);
+        self.ends.is_some_and(|ends| ends > middle)
+    }
+}
+
+/// The most that is held back of a limit: calls always have the floor of what is learned. Of a day
+/// or a month too much would be held back for too long.
+pub(crate) fn most_expected(limit: &Limit) -> Credit {
+    const PARTS: u64 = 1000;
+    match limit.spec().learn {
+        Learn::Above(floor) if !limit.has_long_period() => {
+            limit.full().divided_by(PARTS).times(((1.0 - floor) * PARTS as f64) as u64)
+        }
+        Learn::Above(_) | Learn::Never => Credit::ZERO,
+    }
+}
