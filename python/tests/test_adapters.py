@@ -22,7 +22,7 @@ from servers import Upstream
 
 FEW, ALLOWED = shared(20, 8)
 RIGHT = resource(FEW)
-WRONG = resource(limit("few", 100, "1s"), more='dialect = "ietf"')
+WRONG = resource(limit("few", 100, "1s", more="learn = false"), more='dialect = "ietf"\nfollow = "written"')
 """The upstream allows far less: each client sees some 429s below its adapter, and repeats them."""
 
 LITTLE = "requests=12/4s"
