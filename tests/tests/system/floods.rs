@@ -42,6 +42,8 @@ const ELEMENTS: usize = 1024;
 /// Messages of one flood, and requests of the quiet client during it.
 const FLOOD: usize = 200;
 const ASKED: usize = 40;
+/// The most bytes of one flood. NATS cuts off a reader that lags by 64 MiB.
+const FLOOD_BYTES: usize = 48 << 20;
 /// Requests that wait while reports are made of them.
 const WAITING: usize = 20_000;
 
@@ -49,11 +51,11 @@ fn array(element: &Value) -> String {
     Value::Array(vec![element.clone(); ELEMENTS]).to_string()
 }
 
-/// Sends `payload` on the subject of `what` so many times; a client that reads no answers.
+/// Sends `payload` on the subject of `what` many times; a client that reads no answers.
 fn flood(worker: &Worker, what: &'static str, payload: String) -> impl Future<Output = ()> {
     let (client, subject) = (worker.client().clone(), worker.subject(what));
     async move {
-        for number in 0..FLOOD {
+        for number in 0..FLOOD.min(FLOOD_BYTES / payload.len().max(1)) {
             let reply = format!("_INBOX_unread.x.{number}");
             client.publish_with_reply(subject.clone(), reply, payload.clone().into()).await.unwrap();
             tokio::task::yield_now().await;

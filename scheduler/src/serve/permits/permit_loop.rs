@@ -155,7 +155,7 @@ impl PermitLoop {
             self.term.watch_out(self.alarm.now());
             self.publish().await;
             // 3. One thing happens, or some messages of a kind.
-            self.take_in();
+            self.take_in().await;
             let received = self.receive().await;
             self.term.watch_out(self.alarm.now());
             match received {
@@ -391,8 +391,8 @@ impl PermitLoop {
     }
 
     /// Takes what has come in from the connection. What finds no room is counted and told.
-    fn take_in(&mut self) {
-        self.intake.take_in();
+    async fn take_in(&mut self) {
+        self.intake.take_in().await;
         let (now, core) = (self.alarm.now(), self.term.core());
         let lost = self.intake.take_lost();
         if lost > 0 {

@@ -62,6 +62,10 @@ impl WaitingMessages {
         Some(message)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.waiting == 0
+    }
+
     /// How many were lost since the last call.
     pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
