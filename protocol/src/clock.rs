@@ -1,4 +1,4 @@
-//! The one place that asks what time it is.
+//! The clock of schedulers and workers: nothing else of theirs asks what time it is.
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
@@ -43,7 +43,7 @@ impl Clock {
 /// Wall time at the origin of a clock that reads `now`, in nanoseconds since 1970. It may step
 /// either way.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]
+#[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn unix_nanos_at_origin(now: Time) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).saturating_sub(now.nanos())
@@ -52,7 +52,7 @@ pub fn unix_nanos_at_origin(now: Time) -> u64 {
 /// Wall time in milliseconds since 1970, for timestamps that outlive a process. It may step either
 /// way.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the one reader of wall time")]
+#[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn unix_ms() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)

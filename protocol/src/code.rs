@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The header of a refusal with the status of its code.
+pub const ERROR_CODE_HEADER: &str = "Nats-Service-Error-Code";
+/// The header of a refusal with its text.
+pub const ERROR_HEADER: &str = "Nats-Service-Error";
+
 /// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`;
 /// several codes share a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -74,41 +79,69 @@ impl Code {
     /// The HTTP status with the same meaning.
     #[must_use]
     pub const fn status(self) -> u16 {
-        match self {
-            Code::NotInTime => 429,
-            Code::NeverFits => 422,
-            Code::QuotaSpent | Code::Forbidden => 403,
-            Code::QueueFull | Code::NoLimit | Code::TooManyKeys | Code::Unavailable => 503,
-            Code::UnknownResource | Code::UnknownPermit => 404,
-            Code::Lapsed => 410,
-            Code::IdInUse | Code::Purged | Code::AlreadySettled => 409,
-            Code::UnknownClass | Code::UnknownUnit | Code::InvalidRequest => 400,
-            Code::Other => 500,
-        }
+        self.row().status
     }
 
     /// The text on the wire, in logs and in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
+        self.row().text
+    }
+
+    /// What a client does about it.
+    #[must_use]
+    pub const fn remedy(self) -> Remedy {
+        self.row().remedy
+    }
+
+    const fn row(self) -> Row {
         match self {
-            Code::NotInTime => "not_in_time",
-            Code::NeverFits => "never_fits",
-            Code::QuotaSpent => "quota_spent",
-            Code::QueueFull => "queue_full",
-            Code::NoLimit => "no_limit",
-            Code::TooManyKeys => "too_many_keys",
-            Code::UnknownResource => "unknown_resource",
-            Code::UnknownPermit => "unknown_permit",
-            Code::IdInUse => "id_in_use",
-            Code::Lapsed => "lapsed",
-            Code::AlreadySettled => "already_settled",
-            Code::UnknownClass => "unknown_class",
-            Code::UnknownUnit => "unknown_unit",
-            Code::InvalidRequest => "invalid_request",
-            Code::Forbidden => "forbidden",
-            Code::Purged => "purged",
-            Code::Unavailable => "unavailable",
-            Code::Other => "other",
+            Code::NotInTime => row("not_in_time", 429, Remedy::GiveUp),
+            Code::NeverFits => row("never_fits", 422, Remedy::Change),
+            Code::QuotaSpent => row("quota_spent", 403, Remedy::GiveUp),
+            Code::QueueFull => row("queue_full", 503, Remedy::ComeBack),
+            Code::NoLimit => row("no_limit", 503, Remedy::Change),
+            Code::TooManyKeys => row("too_many_keys", 503, Remedy::GiveUp),
+            Code::UnknownResource => row("unknown_resource", 404, Remedy::GiveUp),
+            Code::UnknownPermit => row("unknown_permit", 404, Remedy::Replace),
+            Code::IdInUse => row("id_in_use", 409, Remedy::Replace),
+            Code::Lapsed => row("lapsed", 410, Remedy::ReturnAndReplace),
+            Code::AlreadySettled => row("already_settled", 409, Remedy::Replace),
+            Code::UnknownClass => row("unknown_class", 400, Remedy::Change),
+            Code::UnknownUnit => row("unknown_unit", 400, Remedy::Change),
+            Code::InvalidRequest => row("invalid_request", 400, Remedy::Change),
+            Code::Forbidden => row("forbidden", 403, Remedy::GiveUp),
+            Code::Purged => row("purged", 409, Remedy::GiveUp),
+            Code::Unavailable => row("unavailable", 503, Remedy::Repeat),
+            Code::Other => row("other", 500, Remedy::GiveUp),
         }
     }
+}
+
+/// What is known of a code.
+struct Row {
+    text: &'static str,
+    status: u16,
+    remedy: Remedy,
+}
+
+const fn row(text: &'static str, status: u16, remedy: Remedy) -> Row {
+    Row { text, status, remedy }
+}
+
+/// What a client does about a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// It repeats the request under its id: another scheduler answers.
+    Repeat,
+    /// It gives the id back, and asks under a new one at the old age: the permit came too late.
+    ReturnAndReplace,
+    /// It asks under a new id at the old age: this one is used up, or another's.
+    Replace,
+    /// A client that is willing to wait repeats the request under its id after the stated time.
+    ComeBack,
+    /// It gives the request up. A request that is made later may be granted.
+    GiveUp,
+    /// It gives the request up, and such requests too: only another one can be granted.
+    Change,
 }

@@ -98,12 +98,11 @@ impl Question {
     /// # Errors
     /// If the payload is not a question: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
-        match Incoming::<Question>::parse(payload) {
-            Incoming::One(Ok(Question { id: Some(_), after: Some(_) })) => {
+        match Incoming::parse_alone(payload, "a question is a JSON object")? {
+            Question { id: Some(_), after: Some(_) } => {
                 Err(Invalid::whole("a question has `id` or `after`, not both".to_owned()))
             }
-            Incoming::One(question) => question,
-            Incoming::Many(_) => Err(Invalid::whole("a question is a JSON object".to_owned())),
+            question => Ok(question),
         }
     }
 }

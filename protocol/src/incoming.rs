@@ -58,6 +58,14 @@ impl<'a, T: Deserialize<'a>> Incoming<T> {
             Some(_) => Incoming::One(parse_one(text)),
         }
     }
+
+    /// Reads a payload that may be no array; for one the reason is `what`.
+    pub(crate) fn parse_alone(payload: &'a [u8], what: &str) -> Result<T, Invalid> {
+        match Incoming::parse(payload) {
+            Incoming::One(message) => message,
+            Incoming::Many(_) => Err(Invalid::whole(what.to_owned())),
+        }
+    }
 }
 
 fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {

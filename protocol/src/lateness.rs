@@ -34,6 +34,15 @@ pub struct Stamped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OneWayDelay(i128);
 
+/// When a call starts whose answer came in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimelyStart {
+    /// How long after the receipt of the answer.
+    pub after: Span,
+    /// How much later that is than the answer said; none if the answer has no stamp.
+    pub late: Option<Span>,
+}
+
 /// The base delay of one resource's answers.
 ///
 /// An answer that came within [`LATENESS`] of its request is in time, whatever the clocks say, and
@@ -46,10 +55,10 @@ pub struct OneWayDelay(i128);
 /// let at = |ms| Time::ORIGIN + Span::from_millis(ms);
 /// let mut base = BaseDelay::default();
 /// let quick = Stamped { asked: at(0), received: at(2), at_ms: Some(7001), epoch: 1 };
-/// assert_eq!(base.start(quick, Span::from_secs(5), None), Ok(Span::from_secs(5)));
+/// assert_eq!(base.start(quick, Span::from_secs(5), None).map(|start| start.after), Ok(Span::from_secs(5)));
 /// // Three seconds late: two of five seconds' delay are left, and an immediate start is missed.
 /// let late = Stamped { asked: at(10), received: at(4001), at_ms: Some(8000), epoch: 1 };
-/// assert_eq!(base.start(late, Span::from_secs(5), None), Ok(Span::from_millis(2001)));
+/// assert_eq!(base.start(late, Span::from_secs(5), None).map(|start| start.after), Ok(Span::from_millis(2001)));
 /// assert!(base.start(late, Span::ZERO, None).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,22 +72,27 @@ pub struct BaseDelay {
 }
 
 impl BaseDelay {
-    /// How long after the receipt of the answer the call starts. `delay` is the delay that the
-    /// answer names.
+    /// When the call starts. `delay` is the delay that the answer names.
     ///
     /// # Errors
     /// If the call would or might start too late. The call must not be made. The caller asks again
     /// and passes the returned delay as `before`. If the next answer is as late, the way itself is
     /// that long. All calls are then late by the same time and keep their distances.
-    pub fn start(&mut self, answer: Stamped, delay: Span, before: Option<OneWayDelay>) -> Result<Span, OneWayDelay> {
-        let Some(way) = answer.one_way() else { return Ok(delay) };
+    pub fn start(
+        &mut self,
+        answer: Stamped,
+        delay: Span,
+        before: Option<OneWayDelay>,
+    ) -> Result<TimelyStart, OneWayDelay> {
+        let Some(way) = answer.one_way() else { return Ok(TimelyStart { after: delay, late: None }) };
         match self.observe(answer) {
             Some(late) if late.saturating_sub(delay) <= LATENESS => {
-                Ok(delay.saturating_sub(late.saturating_sub(STAMP)))
+                let late = late.saturating_sub(STAMP);
+                Ok(TimelyStart { after: delay.saturating_sub(late), late: Some(late.saturating_sub(delay)) })
             }
             Some(_) | None if before.is_some_and(|before| way.is_like(before)) => {
                 (self.least, self.before) = (Some(way), None);
-                Ok(delay)
+                Ok(TimelyStart { after: delay, late: Some(Span::ZERO) })
             }
             Some(_) | None => Err(way),
         }
@@ -148,7 +162,7 @@ mod tests {
             let (asked, received, at_ms) = (at(*asked), at(*received), Some(1_000_000 + stamp));
             let start = base.start(Stamped { asked, received, at_ms, epoch: 1 }, Span::from_millis(*delay), before);
             before = start.err();
-            start.ok()
+            start.ok().map(|start| start.after)
         });
         let expected: Vec<Option<Span>> = expected.iter().map(|start| start.map(Span::from_millis)).collect();
         assert_eq!(starts.collect::<Vec<_>>(), expected, "{answers:?}");
@@ -193,11 +207,8 @@ mod tests {
         let mut base = BaseDelay::default();
         assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
         assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "and nothing is known of it");
-        assert_eq!(
-            base.start(answer(1000, None, 2), Span::ZERO, None),
-            Ok(Span::ZERO),
-            "without a stamp it is believed"
-        );
+        let believed = Ok(TimelyStart { after: Span::ZERO, late: None });
+        assert_eq!(base.start(answer(1000, None, 2), Span::ZERO, None), believed, "without a stamp it is believed");
         assert_eq!(base.observe(answer(1000, Some(u64::MAX), 3)), None);
     }
 }

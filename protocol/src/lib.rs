@@ -1,8 +1,11 @@
 //! The wire protocol between schedulers and workers: messages, subjects, units and time.
 //!
-//! This crate is version 1 of the protocol, as types. A message from the network is checked once,
-//! while it is parsed. A value of one of these types is within the bounds of [`bounds`]. The crate
-//! decides and sends nothing. Only [`clock`] asks for the time, as the one place of the workspace.
+//! This crate is version 1 of the protocol, as types. What clients send is checked once, while it
+//! is parsed, and is within the bounds of [`bounds`]. Answers are read as they are written: their
+//! reader checks durations with [`millis::Millis`]. The crate decides and sends nothing.
+//!
+//! Only [`clock`] asks for the time. All packages use it, except the simulated upstream: it shares
+//! no code with what it judges.
 //!
 //! ```
 //! use rampmeter_protocol::{incoming::Incoming, request::PermitRequest};

@@ -41,9 +41,6 @@ impl LimitOrder {
     /// # Errors
     /// If the payload is not an order: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
-        match Incoming::parse(payload) {
-            Incoming::One(order) => order,
-            Incoming::Many(_) => Err(Invalid::whole("an order about limits is a JSON object".to_owned())),
-        }
+        Incoming::parse_alone(payload, "an order about limits is a JSON object")
     }
 }

@@ -1,14 +1,18 @@
 //! The names of types in a parser's messages, in the words of people.
 
 /// What parsers call types, and what people do.
-const TYPES: [(&str, &str); 6] = [
+const TYPES: [(&str, &str); 8] = [
     ("expected f64", "expected a number"),
     ("expected usize", "expected a whole number"),
     ("expected u64", "expected a whole number"),
     ("expected u32", "expected a whole number"),
+    ("expected u16", "expected a whole number"),
     ("expected i64", "expected a whole number"),
     ("expected a boolean", "expected true or false"),
+    ("expected a sequence", "expected a list"),
 ];
+/// Behind it a parser names a type of ours.
+const OWN_TYPE: &str = "expected struct ";
 
 /// A parser's message without the names of Rust's types.
 ///
@@ -16,8 +20,16 @@ const TYPES: [(&str, &str); 6] = [
 /// use rampmeter_protocol::plain_types::in_plain_types;
 /// let told = in_plain_types("invalid type: string \"five\", expected f64");
 /// assert_eq!(told, "invalid type: string \"five\", expected a number");
+/// let told = in_plain_types("invalid type: integer `5`, expected struct Price at line 1");
+/// assert_eq!(told, "invalid type: integer `5`, expected values by name at line 1");
 /// ```
 #[must_use]
 pub fn in_plain_types(message: &str) -> String {
-    TYPES.iter().fold(message.to_owned(), |told, (of_parser, plain)| told.replace(of_parser, plain))
+    let told = TYPES.iter().fold(message.to_owned(), |told, (of_parser, plain)| told.replace(of_parser, plain));
+    match told.split_once(OWN_TYPE) {
+        Some((before, after)) => {
+            format!("{before}expected values by name{}", after.trim_start_matches(char::is_alphanumeric))
+        }
+        None => told,
+    }
 }

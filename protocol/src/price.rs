@@ -1,10 +1,18 @@
 //! What a request gives in place of a cost, so that the scheduler computes it.
 
 use crate::text::Text;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The request to the upstream, from which the scheduler computes what it costs.
+///
+/// ```
+/// use rampmeter_protocol::price::Price;
+/// let price = Price::new("sentinel-hub", "process", r#"{"input":{}}"#).unwrap().given(r#"{"samples":3}"#).unwrap();
+/// let text = r#"{"kind":"sentinel-hub","api":"process","body":{"input":{}},"given":{"samples":3}}"#;
+/// assert_eq!(serde_json::to_string(&price).unwrap(), text);
+/// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price<'a> {
@@ -15,16 +23,49 @@ pub struct Price<'a> {
     #[serde(borrow)]
     pub api: Text<'a>,
     /// The body of the request, as it is sent to the upstream.
-    #[serde(borrow)]
-    pub body: &'a RawValue,
+    #[serde(borrow, deserialize_with = "json")]
+    pub body: Cow<'a, RawValue>,
     /// What the body does not tell.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub given: Option<&'a RawValue>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none", deserialize_with = "some_json")]
+    pub given: Option<Cow<'a, RawValue>>,
+}
+
+impl Price<'static> {
+    /// The price of a body, which is JSON.
+    ///
+    /// # Errors
+    /// If it is not.
+    pub fn new(kind: &str, api: &str, body: &str) -> serde_json::Result<Self> {
+        let text = |text: &str| Text::from(text.to_owned());
+        Ok(Price { kind: text(kind), api: text(api), body: owned(body)?, given: None })
+    }
+
+    /// The same with what the body does not tell, as an object in JSON.
+    ///
+    /// # Errors
+    /// If it is no JSON.
+    pub fn given(self, given: &str) -> serde_json::Result<Self> {
+        Ok(Price { given: Some(owned(given)?), ..self })
+    }
+}
+
+fn owned(text: &str) -> serde_json::Result<Cow<'static, RawValue>> {
+    RawValue::from_string(text.to_owned()).map(Cow::Owned)
+}
+
+/// Serde would copy the text.
+fn json<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, RawValue>, D::Error> {
+    <&'a RawValue>::deserialize(deserializer).map(Cow::Borrowed)
+}
+
+fn some_json<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Cow<'a, RawValue>>, D::Error> {
+    let value = Option::<&'a RawValue>::deserialize(deserializer)?;
+    Ok(value.map(Cow::Borrowed))
 }
 
 impl PartialEq for Price<'_> {
     fn eq(&self, other: &Self) -> bool {
-        let given = |price: &Self| price.given.map(|given| given.get().to_owned());
+        let given = |price: &Self| price.given.as_ref().map(|given| given.get().to_owned());
         (&self.kind, &self.api, self.body.get(), given(self))
             == (&other.kind, &other.api, other.body.get(), given(other))
     }

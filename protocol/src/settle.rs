@@ -1,4 +1,4 @@
-//! Reporting how a call went.
+//! Reporting what became of a permit.
 
 use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
@@ -11,30 +11,59 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// How the call of one permit went. An unknown field is an error.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What became of a permit.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settle<'a> {
     /// The permit.
     pub id: PermitId,
-    /// Whether the call was made; `false` gives the permit back.
-    #[serde(default = "yes")]
-    pub used: bool,
+    /// What became of it.
+    pub fate: Fate<'a>,
+}
+
+/// What became of a permit: its call was made or not, or goes on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fate<'a> {
+    /// The call was not made: the permit goes back.
+    Unused,
+    /// The call was made.
+    Used(Report<'a>),
+    /// The call goes on: its lease is renewed in limits that count calls in flight. A successor
+    /// that does not know the permit counts the call by what it asked for.
+    Extended(Option<Asked<'a>>),
+}
+
+/// How a call went.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report<'a> {
     /// The actual cost of the call. A unit that is left out keeps its estimate.
-    #[serde(borrow, default, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
     /// What the upstream answered.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub response: Option<Response<'a>>,
     /// How long the call took.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<Millis>,
-    /// Renews the lease in limits that count calls in flight, and settles nothing.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub extend: bool,
-    /// Accompanies `extend`. A successor that does not know the permit counts the call by it.
+    /// How late the call was sent, counted from the permit's start.
+    pub late_ms: Option<Millis>,
+}
+
+/// A settle as it is written. An unknown field is an error.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written<'a> {
+    id: PermitId,
+    #[serde(default = "yes")]
+    used: bool,
+    #[serde(borrow, default, skip_serializing_if = "Cost::is_empty")]
+    cost: Cost<'a>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Asked<'a>>,
+    response: Option<Response<'a>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    elapsed_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    late_ms: Option<Millis>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    extend: bool,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    asked: Option<Asked<'a>>,
 }
 
 /// The part of a permit's request that limits look at. An unknown field is an error.
@@ -57,19 +86,71 @@ impl<'a> Settle<'a> {
     /// The settle that renews the lease of the call `id`.
     #[must_use]
     pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
-        Settle { extend: true, asked: Some(asked), ..Self::used(id) }
+        Settle { id, fate: Fate::Extended(Some(asked)) }
     }
 
     /// The settle that gives back `id`.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
-        Settle { used: false, ..Self::used(id) }
+        Settle { id, fate: Fate::Unused }
     }
 
     /// The settle that reports only that the call of `id` was made.
     #[must_use]
     pub fn used(id: PermitId) -> Self {
-        Settle { id, used: true, cost: Cost::new(), response: None, elapsed_ms: None, extend: false, asked: None }
+        Self::reported(id, Report::default())
+    }
+
+    /// The settle that reports how the call of `id` went.
+    #[must_use]
+    pub fn reported(id: PermitId, report: Report<'a>) -> Self {
+        Settle { id, fate: Fate::Used(report) }
+    }
+
+    /// What the upstream answered to the call, if it was made and answered.
+    #[must_use]
+    pub fn response(&self) -> Option<&Response<'a>> {
+        match &self.fate {
+            Fate::Used(report) => report.response.as_ref(),
+            Fate::Unused | Fate::Extended(_) => None,
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Settle<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Written::deserialize(deserializer).map(Self::from)
+    }
+}
+
+impl Serialize for Settle<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Written::from(self.clone()).serialize(serializer)
+    }
+}
+
+impl<'a> From<Written<'a>> for Settle<'a> {
+    /// A renewal says nothing else, and neither does a permit that goes back.
+    fn from(written: Written<'a>) -> Self {
+        let Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked } = written;
+        let fate = match (extend, used) {
+            (true, _) => Fate::Extended(asked),
+            (false, true) => Fate::Used(Report { cost, response, elapsed_ms, late_ms }),
+            (false, false) => Fate::Unused,
+        };
+        Settle { id, fate }
+    }
+}
+
+impl<'a> From<Settle<'a>> for Written<'a> {
+    fn from(Settle { id, fate }: Settle<'a>) -> Self {
+        let (used, extend) = (fate != Fate::Unused, matches!(fate, Fate::Extended(_)));
+        let (Report { cost, response, elapsed_ms, late_ms }, asked) = match fate {
+            Fate::Unused => (Report::default(), None),
+            Fate::Used(report) => (report, None),
+            Fate::Extended(asked) => (Report::default(), asked),
+        };
+        Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked }
     }
 }
 
@@ -149,4 +230,37 @@ fn short_enough(value: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("a header's value has at most {MAX_HEADER_VALUE} characters"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fate, Settle};
+
+    /// Reads a settle, and compares what is written then.
+    fn check(read: &str, written: &str) {
+        let settle: Settle<'_> = serde_json::from_str(read).unwrap();
+        assert_eq!(serde_json::to_string(&settle).unwrap(), written);
+    }
+
+    #[test]
+    fn a_settle_says_one_of_three_things() {
+        for alone in [
+            r#"{"id":"a","used":true}"#,
+            r#"{"id":"a","used":false}"#,
+            r#"{"id":"a","used":true,"extend":true}"#,
+            r#"{"id":"a","used":true,"extend":true,"asked":{"labels":{"region":"eu"}}}"#,
+            r#"{"id":"a","used":true,"cost":{"requests":2},"response":{"status":429,"headers":{}},"elapsed_ms":5.0}"#,
+        ] {
+            check(alone, alone);
+        }
+        check(r#"{"id":"a"}"#, r#"{"id":"a","used":true}"#);
+        check(r#"{"id":"a","used":false,"extend":true,"elapsed_ms":5}"#, r#"{"id":"a","used":true,"extend":true}"#);
+        check(r#"{"id":"a","used":false,"cost":{"requests":2}}"#, r#"{"id":"a","used":false}"#);
+    }
+
+    #[test]
+    fn what_the_upstream_answered_belongs_to_a_call_that_was_made() {
+        let settle: Settle<'_> = serde_json::from_str(r#"{"id":"a","used":false,"response":{"status":429}}"#).unwrap();
+        assert_eq!((&settle.fate, settle.response()), (&Fate::Unused, None));
+    }
 }

@@ -189,9 +189,27 @@ pub struct LimitStatus {
     /// What the upstream's answers tell of the bucket, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told: Option<Told>,
+    /// How the limit was found, if it is unwritten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<FoundStatus>,
     /// What was measured, if the limit is in shadow mode and delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
+}
+
+/// How an unwritten limit was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FoundStatus {
+    /// By what: `headers` that tell of it, `refusals`, or calls `in-flight`.
+    pub by: String,
+    /// For how long it has been known.
+    pub for_ms: f64,
+    /// The routes that it is for; all, if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<String>,
+    /// The labels of its key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
 }
 
 /// What the upstream's answers tell of a bucket.
@@ -206,6 +224,9 @@ pub struct Told {
     /// What others have used of the present window.
     #[serde(default)]
     pub others: f64,
+    /// What is held back of the present window, because others used it of former ones.
+    #[serde(default)]
+    pub held_back: f64,
     /// When the present window ends at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ends_ms: Option<f64>,
@@ -265,6 +286,91 @@ pub struct Counters {
     /// one, or another end of a window than other answers tell.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disbelieved: u64,
+    /// The calls of `upstream_429`, by cause.
+    #[serde(default, skip_serializing_if = "Rejections::are_none")]
+    pub rejections: Rejections,
+}
+
+/// Why the upstream answered a call with 429, as far as the scheduler's buckets tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionCause {
+    /// The scheduler's own buckets had too little for the call: it or an earlier one cost more than
+    /// estimated.
+    Ours,
+    /// The buckets had enough: other parties use the account, or a limit is lower than written, or
+    /// not written.
+    Strangers,
+    /// The upstream had no room itself, or says that other accounts caused it.
+    Upstream,
+    /// The upstream says that a quota is spent.
+    Quota,
+    /// The worker told nothing of the answer but its status, or the permit is not known.
+    Unknown,
+}
+
+impl RejectionCause {
+    /// All causes.
+    pub const ALL: [RejectionCause; 5] = [
+        RejectionCause::Ours,
+        RejectionCause::Strangers,
+        RejectionCause::Upstream,
+        RejectionCause::Quota,
+        RejectionCause::Unknown,
+    ];
+
+    /// Its name, as the status and metrics have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            RejectionCause::Ours => "ours",
+            RejectionCause::Strangers => "strangers",
+            RejectionCause::Upstream => "upstream",
+            RejectionCause::Quota => "quota",
+            RejectionCause::Unknown => "unknown",
+        }
+    }
+}
+
+/// How many calls the upstream answered with 429, by [cause](RejectionCause).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the causes say it")]
+pub struct Rejections {
+    pub ours: u64,
+    pub strangers: u64,
+    pub upstream: u64,
+    pub quota: u64,
+    pub unknown: u64,
+}
+
+impl Rejections {
+    /// How many there were for this cause.
+    #[must_use]
+    pub const fn by(&self, cause: RejectionCause) -> u64 {
+        match cause {
+            RejectionCause::Ours => self.ours,
+            RejectionCause::Strangers => self.strangers,
+            RejectionCause::Upstream => self.upstream,
+            RejectionCause::Quota => self.quota,
+            RejectionCause::Unknown => self.unknown,
+        }
+    }
+
+    /// Counts one more.
+    pub const fn count(&mut self, cause: RejectionCause) {
+        let count = match cause {
+            RejectionCause::Ours => &mut self.ours,
+            RejectionCause::Strangers => &mut self.strangers,
+            RejectionCause::Upstream => &mut self.upstream,
+            RejectionCause::Quota => &mut self.quota,
+            RejectionCause::Unknown => &mut self.unknown,
+        };
+        *count += 1;
+    }
+
+    fn are_none(&self) -> bool {
+        *self == Rejections::default()
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -285,6 +391,12 @@ mod tests {
         let status: Status = serde_json::from_str(&without).unwrap();
         assert_eq!((&status.limited_by, &status.provider), (&None, &None));
         assert_eq!(serde_json::to_string(&status).unwrap(), without);
+        let mut rejections = Rejections::default();
+        RejectionCause::ALL.into_iter().for_each(|cause| rejections.count(cause));
+        let counters = serde_json::to_value(Counters { rejections, ..Counters::default() }).unwrap();
+        for cause in RejectionCause::ALL {
+            assert_eq!((rejections.by(cause), &counters["rejections"][cause.as_str()]), (1, &1.into()));
+        }
         for (state, text) in [(ProviderState::Unknown, "\"unknown\""), (ProviderState::Ok, "\"ok\"")] {
             assert_eq!(serde_json::to_string(&state).unwrap(), text);
         }

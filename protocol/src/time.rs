@@ -139,8 +139,9 @@ impl Add for Span {
 }
 
 impl fmt::Display for Span {
+    /// Takes a precision, as in `{span:.1}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.duration())
+        fmt::Debug::fmt(&self.duration(), f)
     }
 }
 

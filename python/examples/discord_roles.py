@@ -1,6 +1,7 @@
 """Roles for the members of many Discord guilds: each guild has limits of its own.
 
-The resource's limits name `key = ["guild"]`. A call of one guild that waits delays no other guild.
+`rampmeter init discord` writes these limits: they are for the label `route`, with `key = ["guild"]`.
+A call of one guild that waits delays no other guild.
 """
 
 import os
@@ -16,8 +17,14 @@ hub = rampmeter.connect(os.environ.get("RAMPMETER_URL", "http://127.0.0.1:9480")
 
 session = requests.Session()
 session.headers["Authorization"] = f"Bot {os.environ.get('DISCORD_TOKEN', '')}"
-guild_of = lambda request: {"guild": request.url.split("/guilds/")[1].split("/")[0]}  # noqa: E731
-session.mount(API, rampmeter.requests.PermitAdapter(hub, labels=guild_of))
+
+
+def labels_of(request: requests.PreparedRequest) -> dict[str, str]:
+    """What the limits of a call depend on."""
+    return {"route": "roles", "guild": str(request.url).split("/guilds/")[1].split("/")[0]}
+
+
+session.mount(API, rampmeter.requests.PermitAdapter(hub, labels=labels_of))
 
 
 def add_role(guild: int, member: int, role: int) -> int:

@@ -9,7 +9,11 @@ from typing import Protocol
 
 import pytest
 
+import limits
 from servers import Nats, Scheduler, Server, Upstream
+
+# It is imported by the workers of Celery alone, in an environment of their own.
+collect_ignore = ["celery_app.py"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +22,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "long: takes minutes; runs with --long")
+    if config.getoption("--long"):
+        limits.slack = 2.0
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

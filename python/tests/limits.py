@@ -35,6 +35,17 @@ def ideal(total: float, rate: float, burst: float) -> float:
     return max(0.0, total - burst) / rate
 
 
+def is_in_time(took: float, best: float) -> bool:
+    """Whether a row lost at most a twentieth, beside the start of processes and the last answers.
+
+    Where others load the machine, only a standstill tells something: `--long` makes it strict.
+    """
+    return took <= best * 1.05 + slack
+
+
+slack = 60.0
+
+
 def shared(rate: float, burst: float, unit: str = "requests") -> tuple[str, str]:
     """A limit of so many units a second, of which `burst` may go at once, and the upstream's.
 

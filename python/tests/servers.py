@@ -1,4 +1,4 @@
-"""Real servers of the tests: NATS, `rampmeter serve` and `rampmeter upstream`, on free ports."""
+"""Real servers of the tests: NATS, and `serve`, `proxy` and `upstream` of Rampmeter, on free ports."""
 
 from __future__ import annotations
 
@@ -156,6 +156,17 @@ class Scheduler(Server):
     def _write(self, nats: Nats, listen: str, http: str, resources: str) -> None:
         text = f'[nats]\nurl = "{nats.url}"\n[http]\nlisten = "{listen}"\n{http}\n{resources}'
         self._configuration.write_text(text)
+
+
+class Proxy(Server):
+    """`rampmeter proxy` with this configuration, in front of an API."""
+
+    def __init__(self, folder: Path, nats: Nats, configuration: str) -> None:
+        file = folder / "rampmeter.toml"
+        file.write_text(configuration)
+        command = [binary(), "--log-format", "json", "proxy", str(file), "--nats", nats.url, "--listen", "127.0.0.1:0"]
+        super().__init__(folder, "proxy", command)
+        self.url = self.until_said("holds requests at ").split("holds requests at ")[1].split('"')[0]
 
 
 class Upstream(Server):

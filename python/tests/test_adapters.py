@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import aiohttp
+import httpx
 import pytest
 import requests
 
@@ -18,7 +19,8 @@ import rampmeter.httpx
 import rampmeter.requests
 from conftest import Starts
 from limits import limit, resource, shared
-from servers import Upstream
+from servers import Nats, Upstream
+from test_restarts import kill_twice
 
 FEW, ALLOWED = shared(20, 8)
 RIGHT = resource(FEW)
@@ -113,3 +115,49 @@ def test_aiohttp(
             return list(await asyncio.gather(*(post(number) for number in range(24))))
 
     check(api, client, asyncio.run(main()), may_see)
+
+
+@pytest.mark.parametrize("kind", ["requests", "httpx", "httpx in asyncio", "aiohttp"])
+def test_adapters_outlive_killed_servers(
+    kind: str, nats: Nats, scheduler: Starts, upstream: Callable[..., Upstream]
+) -> None:
+    """Scheduler and NATS are killed while their calls wait."""
+    running, api = scheduler(RIGHT), upstream(ALLOWED)
+    hub = rampmeter.connect(running.url).resource("api")
+    url, count = f"{api.url}/process", 40
+
+    def in_threads(client: requests.Session | httpx.Client) -> list[int]:
+        with client, ThreadPoolExecutor(9) as pool:
+            killing = pool.submit(kill_twice, running, nats)
+            statuses = list(pool.map(lambda _: client.get(url).status_code, range(count)))
+            killing.result()
+        return statuses
+
+    async def in_tasks() -> list[int]:
+        killing = asyncio.create_task(asyncio.to_thread(kill_twice, running, nats))
+        if kind == "aiohttp":
+            async with aiohttp.ClientSession(middlewares=(rampmeter.aiohttp.Permits(hub),)) as session:
+
+                async def get(_: int) -> int:
+                    async with session.get(url) as answer:
+                        return answer.status
+
+                statuses = await asyncio.gather(*map(get, range(count)))
+        else:
+            transport = rampmeter.httpx.AsyncTransport(hub, httpx.AsyncHTTPTransport())
+            async with httpx.AsyncClient(transport=transport, timeout=60) as client:
+                answers = await asyncio.gather(*(client.get(url) for _ in range(count)))
+                statuses = [answer.status_code for answer in answers]
+        await killing
+        return list(statuses)
+
+    if kind == "requests":
+        session = requests.Session()
+        session.mount(api.url, rampmeter.requests.PermitAdapter(hub))
+        statuses = in_threads(session)
+    elif kind == "httpx":
+        statuses = in_threads(httpx.Client(transport=rampmeter.httpx.Transport(hub, httpx.HTTPTransport())))
+    else:
+        statuses = asyncio.run(in_tasks())
+    assert statuses == [200] * count
+    assert (api.stats()["ok"], api.stats()["rate_limited"], hub.client.stats().denied) == (count, 0, 0)

@@ -19,6 +19,9 @@ from limits import PLENTY, limit, resource
 from rampmeter import InvalidArgument, NotRampmeter, Refused, TlsError, Unauthorized
 from servers import Nats, Upstream
 
+IN_A_CIRCLE: dict[str, object] = {}
+IN_A_CIRCLE["again"] = [IN_A_CIRCLE]
+
 
 def both(hub: rampmeter.Resource, **options: object) -> None:
     """Asks in a thread and in a task; both have to fail alike."""
@@ -61,15 +64,41 @@ def test_refusals_of_a_scheduler(scheduler: Starts) -> None:
         {"class_": "a b"},
         {"max_wait": -1},
         {"max_wait": float("nan")},
+        {"max_wait": "3"},
+        {"age": "3"},
         {"age": float("inf")},
         {"price": {"kind": "sentinel-hub", "body": "x" * 10_000_000}},
         {"price": {"kind": {1, 2}}},
+        {"price": {"kind": "sentinel-hub", "body": IN_A_CIRCLE}},
     ],
 )
 def test_arguments_that_no_scheduler_would_take(options: dict[str, object], scheduler: Starts) -> None:
     hub = rampmeter.connect("http://127.0.0.1:1").resource("api")
     with pytest.raises(InvalidArgument):
         hub.permit(**options).acquire()  # type: ignore[arg-type]
+
+
+def test_a_wait_that_is_none_is_refused_wherever_it_is_given() -> None:
+    client = rampmeter.connect("http://127.0.0.1:1")
+    for ask in (
+        lambda: client.resource("api", max_wait="3"),  # type: ignore[arg-type]
+        lambda: client.resource("api").run(1, lambda: 200, max_wait="3"),
+        lambda: client.resource("api").reserve(1, max_wait="3"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidArgument, match="max_wait is a number of seconds from 0 on, not '3'"):
+            ask()
+
+
+def test_what_tells_no_outcome_settles_nothing(scheduler: Starts) -> None:
+    hub = rampmeter.connect(scheduler(PLENTY).url).resource("api")
+    for told in (object(), {"status": 200}, "200", 42, ("a", "b"), True):
+        with hub.permit() as permit:
+            with pytest.raises(InvalidArgument, match=f"a rampmeter.Outcome, or nothing, not {type(told).__name__}"):
+                permit.settle(told)
+            assert not permit.is_settled
+    assert hub.run(1, lambda: "a body") == "a body"
+    hub.client.flush()
+    assert hub.client.stats().settled == 7
 
 
 def test_names_and_addresses() -> None:

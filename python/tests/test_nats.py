@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import signal
 import subprocess
 import sys
 import threading
@@ -172,3 +173,46 @@ def test_addresses_of_nats() -> None:
     for url in ("nats://", "nats://host:99999", "nats://host,http://host"):
         with pytest.raises(InvalidArgument, match="nats://HOST:PORT"):
             rampmeter.connect(url)
+
+
+PRICED = resource(
+    limit("requests", 100_000, "1h"),
+    limit("units", 100_000, "1h", unit="processing-units"),
+    more='start = "full"\npricing = "sentinel-hub"',
+)
+SCRIPT = "function setup() { return { input: ['B04', 'B08'], output: { bands: 1, sampleType: 'FLOAT32' } } }"
+BODY = {
+    "input": {"data": [{"type": "sentinel-2-l2a"}]},
+    "output": {"width": 512, "height": 512, "responses": [{"format": {"type": "image/tiff"}}]},
+    "evalscript": SCRIPT,
+}
+
+
+def test_more_bodies_at_once_than_a_message_may_have(scheduler: Starts, nats: Nats) -> None:
+    scheduler(PRICED)
+    hub = rampmeter.connect(nats.url).resource("api")
+    price = {"kind": "sentinel-hub", "api": "process", "body": BODY}
+
+    async def cost(is_priced: bool) -> float:
+        async with hub.permit(price=price if is_priced else None) as permit:
+            return permit.cost.get("processing-units", 0.0)
+
+    async def main() -> list[float]:
+        costs = await asyncio.gather(*(cost(number % 4 > 0) for number in range(40)))
+        await hub.client.aclose()
+        return costs
+
+    assert sorted(asyncio.run(main())) == [0.0] * 10 + [1.333334] * 30
+
+
+def test_patience_ends_while_a_scheduler_hangs(scheduler: Starts, nats: Nats) -> None:
+    running = scheduler(PLENTY)
+    hub = rampmeter.connect(nats.url, unreachable=Fail(after=0.5)).resource("api")
+    hub.permit().acquire().settle()
+    running.signal(signal.SIGSTOP)
+    began = time.monotonic()
+    with pytest.raises(Unreachable):
+        hub.permit().acquire()
+    running.signal(signal.SIGCONT)
+    assert 0.4 < time.monotonic() - began < 6
+    hub.client.close()

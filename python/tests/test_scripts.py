@@ -42,6 +42,8 @@ class Play:
 
     def run(self, lines: list[str]) -> None:
         for line in lines:
+            if line.startswith(">? "):
+                continue
             if line.startswith("> "):
                 assert self.done, f"{line!r} was not done"
                 self.match(line[2:], self.done.pop(0))
@@ -65,6 +67,8 @@ class Play:
             self.go(now, Reply(self.asked, {"id": self.ids[-1], **json.loads(rest)}))
         elif what == "silence":
             self.go(now, Failure("it was silent"))
+        elif what == "hangup":
+            self.go(now, Failure("it hung up", is_hangup=True))
         elif what == "freeze":
             assert self.contact is not None
             self.contact.freeze(now, now + int(rest) / 1000)

@@ -11,7 +11,7 @@ import pytest
 import rampmeter
 from conftest import Starts
 from limits import PLENTY
-from rampmeter import Fail, InvalidArgument, SafeRate, Unreachable
+from rampmeter import Fail, InvalidArgument, NotInTime, SafeRate, Unreachable
 
 
 def test_requests_fail_after_a_silence(scheduler: Starts) -> None:
@@ -40,6 +40,15 @@ def test_requests_fail_after_a_silence(scheduler: Starts) -> None:
     assert hub.client.stats().denied == 2
 
 
+def test_a_deadline_without_a_scheduler_names_what_is_missing(scheduler: Starts) -> None:
+    running = scheduler(PLENTY)
+    hub = rampmeter.connect(running.url).resource("api", max_wait=0.3)
+    running.kill()
+    with pytest.raises(NotInTime, match=r"no scheduler answers: .*Connection refused"):
+        hub.permit().acquire()
+    hub.client.close()
+
+
 def test_requests_go_on_at_a_safe_rate(scheduler: Starts) -> None:
     running = scheduler(PLENTY)
     hub = rampmeter.connect(running.url).resource("api", unreachable=SafeRate(10, per=1, after=0.2))
@@ -60,6 +69,25 @@ def test_requests_go_on_at_a_safe_rate(scheduler: Starts) -> None:
     while hub.permit().acquire().is_local:
         assert time.monotonic() < end
     assert hub.client.stats().local >= 6
+
+
+def test_a_second_policy_for_a_resource_is_refused(scheduler: Starts) -> None:
+    url = scheduler(PLENTY).url
+    client = rampmeter.connect(url)
+    strict = client.resource("api", unreachable="fail")
+    for same in ("fail", Fail(after=2)):
+        client.resource("api", unreachable=same)  # type: ignore[arg-type]
+    for other in ("wait", Fail(after=5), SafeRate(1)):
+        with pytest.raises(InvalidArgument, match=r"another policy for resource 'api'.*rampmeter\.connect"):
+            client.resource("api", unreachable=other)  # type: ignore[arg-type]
+    with strict.permit():
+        pass
+    usual = rampmeter.connect(url)
+    with usual.resource("api").permit():
+        pass
+    with pytest.raises(InvalidArgument, match="another policy"):
+        usual.resource("api", unreachable="fail")
+    usual.resource("another", unreachable="fail")
 
 
 @pytest.mark.parametrize("policy", ["never", SafeRate, 3])

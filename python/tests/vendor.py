@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import struct
 import sys
@@ -68,6 +69,8 @@ class Handler(BaseHTTPRequestHandler):
         elif self.path.endswith("/messages"):
             if self.charge(**{"input-tokens": read(asked), "output-tokens": answered(asked)}):
                 self.messages(asked)
+        elif code := re.search(r"403 (\w+)", asked.get("evalscript", "")):
+            self.answer(403, {"error": {"status": 403, "reason": "Forbidden", "code": code[1]}})
         elif self.charge(**{"processing-units": processing_units(asked, self.path)}):
             if self.path.endswith("process"):
                 self.write(200, "image/png", png())

@@ -24,6 +24,11 @@ def call(hub: rampmeter.Resource, url: str) -> int:
                 return error.code
 
 
+def call_here(hub: rampmeter.Resource, url: str) -> tuple[int, int]:
+    """The same, and the process that made it."""
+    return call(hub, url), os.getpid()
+
+
 def calls(hub: rampmeter.Resource, url: str, threads: int, count: int) -> None:
     """So many calls in threads; the process fails if one of them does."""
     with ThreadPoolExecutor(threads) as pool:

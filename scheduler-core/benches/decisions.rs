@@ -11,9 +11,8 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
@@ -91,20 +90,8 @@ impl World {
 
     fn ask(&mut self, mode: Mode) {
         self.next = (self.next + 1) % IDS;
-        let ask = Ask {
-            to: self.next as u64,
-            asker: Asker::UNKNOWN,
-            id: self.ids[self.next].clone(),
-            identity: Identity::default(),
-            bill: self.bill.clone(),
-            class: self.scheduler.resource().default_class(),
-            mode,
-            max_wait: None,
-            age: Span::ZERO,
-            progress: false,
-            client: None,
-            call: None,
-        };
+        let (id, class) = (self.ids[self.next].clone(), self.scheduler.resource().default_class());
+        let ask = Ask::new(self.next as u64, id, self.bill.clone(), class, mode);
         self.handle(Event::Ask(ask));
     }
 
@@ -117,6 +104,7 @@ impl World {
             outcome: Outcome::Used(Vec::new()),
             observation: None,
             is_throttled: false,
+            times: CallTimes::default(),
         }));
     }
 

@@ -18,10 +18,9 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
+use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::Asker;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -294,7 +293,7 @@ impl<'a> World<'a> {
         if number == RARE {
             self.answered(
                 "settle, limited",
-                Verdict::Limited { scope: Scope::Unnamed, retry_after: None, others: false },
+                Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts: false },
             );
             self.now += Span::from_secs(2);
             self.wake();
@@ -334,6 +333,7 @@ impl<'a> World<'a> {
             capacity: None,
             reset: None,
             reset_grain: Span::ZERO,
+            described: Described::default(),
         };
         let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
         let settle = Settle {
@@ -342,6 +342,7 @@ impl<'a> World<'a> {
             outcome: Outcome::Used(Vec::new()),
             observation,
             is_throttled: false,
+            times: CallTimes::default(),
         };
         self.event(kind, Event::Settle(settle));
     }
@@ -349,7 +350,14 @@ impl<'a> World<'a> {
     fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
         self.event(
             kind,
-            Event::Settle(Settle { to: None, id: id(number), outcome, observation: None, is_throttled: false }),
+            Event::Settle(Settle {
+                to: None,
+                id: id(number),
+                outcome,
+                observation: None,
+                is_throttled: false,
+                times: CallTimes::default(),
+            }),
         );
     }
 
@@ -400,20 +408,9 @@ impl<'a> World<'a> {
         self.asked += 1;
         let client = format!("client-{}", self.asked);
         let class = ["urgent", "bulk"][self.asked as usize % 2];
-        Ask {
-            to: self.asked,
-            asker: Asker::UNKNOWN,
-            id: id(self.asked),
-            identity: Identity::default(),
-            bill: self.bill(&client),
-            class: self.scheduler.resource().class(class).expect("a class"),
-            mode,
-            max_wait: None,
-            age: Span::ZERO,
-            progress: self.asked.is_multiple_of(2),
-            client: Some(client.into()),
-            call: None,
-        }
+        let class = self.scheduler.resource().class(class).expect("a class");
+        let ask = Ask::new(self.asked, id(self.asked), self.bill(&client), class, mode);
+        Ask { progress: self.asked.is_multiple_of(2), client: Some(client.into()), ..ask }
     }
 
     fn bill(&self, client: &str) -> Bill {

@@ -1,8 +1,8 @@
 //! All that can happen to a resource.
 
-use crate::adaptation::Observation;
+use crate::adaptation::{CallTimes, Observation};
 use crate::identity::Identity;
-use crate::ids::{Asker, CheckpointNumber, ClassId, LimitId};
+use crate::ids::{CheckpointNumber, ClassId, Connection, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -79,7 +79,7 @@ pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
     /// Whose request it is.
-    pub asker: Asker,
+    pub connection: Connection,
     /// The permit's id. The driver draws one for a request without an id: the core has no
     /// randomness, and an id is a secret.
     pub id: PermitId,
@@ -105,6 +105,16 @@ pub struct Ask<R> {
     pub call: Option<Box<Call>>,
 }
 
+impl<R> Ask<R> {
+    /// A request that states nothing else, by a client that is not known.
+    #[must_use]
+    pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
+        let (connection, identity, age) = (Connection::UNKNOWN, Identity::default(), Span::ZERO);
+        let (max_wait, progress, client, call) = (None, false, None, None);
+        Ask { to, connection, id, identity, bill, class, mode, max_wait, age, progress, client, call }
+    }
+}
+
 /// How the call of a permit went.
 #[derive(Clone, Debug)]
 pub struct Settle<R> {
@@ -118,6 +128,8 @@ pub struct Settle<R> {
     pub observation: Option<Observation>,
     /// Whether the upstream answered the call with 429.
     pub is_throttled: bool,
+    /// When the call was sent and answered, as its worker says.
+    pub times: CallTimes,
 }
 
 /// What became of a permit.

@@ -35,6 +35,7 @@ impl Identity {
     }
 }
 
+/// Compared within one process only: hashes may differ between releases of Rust.
 fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

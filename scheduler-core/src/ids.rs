@@ -1,4 +1,4 @@
-//! Small numbers that stand for classes, limits, headrooms, checkpoints and askers.
+//! Small numbers that stand for classes, limits, headrooms, checkpoints and connections.
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,14 +36,14 @@ pub struct CheckpointNumber(pub u64);
 /// is not known. Two connections may have one number; then the word of one does not confirm that
 /// of the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Asker(pub u16);
+pub struct Connection(pub u16);
 
-impl Asker {
+impl Connection {
     /// A connection that is not known.
-    pub const UNKNOWN: Asker = Asker(0);
+    pub const UNKNOWN: Connection = Connection(0);
 
     /// Whether these are certainly two connections.
-    pub(crate) fn differs_from(self, other: Asker) -> bool {
-        self != other && self != Asker::UNKNOWN && other != Asker::UNKNOWN
+    pub(crate) fn differs_from(self, other: Connection) -> bool {
+        self != other && self != Connection::UNKNOWN && other != Connection::UNKNOWN
     }
 }

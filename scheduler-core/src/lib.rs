@@ -11,9 +11,11 @@
 //!
 //! * [`views`]: status and explanations for people.
 //! * [`durability`]: checkpoints, and what a successor restores from them.
+//! * `permits`: what was asked for and granted, by id.
 //! * `fencing`: what may be granted under the checkpoints that the store holds.
 //! * `queue`: the order of waiting requests.
 //! * [`ledger`]: what a request takes of each limit, and the start that suits all.
+//! * [`discovery`]: unwritten limits.
 //! * [`adaptation`]: what the upstream's answers teach.
 //! * [`limits`]: the arithmetic of one limit.
 //! * [`policy`]: the configuration.
@@ -23,6 +25,7 @@ pub mod adaptation;
 pub mod arithmetic;
 mod collections;
 pub mod command;
+pub mod discovery;
 pub mod durability;
 pub mod event;
 mod fencing;
@@ -30,6 +33,7 @@ pub mod identity;
 pub mod ids;
 pub mod ledger;
 pub mod limits;
+mod permits;
 pub mod policy;
 mod queue;
 pub mod refusal;

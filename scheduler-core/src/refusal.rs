@@ -6,12 +6,13 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use std::fmt;
 
 /// A refusal is an answer: it says when to come back, or that coming back is useless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The start would be later than the request allows. Nothing was charged.
-    #[error("the earliest start is in {retry_after}, which is later than the request allows")]
+    #[error("the earliest start is in {retry_after:.1}, which is later than the request allows")]
     NotInTime {
         /// How long until the earliest start.
         retry_after: Span,
@@ -20,7 +21,7 @@ pub enum Refusal {
     },
     /// The start would be farther ahead than starts are reserved. Nothing was charged.
     #[error(
-        "the earliest start is in {delay}, and starts are reserved at most {bound} ahead (`max_ahead`); come back later, or wait in line (mode `wait`)"
+        "the earliest start is in {delay:.1}, and starts are reserved at most {bound} ahead (`max_ahead`); come back later, or wait in line (mode `wait`)"
     )]
     TooFarAhead {
         /// How long until the earliest start.
@@ -41,7 +42,7 @@ pub enum Refusal {
         capacity: Amount,
     },
     /// A quota is used up, by the scheduler's count or by the upstream's word.
-    #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span}")))]
+    #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
         /// The limit.
         limit: LimitId,
@@ -52,7 +53,7 @@ pub enum Refusal {
     #[error("{what} are at their bound of {bound}; ask again later")]
     QueueFull {
         /// What there are too many of.
-        what: &'static str,
+        what: Bounded,
         /// The bound.
         bound: usize,
         /// When to ask again.
@@ -129,6 +130,27 @@ pub enum Refusal {
     /// The scheduler is handing over.
     #[error("this scheduler is handing over; ask again at once")]
     Unavailable,
+}
+
+/// What a refused request would be one too many of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounded {
+    /// Requests that wait.
+    Waiting,
+    /// Requests that wait, of which the client has more than its part.
+    WaitingOfClient,
+    /// Permits that are remembered.
+    Remembered,
+}
+
+impl fmt::Display for Bounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bounded::Waiting => "waiting requests",
+            Bounded::WaitingOfClient => "waiting requests, most of them this client's",
+            Bounded::Remembered => "remembered permits",
+        })
+    }
 }
 
 impl Refusal {

@@ -1,10 +1,10 @@
 //! Translates the protocol's messages into events, and commands into the protocol's messages.
 
-use crate::adaptation::Observation;
+use crate::adaptation::{CallTimes, Observation};
 use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::identity::Identity;
-use crate::ids::{Asker, ClassId, LimitId};
+use crate::ids::{ClassId, Connection, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -15,21 +15,21 @@ use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::{Response, Settle};
+use rampmeter_protocol::settle::{Fate, Report, Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `user`, which came over the connection `asker`, into an event's content. The
-/// request has this id or none. `permitted` is the class that its subject names: its sender may ask
-/// for no other.
+/// Turns a request of `user`, which came over `connection`, into an event's content. The request
+/// has this id or none. `permitted` is the class that its subject names: its sender may ask for no
+/// other.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost, or if the request names another class than
 /// its subject: the refusal, and where it goes.
 pub fn ask<R>(
     resource: &Resource,
-    (to, asker): (R, Asker),
+    (to, connection): (R, Connection),
     (user, id): (&str, PermitId),
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
@@ -42,7 +42,7 @@ pub fn ask<R>(
     };
     Ok(event::Ask {
         to,
-        asker,
+        connection,
         id,
         identity: Identity::of(user, request),
         bill,
@@ -76,14 +76,14 @@ pub fn settle<R>(
     settle: &Settle<'_>,
     observation: Option<Observation>,
 ) -> event::Settle<R> {
-    let outcome = match settle {
-        Settle { extend: true, asked, .. } => {
+    let outcome = match &settle.fate {
+        Fate::Unused => event::Outcome::Unused,
+        Fate::Extended(asked) => {
             // A call that the resource cannot charge is not counted anew.
             let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
             event::Outcome::Extend(bill.map(Box::new))
         }
-        Settle { used: false, .. } => event::Outcome::Unused,
-        Settle { cost, .. } => {
+        Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
             // The worker's costs take precedence. Units that no limit counts are not its fault.
             let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
@@ -92,8 +92,14 @@ pub fn settle<R>(
             event::Outcome::Used(stated.chain(observed).collect())
         }
     };
-    let is_throttled = settle.response.as_ref().is_some_and(Response::is_throttled);
-    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled }
+    let is_throttled = settle.response().is_some_and(Response::is_throttled);
+    let times = match &settle.fate {
+        Fate::Used(Report { late_ms, elapsed_ms, .. }) => {
+            CallTimes { late: late_ms.map(Millis::span), elapsed: elapsed_ms.map(Millis::span) }
+        }
+        Fate::Unused | Fate::Extended(_) => CallTimes::default(),
+    };
+    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, times }
 }
 
 /// Calls `send` with a command's answer at `now`, and where it goes. `left` goes into a permit

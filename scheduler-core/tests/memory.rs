@@ -16,17 +16,17 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 const COUNT: usize = 10_000;
 /// A waiting request, and a granted one, which is remembered for minutes.
-const MOST_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
+const MAX_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
 
 /// Enough that the hash table is emptiest, right after it has grown.
 const KEYS: usize = 60_000;
 /// A million in 160 MiB.
-const MOST_BYTES_OF_KEY: usize = 167;
+const MAX_BYTES_OF_KEY: usize = 167;
 
 #[test]
 fn what_permits_and_keys_take_of_memory() {
     what_a_key_takes();
-    for (mode, waiting, most) in MOST_BYTES {
+    for (mode, waiting, most) in MAX_BYTES {
         let (each, world) = bytes_each(mode);
         println!("{mode:?}: {each} bytes");
         assert_eq!(world.scheduler.waiting(), waiting, "{mode:?}");
@@ -46,7 +46,7 @@ fn what_a_key_takes() {
     let each = (ALLOCATOR.current_usage() - before) / KEYS;
     println!("key: {each} bytes");
     assert_eq!(world.scheduler.limit_status(ms(2_000_000))[0].keys, KEYS as u64);
-    assert!(each <= MOST_BYTES_OF_KEY, "{each} bytes for each of {KEYS} keys");
+    assert!(each <= MAX_BYTES_OF_KEY, "{each} bytes for each of {KEYS} keys");
 }
 
 fn ask_all(world: &mut World, from: Time, labelled: bool) {

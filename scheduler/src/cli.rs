@@ -2,8 +2,8 @@
 
 use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, import, init, jobs, limit_orders, limits, pu, purge, serve, simulate, state,
-    status, upstream,
+    apply, bench, check, demo, explain, import, init, jobs, limit_orders, limits, proxy, pu, purge, serve, simulate,
+    state, status, top, upstream,
 };
 use crate::logging::LogFormat;
 use crate::{error_text, logging};
@@ -41,6 +41,8 @@ pub struct Cli {
 enum Command {
     /// Run the scheduler.
     Serve(serve::ServeArgs),
+    /// Hold requests to an API until their permits start: programs change one URL.
+    Proxy(proxy::ProxyArgs),
     /// See it work: NATS, scheduler, upstream and workers in one command, with and without permits.
     Demo(demo::DemoArgs),
     /// Print a configuration for a service whose limits are known.
@@ -57,6 +59,8 @@ enum Command {
     Import(import::ImportArgs),
     /// Show levels, queues and counters of running schedulers.
     Status(status::StatusArgs),
+    /// Watch resources, limits, classes, and the requests that wait, on the terminal.
+    Top(top::TopArgs),
     /// Show what the store holds of each resource, or write it anew.
     State(state::StateArgs),
     /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely
@@ -78,16 +82,28 @@ enum Command {
     Bench(bench::BenchArgs),
 }
 
+impl Command {
+    /// What is logged if nothing else is set.
+    fn log_levels(&self) -> &'static str {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all others say what is wrong, and nothing more")]
+        match self {
+            Command::Serve(_) | Command::Proxy(_) => "info,async_nats=warn",
+            Command::Top(args) => args.log_levels(),
+            _ => "warn",
+        }
+    }
+}
+
 impl Cli {
     /// Runs the command.
     ///
     /// # Errors
     /// What went wrong, as text for people.
     pub async fn run(self) -> anyhow::Result<()> {
-        let quiet = !matches!(self.command, Command::Serve(_));
-        logging::start(self.log_format, if quiet { "warn" } else { "info,async_nats=warn" })?;
+        logging::start(self.log_format, self.command.log_levels())?;
         match self.command {
             Command::Serve(args) => serve::run(args).await,
+            Command::Proxy(args) => proxy::run(args).await,
             Command::Demo(args) => demo::run(args).await,
             Command::Init(args) => init::run(&args),
             Command::Check(args) => check::run(&args).await,
@@ -96,6 +112,7 @@ impl Cli {
             Command::Jobs(args) => jobs::run(args).await,
             Command::Import(args) => import::run(args),
             Command::Status(args) => status::run(args).await,
+            Command::Top(args) => top::run(args).await,
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Purge(args) => purge::run(args).await,

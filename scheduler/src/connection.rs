@@ -58,7 +58,7 @@ async fn connect_with(
     nats: &NatsTable,
     name: &str,
 ) -> anyhow::Result<Client> {
-    let servers: Servers = nats.url.parse()?;
+    let servers = nats.servers()?;
     let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
     let (clock, told) = (Clock::start(), Mutex::new(LogThrottle::default()));
     let options = options(nats, &servers, name)?.event_callback(move |event| {

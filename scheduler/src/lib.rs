@@ -12,6 +12,7 @@ pub mod error_text;
 mod log_throttle;
 mod log_writer;
 pub mod logging;
+mod metrics_page;
 pub mod provider;
 mod samples;
 pub mod serve;

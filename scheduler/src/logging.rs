@@ -26,7 +26,7 @@ pub enum LogFormat {
 /// Libraries that handle secrets: in headers, in forms and in the login at a NATS server. They
 /// never log below `debug`, whatever `RAMPMETER_LOG` says. Their trace output is for their own
 /// authors, and a future version may show content in it.
-const SEES_SECRETS: [&str; 6] = ["async_nats", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
+const SEES_SECRETS: [&str; 7] = ["async_nats", "h2", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
 
 /// The one writer of this process to standard error.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();

@@ -18,6 +18,11 @@ pub(crate) struct Gauge(pub(crate) f64);
 #[derive(Debug)]
 pub(crate) struct Counter(pub(crate) u64);
 
+/// Seconds that only become more.
+#[derive(Debug)]
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux tells of the process"))]
+pub(crate) struct Seconds(pub(crate) f64);
+
 /// How one value is written.
 pub(crate) trait Value: std::fmt::Debug + Send + Sync + 'static {
     const TYPE: MetricType;
@@ -34,6 +39,14 @@ impl Value for Gauge {
 }
 
 impl Value for Counter {
+    const TYPE: MetricType = MetricType::Counter;
+
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        encoder.encode_counter::<NoLabelSet, _, u64>(&self.0, None)
+    }
+}
+
+impl Value for Seconds {
     const TYPE: MetricType = MetricType::Counter;
 
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {

@@ -27,14 +27,17 @@
 //! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
 //! [picture](picture::svg) shows it.
 //!
-//! Absent on purpose: failing schedulers, which tests try with real processes; calls that are lost
-//! on their way to the upstream; workers that lie.
+//! [Incidents](incident::Incident) befall the scheduler: it hands over, it dies, its limits change.
+//!
+//! Absent on purpose: two schedulers at a time, which tests try with real processes; calls that are
+//! lost on their way to the upstream; workers that lie.
 
 mod agenda;
 mod backlog;
 pub mod cost;
 pub mod dice;
 pub mod fleet;
+pub mod incident;
 pub mod judge;
 pub mod network;
 pub mod outcome;
@@ -45,6 +48,7 @@ mod price;
 pub mod report;
 mod run;
 mod simulated_scheduler;
+mod simulated_store;
 pub mod strategy;
 pub mod upstream;
 mod usage;

@@ -1,5 +1,6 @@
 //! The way in which workers get leave to call.
 
+use crate::incident::Incident;
 use crate::plain_rule::PlainRule;
 use crate::simulated_scheduler::SimulatedScheduler;
 use crate::strategy::Strategy;
@@ -29,7 +30,8 @@ impl PermitSource {
             Strategy::StaticShare => PermitSource::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
             Strategy::PlainRule => PermitSource::Counter(PlainRule::new(limits, 1)),
             Strategy::Reserve | Strategy::LateBinding => {
-                PermitSource::Scheduler(Box::new(SimulatedScheduler::new(resource, world.reader())))
+                let is_fenced = world.incidents.iter().any(|(_, incident)| matches!(incident, Incident::Crash));
+                PermitSource::Scheduler(Box::new(SimulatedScheduler::new(resource, world.reader(), is_fenced)))
             }
         }
     }

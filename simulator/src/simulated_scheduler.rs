@@ -1,17 +1,21 @@
 //! The scheduler behind the protocol.
 
+use crate::incident::{FAILOVER, Incident};
 use crate::outcome::{Granted, Levels, Request};
+use crate::simulated_store::SimulatedStore;
 use crate::worker::Address;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::{Asker, ClassId};
+use rampmeter_scheduler_core::ids::{ClassId, Connection};
 use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -44,12 +48,22 @@ pub(crate) struct SimulatedScheduler {
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
     grants: Vec<usize>,
+    /// What the store holds, if the scheduler has one.
+    store: Option<SimulatedStore>,
+    /// Until then no scheduler hears anything.
+    down_until: Time,
+    /// The time of the last event.
+    now: Time,
 }
 
 impl SimulatedScheduler {
-    pub(crate) fn new(resource: Resource, reader: Reader) -> Self {
+    pub(crate) fn new(resource: Resource, reader: Reader, is_fenced: bool) -> Self {
+        let core = Scheduler::new(resource, 1, Time::ORIGIN);
         SimulatedScheduler {
-            core: Scheduler::new(resource, 1, Time::ORIGIN),
+            core: if is_fenced { core.fenced() } else { core },
+            store: is_fenced.then(SimulatedStore::default),
+            down_until: Time::ORIGIN,
+            now: Time::ORIGIN,
             reader,
             answers: Vec::new(),
             news: Vec::new(),
@@ -61,7 +75,9 @@ impl SimulatedScheduler {
 
     /// The next time at which the scheduler itself acts.
     pub(crate) fn next_wakeup(&self) -> Time {
-        self.core.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at)
+        let core = self.core.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at);
+        let write = self.store.as_ref().and_then(|store| store.next(self.core.next_checkpoint()));
+        core.min(write.unwrap_or(Time::NEVER)).max(self.now).max(self.down_until)
     }
 
     /// The number of waiting requests.
@@ -90,16 +106,69 @@ impl SimulatedScheduler {
     }
 
     pub(crate) fn wake(&mut self, now: Time) {
+        if let Some(written) = self.store.as_mut().and_then(|store| store.take_written(now)) {
+            return self.handle(now, Event::CheckpointStored(written));
+        }
+        let due = self.core.next_checkpoint();
+        if let Some(store) = self.store.as_mut().filter(|store| store.next(due).is_some_and(|due| due <= now)) {
+            return store.write(now, self.core.checkpoint(now));
+        }
         self.handle(now, Event::Wake);
+    }
+
+    /// Lets something happen to the scheduler.
+    pub(crate) fn meet(&mut self, now: Time, incident: &Incident) {
+        match incident {
+            Incident::Limits(spec) => {
+                let resource = Resource::new(spec).expect("a world's limits are valid");
+                self.handle(now.max(self.down_until), Event::Limits(Box::new(resource)));
+            }
+            Incident::HandOver if now >= self.down_until => self.hand_over(now),
+            Incident::Crash if now >= self.down_until => self.crash(now),
+            Incident::HandOver | Incident::Crash => {}
+        }
+    }
+
+    fn hand_over(&mut self, now: Time) {
+        self.handle(now, Event::HandOver);
+        while self.core.waiting() > 0 {
+            self.handle(now, Event::Wake);
+        }
+        let snapshot = self.core.snapshot(now, usize::MAX);
+        self.succeed(now, now, &snapshot);
+        self.store.iter_mut().for_each(|store| store.end_term(now, snapshot.clone()));
+    }
+
+    /// Requests that waited have to be asked again. Whether a write that was under way has arrived
+    /// depends on the time.
+    fn crash(&mut self, now: Time) {
+        let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
+        waiting.for_each(|request| _ = request.returned.get_or_insert(now));
+        self.down_until = now + FAILOVER;
+        let is_written = (now.nanos() / NANOS_PER_MILLI).is_multiple_of(2);
+        // Nothing was granted before the first write.
+        let last = self.store.as_mut().and_then(|store| store.last(is_written));
+        let (then, state) = last.unwrap_or((self.down_until, Snapshot::default()));
+        self.succeed(self.down_until, then, &state);
+    }
+
+    fn succeed(&mut self, now: Time, then: Time, state: &Snapshot) {
+        let core = Scheduler::restore(self.core.resource().clone(), self.core.epoch() + 1, now, then, state);
+        self.core = if self.store.is_some() { core.fenced() } else { core };
+        let leader = News::Leader { epoch: self.core.epoch(), leader: "successor".to_owned() };
+        self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));
     }
 
     /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
+        if now < self.down_until {
+            return;
+        }
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
             // Each worker has a connection of its own.
-            let asker = Asker((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
-            match wire::ask(self.core.resource(), (to, asker), ("", id), &request, None) {
+            let connection = Connection((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
+            match wire::ask(self.core.resource(), (to, connection), ("", id), &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
@@ -111,13 +180,16 @@ impl SimulatedScheduler {
 
     /// Handles a message on the subject of settles.
     pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
+        if now < self.down_until {
+            return;
+        }
         each(Incoming::parse(payload), |settle: Settle<'_>| {
             if let Some(request) = self.request(&settle.id) {
                 let request = &mut self.requests[request];
-                if settle.used { &mut request.settled } else { &mut request.returned }.get_or_insert(now);
+                let ended = if settle.fate == Fate::Unused { &mut request.returned } else { &mut request.settled };
+                ended.get_or_insert(now);
             }
-            let observation =
-                settle.response.as_ref().map(|response| self.reader.read(response, unix_ms(now)).observation);
+            let observation = settle.response().map(|response| self.reader.read(response, unix_ms(now)).observation);
             let settle = wire::settle(self.core.resource(), None, &settle, observation);
             self.handle(now, Event::Settle(settle));
         });
@@ -126,6 +198,9 @@ impl SimulatedScheduler {
     /// Handles the upstream's levels, by unit. If several limits count a unit, it is unknown which
     /// of them a level belongs to.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
+        if now < self.down_until {
+            return;
+        }
         let resource = self.core.resource();
         let known = levels.micros.iter().filter_map(|(unit, micros)| {
             let mut counting = resource.limits().iter().map(Limit::spec).filter(|limit| *limit.unit == **unit);
@@ -138,6 +213,7 @@ impl SimulatedScheduler {
     }
 
     fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
+        self.now = now;
         self.core.handle(now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);

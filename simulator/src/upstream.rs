@@ -8,7 +8,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Pattern, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Discover, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_upstream::{Api, Arrival, Dialect, Policy, PolicyError, Preset, Rejection, RetryAfter, Rule, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -137,7 +137,8 @@ pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
 
 fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError> {
     let (unit, mut limits) = (policy.unit().as_str(), resource.limits.iter());
-    if limits.any(|limit| &*limit.unit == unit) {
+    // An unwritten limit is found.
+    if limits.any(|limit| &*limit.unit == unit) || resource.discover == Discover::All {
         return Ok(());
     }
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
@@ -241,7 +242,7 @@ mod tests {
             assert_eq!(served.verdict, Verdict::Passed);
             assert_eq!(
                 rejected.verdict,
-                Verdict::Limited { scope, retry_after, others: false },
+                Verdict::Limited { scope, retry_after, by_other_accounts: false },
                 "{dialect:?} {form:?}"
             );
             let left: Vec<_> = served.readings.iter().map(|reading| reading.remaining).collect();

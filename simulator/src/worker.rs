@@ -39,6 +39,8 @@ pub(crate) struct Worker {
     wanted: Option<WantedCall>,
     /// Its permit, if a scheduler granted one.
     grant: Option<Grant>,
+    /// When it sent its last call.
+    pub(crate) sent: Time,
     /// Its session, if it uses a scheduler.
     pub(crate) session: Option<Box<Session>>,
     /// The last wake-up that was planned for its session.
@@ -97,6 +99,7 @@ impl Worker {
             ask: AskNumber(0),
             wanted: None,
             grant: None,
+            sent: Time::ORIGIN,
             session: None,
             wakes: None,
             to_scheduler: Way::new(network.request),
@@ -144,6 +147,12 @@ impl Worker {
     /// Keeps a permit until its start.
     pub(crate) fn hold(&mut self, grant: Grant) {
         self.grant = Some(grant);
+    }
+
+    /// How late its last call was sent, if that is known.
+    pub(crate) fn late(&self) -> Option<Span> {
+        let grant = self.grant.as_ref()?;
+        Some(grant.late? + self.sent.since(grant.start))
     }
 
     /// If the freeze makes its permit void: returns it and asks for another, which is as old. The

@@ -2,6 +2,7 @@
 
 use crate::cost::amount_of;
 use crate::fleet::Fleet;
+use crate::incident::Incident;
 use crate::network::Network;
 use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
@@ -26,10 +27,11 @@ pub struct World {
     pub(crate) until: Time,
     pub(crate) observed: Option<Span>,
     pub(crate) polled: Option<Span>,
+    pub(crate) incidents: Vec<(Time, Incident)>,
 }
 
 /// With a number appended, a name is still a valid value of a label.
-const MOST_NAME: usize = 200;
+const MAX_NAME: usize = 200;
 
 impl World {
     /// A world without workers, which runs until all workers have stopped.
@@ -46,6 +48,7 @@ impl World {
             until: Time::NEVER,
             observed: None,
             polled: None,
+            incidents: Vec::new(),
         }
     }
 
@@ -103,6 +106,13 @@ impl World {
     #[must_use]
     pub fn polled_every(self, interval: Span) -> Self {
         World { polled: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
+    }
+
+    /// The same world, in which this happens to the scheduler, too.
+    #[must_use]
+    pub fn with_incident(mut self, at: Time, incident: Incident) -> Self {
+        self.incidents.push((at, incident));
+        self
     }
 
     /// The reader for the upstream's answers.
@@ -163,9 +173,9 @@ impl World {
         if let Some(fleet) = self.fleets.iter().find(endless) {
             return Err(WorldError::Endless(fleet.name.clone()));
         }
-        let too_long = |fleet: &&Fleet| fleet.name.len().max(fleet.client.as_ref().map_or(0, String::len)) > MOST_NAME;
+        let too_long = |fleet: &&Fleet| fleet.name.len().max(fleet.client.as_ref().map_or(0, String::len)) > MAX_NAME;
         if let Some(fleet) = self.fleets.iter().find(too_long) {
-            let reason = format!("a fleet and its client have names of at most {MOST_NAME} bytes");
+            let reason = format!("a fleet and its client have names of at most {MAX_NAME} bytes");
             return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
         }
         for fleet in &self.fleets {

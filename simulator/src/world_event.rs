@@ -43,6 +43,8 @@ pub(crate) enum WorldEvent {
     Polled { asked: Time },
     /// The answer reaches the scheduler.
     Read { asked: Time, levels: Levels },
+    /// Something happens to the scheduler.
+    Incident { number: usize },
     /// A worker is told to stop.
     Stopped { worker: usize },
     /// A worker dies.

@@ -12,10 +12,9 @@ use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rampmeter_dialects::{Dialect, Reader};
 use rampmeter_protocol::incoming::{Incoming, Invalid};
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_scheduler::config::{self, CheckSettings, LabelSource, OnUnavailable, Rules};
+use rampmeter_scheduler::config::{self, LabelSource, OriginSettings, Rules};
 use rampmeter_scheduler::serve::http;
 use rampmeter_scheduler::store::{self, KeysRecord, PermitRecord, StateRecord, StoredPages};
 use serde::Deserialize;
@@ -126,7 +125,7 @@ fn check_permit(request: &PermitRequest<'_>) {
 fn check_settle(settle: &Settle<'_>) {
     let text = serde_json::to_string(settle).unwrap();
     assert_eq!(serde_json::from_str::<Settle<'_>>(&text).unwrap(), *settle);
-    let responses = settle.response.iter();
+    let responses = settle.response().into_iter();
     for (response, dialect) in responses.flat_map(|response| Dialect::ALL.map(|dialect| (response, dialect))) {
         let _reading = Reader::of(dialect).read(response, NOW_MS);
     }
@@ -175,11 +174,7 @@ fn read_value(value: &[u8]) {
 }
 
 /// A proxy that is believed, and labels from all sources.
-static CHECK: LazyLock<CheckSettings> = LazyLock::new(|| CheckSettings {
-    resource: Name::new("api").unwrap(),
-    class: None,
-    throttle: None,
-    on_unavailable: OnUnavailable::Refuse,
+static CHECK: LazyLock<OriginSettings> = LazyLock::new(|| OriginSettings {
     trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
     trusted_hops: None,
     normalise: true,

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 
 /// Ids that it remembers.
-const MOST_KNOWN: usize = 512;
+const MAX_KNOWN: usize = 512;
 /// Random bytes in one message.
-const MOST_BYTES: u64 = 4096;
+const MAX_BYTES: u64 = 4096;
 /// Letters with a meaning in JSON, in HTTP or in a subject.
 const LETTERS: &[u8] = b"0123456789.-+eE{}[]\",:\\ \t\r\n=#/;%_<>*\x00\x80\xff";
 
@@ -76,7 +76,7 @@ impl Hostile {
         };
         let granted = answers.iter().filter(|answer| answer["status"] == "granted");
         self.known.extend(granted.filter_map(|answer| answer["id"].as_str().map(str::to_owned)));
-        let too_many = self.known.len().saturating_sub(MOST_KNOWN);
+        let too_many = self.known.len().saturating_sub(MAX_KNOWN);
         self.known.drain(..too_many);
     }
 
@@ -266,7 +266,7 @@ impl Hostile {
             1 => format!("{{\"id\":\"{}\"}}", "a".repeat(200_000)).into_bytes(),
             2 => format!("[{}{{}}]", "{},".repeat(50_000)).into_bytes(),
             _ => {
-                let length = self.dice.draw() % MOST_BYTES;
+                let length = self.dice.draw() % MAX_BYTES;
                 (0..length).map(|_| self.dice.draw() as u8).collect()
             }
         }

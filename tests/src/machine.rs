@@ -3,8 +3,8 @@
 //!
 //! A shared machine sometimes pauses for some tenths of a second, with all its processes. Such a
 //! pause excuses no over-admission, and no check of a test itself. A share of the rate means little
-//! then, however.
-//! asserts by itself; but a share of the rate means little then.
+//! then, however. It also varies with what other tests do at the same time: so a figure has a few
+//! attempts, of which one has to reach it.
 
 use crate::patience::pause;
 use rampmeter_protocol::clock::Clock;
@@ -20,6 +20,9 @@ const LOOK: Duration = Duration::from_millis(10);
 const PAUSE: Span = Span::from_millis(100);
 /// Pauses are rare. If this many measurements in a row each meet one, the machine gives no figures.
 const ATTEMPTS: usize = 5;
+
+/// A share that a fault in the code lowers is too low in every attempt.
+const CHANCES: usize = 3;
 
 /// How many nanoseconds the machine has paused since the first measurement.
 static STOOD_STILL: AtomicU64 = AtomicU64::new(0);
@@ -47,12 +50,13 @@ fn standstill(last: Time, now: Time) -> Span {
     if paused > PAUSE { paused } else { Span::ZERO }
 }
 
-/// Runs `measure`, and repeats it if it finds a fault while the machine paused. A fault that only
-/// appeared beside pauses is reported as not measured.
+/// Runs `measure` until it finds no fault, three times at most while the machine runs. A fault that
+/// only appeared beside pauses is reported as not measured.
 ///
 /// # Panics
-/// With the fault, if the machine ran without a pause. Without one, if the machine paused in every
-/// attempt. `measure` panics itself for rules that hold on any machine.
+/// With the fault, if it was found three times without a pause of the machine. Without one, if the
+/// machine paused in almost every attempt. `measure` panics itself for rules that hold on any
+/// machine.
 pub async fn undisturbed<E: Display>(measure: impl AsyncFnMut() -> Result<(), E>) {
     unless_stopped(stood_still, measure).await.unwrap_or_else(|fault| panic!("{fault}"));
 }
@@ -63,19 +67,25 @@ async fn unless_stopped<E: Display>(
     stood_still: impl Fn() -> Span,
     mut measure: impl AsyncFnMut() -> Result<(), E>,
 ) -> Result<usize, String> {
-    let mut lost_in_all = Span::ZERO;
+    let (mut lost_in_all, mut faults) = (Span::ZERO, 0);
     for attempt in 1..=ATTEMPTS {
         let before = stood_still();
         let found = measure().await;
         let lost = stood_still().saturating_sub(before);
         match found {
             Ok(()) => return Ok(attempt),
-            Err(fault) if lost == Span::ZERO => return Err(fault.to_string()),
+            Err(fault) if lost == Span::ZERO => {
+                faults += 1;
+                if faults == CHANCES {
+                    return Err(fault.to_string());
+                }
+                println!("attempt {attempt}: {fault}");
+            }
             Err(fault) => println!("attempt {attempt}: not measured, the machine stood still for {lost}: {fault}"),
         }
         lost_in_all = lost_in_all + lost;
     }
-    Err(format!("never measured: the machine stood still in each of {ATTEMPTS} attempts, {lost_in_all} in all"))
+    Err(format!("never measured: the machine stood still for {lost_in_all} in {ATTEMPTS} attempts"))
 }
 
 /// Checks that `took` is at most `most`.
@@ -113,14 +123,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_fault_is_looked_into_again_if_the_machine_stood_still() {
-        assert_eq!(measured(0).await, Err("too little, attempt 1".to_owned()));
-        assert_eq!(measured(1).await, Err("too little, attempt 2".to_owned()));
-        assert_eq!(measured(4).await, Err("too little, attempt 5".to_owned()));
+        assert_eq!(measured(0).await, Err("too little, attempt 3".to_owned()));
+        assert_eq!(measured(1).await, Err("too little, attempt 4".to_owned()));
+        assert_eq!(measured(2).await, Err("too little, attempt 5".to_owned()));
     }
 
     #[tokio::test]
     async fn what_could_never_be_measured_fails() {
-        let why = "never measured: the machine stood still in each of 5 attempts, 1s in all";
+        let why = "never measured: the machine stood still for 1s in 5 attempts";
         assert_eq!(measured(u64::MAX).await, Err(why.to_owned()));
     }
 

@@ -16,16 +16,14 @@ export class BaseDelay {
    * late. `way` is the time from the answer's stamp to its receipt, on two clocks. `before` is that
    * of the answer before, if it was late: two alike show that the way itself is that long.
    */
-  start(delay: number, way: number, trip: number, epoch: number, now: number, before?: number): number | undefined {
+  start(delay: number, way: number, trip: number, epoch: number, now: number, before = Infinity): number | undefined {
     this.#forgetOld(epoch, now);
-    const base = Math.min(this.#least, this.#before);
-    if (base < Infinity || trip <= LATENESS_MS) {
-      const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : 0;
-      if (late <= LATENESS_MS) this.#least = Math.min(this.#least, way);
-      // A stamp is whole milliseconds, so that the lateness may be one too high.
-      if (late - delay <= LATENESS_MS) return Math.max(0, delay - Math.max(0, late - 1));
-    }
-    if (before === undefined || Math.abs(way - before) > LATENESS_MS) return undefined;
+    const base = Math.min(this.#least, this.#before, trip <= LATENESS_MS ? way : Infinity);
+    const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : Infinity;
+    if (late <= LATENESS_MS) this.#least = Math.min(this.#least, way);
+    // A stamp is whole milliseconds, so that the lateness may be one too high.
+    if (late - delay <= LATENESS_MS) return Math.max(0, delay - Math.max(0, late - 1));
+    if (Math.abs(way - before) > LATENESS_MS) return undefined;
     [this.#least, this.#before] = [way, Infinity];
     return delay;
   }

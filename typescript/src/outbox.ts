@@ -1,22 +1,22 @@
 import type { Reply } from "./front.js";
-import { backOff, until } from "./waiting.js";
+import { backOff, unheld } from "./waiting.js";
 import type { Answer, Settle } from "./wire.js";
 
 /** Above this the oldest is dropped. Its permit counts as used at its estimated cost, which is safe. */
-const MOST_SETTLES = 65_536;
-/** Nearly all settles are far shorter than 64 KiB / 256, and the front reads 64 KiB. */
-const [MOST_TOGETHER, MOST_LENGTH] = [256, 60_000];
+const MAX_SETTLES = 65_536;
+/** The characters of a message. Each has at most three bytes, and the front reads 64 KiB. */
+const MAX_LENGTH = 20_000;
 
 /** The settles that no scheduler has taken. What waits while a request is under way travels together. */
 export class Outbox {
-  readonly #waiting: Settle[] = [];
+  readonly #waiting: string[] = [];
   #sending: Promise<void> | undefined;
 
-  constructor(readonly send: (body: string) => Promise<Reply>, private readonly lost: (why: Error) => void) {}
+  constructor(readonly send: (body: string) => Promise<Reply>, private readonly log: (message: string) => void) {}
 
   push(settle: Settle): void {
-    if (this.#waiting.length === MOST_SETTLES) this.#waiting.shift();
-    this.#waiting.push(settle);
+    if (this.#waiting.length === MAX_SETTLES) this.#waiting.shift();
+    this.#waiting.push(JSON.stringify(settle));
     this.#sending ??= this.#sendAll().finally(() => (this.#sending = undefined));
   }
 
@@ -27,22 +27,20 @@ export class Outbox {
 
   async #sendAll(): Promise<void> {
     for (let failures = 0; this.#waiting.length > 0; ) {
-      const [count, body] = this.#next(MOST_TOGETHER);
-      const batch = this.#waiting.splice(0, count);
-      const reply = await this.send(body).catch((why: Error) => this.lost(why));
-      if (reply === undefined) continue;
-      const isTaken = (answer: Answer | undefined): boolean => answer !== undefined && answer.code !== "unavailable";
-      const again = batch.filter((_, index) => !isTaken(reply.answers[index]));
+      const batch = this.#nextBatch();
+      const reply = await this.send(`[${batch}]`).catch((why: Error) => this.log(`settles are lost: ${why.message}`));
+      const isTaken = (answer?: Answer): boolean => answer !== undefined && answer.code !== "unavailable";
+      const again = reply ? batch.filter((_, index) => !isTaken(reply.answers[index])) : [];
       this.#waiting.unshift(...again);
       // A process that has nothing else to do does not wait for an absent scheduler.
-      if (again.length === batch.length) await until(performance.now() + backOff(failures++), undefined, false);
-      else failures = 0;
+      if (again.length < batch.length) failures = 0;
+      else await new Promise<void>((wake) => unheld(setTimeout(wake, backOff(failures++))));
     }
   }
 
-  #next(most: number): [number, string] {
-    const body = JSON.stringify(this.#waiting.slice(0, most));
-    const length = new TextEncoder().encode(body).length;
-    return length > MOST_LENGTH && most > 1 ? this.#next(most >> 1) : [most, body];
+  #nextBatch(): string[] {
+    let length = 0;
+    const fitting = this.#waiting.findIndex((settle) => (length += settle.length) > MAX_LENGTH);
+    return this.#waiting.splice(0, fitting < 0 ? this.#waiting.length : Math.max(1, fitting));
   }
 }

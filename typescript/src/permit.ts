@@ -1,4 +1,5 @@
 import type { Outbox } from "./outbox.js";
+import { unheld } from "./waiting.js";
 import { exact, limitHeaders, type Answer, type Charge, type Cost, type Settle } from "./wire.js";
 
 /** How a call went. Every part may be left out: the call then counts as made, at its estimate. */
@@ -9,6 +10,8 @@ export interface Outcome {
   readonly cost?: Cost;
   /** The body says that a quota is spent, such as a month's. */
   readonly quotaSpent?: boolean;
+  /** The code of the error in the body. It tells a spent quota from a forbidden call. */
+  readonly code?: string;
 }
 
 /** How often a lease is renewed before it ends: two renewals may be lost. */
@@ -30,8 +33,8 @@ export class Permit {
   }
 
   /** Reports the call: pass the answer of `fetch`, or what is known of it. */
-  settle({ status, headers, cost, quotaSpent }: Outcome = {}): void {
-    const response = status ? { status, headers: limitHeaders(headers), quota_spent: quotaSpent } : undefined;
+  settle({ status, headers, cost, quotaSpent, code }: Outcome = {}): void {
+    const response = status ? { status, headers: limitHeaders(headers), quota_spent: quotaSpent, code } : undefined;
     this.#end({ used: true, response, cost: cost && exact(cost), elapsed_ms: performance.now() - this.#begun });
   }
 
@@ -54,7 +57,6 @@ export class Permit {
       const code = (await this.outbox.send(renewal).catch(() => undefined))?.answers[0]?.code;
       if (code === "unknown_permit" || code === "invalid_request") clearInterval(this.#renewal);
     };
-    this.#renewal = setInterval(() => void renew(), Math.max(50, leaseMs / RENEWALS));
-    (this.#renewal as { unref?: () => void }).unref?.();
+    this.#renewal = unheld(setInterval(() => void renew(), Math.max(50, leaseMs / RENEWALS)));
   }
 }

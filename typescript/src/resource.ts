@@ -1,10 +1,16 @@
 import { Front, type Reply } from "./front.js";
 import { Outbox } from "./outbox.js";
 import { Permit, type Outcome } from "./permit.js";
-import { Schedulers, type Unreachable } from "./schedulers.js";
+import { Schedulers } from "./schedulers.js";
 import { RequestSession, type Wanted } from "./session.js";
-import { endingAt, until } from "./waiting.js";
-import { exact, isOfNone, type Charge, type Cost, type PermitRequest, type Price } from "./wire.js";
+import { until } from "./waiting.js";
+import { exact, type Charge, type Cost, type PermitRequest, type Price } from "./wire.js";
+
+/**
+ * What happens to requests while no scheduler answers. They wait, fail after the patience, or go on
+ * at a rate that is known to be safe. Each process counts for itself there, and calls alone count.
+ */
+export type Unreachable = "wait" | "fail" | { readonly calls: number; readonly perMs: number };
 
 export interface ResourceOptions {
   /** The address of a scheduler's HTTP front, such as `http://127.0.0.1:9480`, or of several. */
@@ -36,7 +42,7 @@ export interface Ask extends Charge {
   readonly repeats?: number;
 }
 
-/** How long a host may be silent before it is asked whether it is there. */
+/** How long a request is open before its host is asked whether it is there. */
 const PULSE_MS = 5_000;
 /** How long a request for now or never may go without an answer. */
 const AT_ONCE_MS = 2_000;
@@ -59,12 +65,12 @@ export class Resource {
     this.#name = resource;
     this.#log = (message) => (options.log ?? console.warn)(`rampmeter: ${resource}: ${message}`);
     const asking = options.fetch ?? ((...args) => fetch(...args));
-    const pulseMs = unreachable === "wait" ? PULSE_MS : patienceMs / 2;
+    const patience = unreachable === "wait" ? Infinity : patienceMs;
+    const interval = typeof unreachable === "object" ? unreachable.perMs / unreachable.calls : Infinity;
     const urls = [url].flat().map((each) => new URL(each).href.replace(/\/$/, ""));
-    this.#fronts = urls.map((each) => new Front(each, token, asking, pulseMs));
-    this.#schedulers = new Schedulers(unreachable, patienceMs, this.#log);
-    const lost = (why: Error): void => this.#log(`settles are lost: ${why.message}`);
-    this.#outbox = new Outbox((body) => this.#post("settle", body), lost);
+    this.#fronts = urls.map((each) => new Front(each, token, asking, Math.min(PULSE_MS, patience / 2)));
+    this.#schedulers = new Schedulers(patience, interval, this.#log);
+    this.#outbox = new Outbox((body) => this.#post("settle", body), this.#log);
   }
 
   /** Waits for a permit and for its start. Make the call at once, and settle the permit. */
@@ -100,53 +106,43 @@ export class Resource {
     await this.#outbox.emptied();
   }
 
-  async #post(what: "permit" | "settle", body: string, ends?: AbortSignal): Promise<Reply> {
-    const front = this.#fronts[0] as Front;
-    const reply = await front.post(`${what}/${this.#name}`, body, ends);
-    const hasFailed = reply.unheard !== undefined || reply.answers.some(isOfNone);
-    const isNext = hasFailed && !ends?.aborted && this.#fronts[0] === front;
-    if (isNext) this.#fronts.push(...this.#fronts.splice(0, 1));
-    return reply;
-  }
-
   #settleLater(permit: Permit, outcome: Outcome, actual: () => Promise<Cost>): void {
-    const estimated = (error: unknown): void => this.#log(`a call is settled at its estimate: ${error}`);
-    const cost = actual().catch(estimated);
-    const settling = cost.then((cost) => permit.settle({ ...outcome, cost: cost || outcome.cost }));
+    const settling = actual().then((cost) => permit.settle({ ...outcome, cost })).catch((error: unknown) => {
+      this.#log(`a call is settled at its estimate: ${error}`);
+      permit.settle(outcome);
+    });
     this.#settling.add(settling);
-    void settling.finally(() => this.#settling.delete(settling));
+    void settling.then(() => this.#settling.delete(settling));
   }
 
   async #obtain(want: Wanted, signal: AbortSignal | null | undefined): Promise<Permit> {
-    const last = endingAt(want.deadline + GRACE_MS);
-    const ends = AbortSignal.any([last.signal, ...(signal ? [signal] : [])]);
-    const send = async (request: PermitRequest): Promise<Reply> => {
-      const reply = await this.#post("permit", JSON.stringify(request), ends);
-      signal?.throwIfAborted();
-      return reply;
-    };
+    const send = (request: PermitRequest): Promise<Reply> =>
+      this.#post("permit", JSON.stringify(request), want.deadline + GRACE_MS, signal);
     const giveBack = (id: string): void => this.#outbox.push({ id, used: false });
     const world = { now: () => performance.now(), send, pause: (end: number) => until(end, signal), giveBack };
-    try {
-      const { id, answer } = await new RequestSession(want, this.#schedulers, world).permit();
-      return new Permit(id, answer, want, this.#outbox);
-    } finally {
-      last.clear();
-    }
+    const { id, answer } = await new RequestSession(want, this.#schedulers, world).permit();
+    return new Permit(id, answer, want, this.#outbox);
+  }
+
+  async #post(what: "permit" | "settle", body: string, end = Infinity, signal?: AbortSignal | null): Promise<Reply> {
+    const front = this.#fronts[0] as Front;
+    const reply = await front.post(`${what}/${this.#name}`, body, end, signal);
+    signal?.throwIfAborted();
+    // The next one is asked.
+    if (reply.unheard !== undefined && this.#fronts[0] === front) this.#fronts.push(...this.#fronts.splice(0, 1));
+    return reply;
   }
 }
 
-function wanted(ask: Ask): Wanted {
-  const [now, { maxWaitMs = Infinity, cost }] = [performance.now(), ask];
+function wanted({ maxWaitMs = Infinity, cost, class: urgency, labels, price }: Ask): Wanted {
   if (!(maxWaitMs >= 0)) throw new TypeError(`rampmeter: \`maxWaitMs\` is a time in milliseconds, not ${maxWaitMs}`);
   const [mode, wait] = maxWaitMs > 0 ? ["wait" as const, maxWaitMs] : ["allow" as const, AT_ONCE_MS];
-  const { class: urgency, labels, price } = ask;
-  return { cost: cost && exact(cost), class: urgency, labels, price, mode, since: now, deadline: now + wait };
+  const since = performance.now();
+  return { cost: cost && exact(cost), class: urgency, labels, price, mode, since, deadline: since + wait };
 }
 
 /** What the result of a call tells, if it is the answer of an HTTP client or an outcome. */
 function outcomeOf(result: unknown): Outcome {
-  const { status, headers, cost, quotaSpent } = (result ?? {}) as Outcome;
-  if (typeof status !== "number") return {};
-  return { status, headers: typeof headers?.get === "function" ? headers : undefined, cost, quotaSpent };
+  const { status, headers, cost, quotaSpent, code } = (result ?? {}) as Outcome;
+  return typeof status === "number" ? { status, headers, cost, quotaSpent, code } : {};
 }

@@ -10,11 +10,6 @@ type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
   Fields<"code" | "message" | "limited_by", string> & Fields<"cost", Cost>;
 
-/** Whether a front says that it has found no scheduler. */
-export function isOfNone({ code, epoch = 0 }: Answer): boolean {
-  return code === "unavailable" && epoch === 0;
-}
-
 /** What a call costs and what limits match on. */
 export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
 /** The request to the upstream, if the scheduler computes what it costs. */
@@ -41,8 +36,8 @@ const OF_LIMITS = [
 ];
 
 /** The headers that speak of limits, by their names in lower case; one has at most 1024 characters. */
-export function limitHeaders(headers: { get(name: string): string | null } | undefined): Record<string, string> {
-  const found = OF_LIMITS.map((name) => [name, headers?.get(name) ?? ""] as const);
+export function limitHeaders(headers: Partial<Pick<Headers, "get">> | undefined): Record<string, string> {
+  const found = OF_LIMITS.map((name) => [name, headers?.get?.(name) ?? ""] as const);
   return Object.fromEntries(found.filter(([, value]) => value !== "" && value.length <= 1024));
 }
 

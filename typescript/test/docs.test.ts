@@ -5,8 +5,9 @@ import { test } from "node:test";
 import { promisify } from "node:util";
 import { configuration, scheduler, upstream } from "./machine.js";
 
+const page = readFileSync(new URL("../../../docs/typescript.md", import.meta.url), "utf8");
+
 test("the first example of docs/typescript.md runs as printed", async (t) => {
-  const page = readFileSync(new URL("../../../docs/typescript.md", import.meta.url), "utf8");
   const example = page.split("```ts\n")[1]?.split("```")[0] ?? assert.fail("the page shows no example");
   const limit = 'name = "ten"\ncapacity = 10\nperiod = "1s"';
   const { url } = await scheduler(t, configuration(limit).replace('"api"', '"my-api"'));
@@ -18,4 +19,20 @@ test("the first example of docs/typescript.md runs as printed", async (t) => {
   const { stdout } = await promisify(execFile)(process.execPath, [file.pathname], { env, timeout: 30_000 });
   assert.equal(stdout.trim(), Array(20).fill("200").join(" "));
   assert.equal((await up.stats()).rate_limited, 0);
+});
+
+test("all examples of docs/typescript.md have the types that they need", async () => {
+  const examples = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, text = ""]) => text.split("\n"));
+  const isImport = (line: string): boolean => line.startsWith("import ");
+  const known = ['import OpenAI from "openai";', 'import { Client } from "discord.js";', "declare const url: string;"];
+  const blocks = examples.map((lines) => ["{", ...lines.filter((line) => !isImport(line)), "}"]);
+  const program = [...known, ...examples.flat().filter(isImport), ...blocks.flat()].join("\n");
+  writeFileSync(new URL("../examples.ts", import.meta.url), program);
+  const compilerOptions = { noEmit: true, noUnusedLocals: false, rootDir: ".." };
+  const project = { extends: "../tsconfig.json", compilerOptions, include: [], files: ["examples.ts"] };
+  writeFileSync(new URL("../examples.json", import.meta.url), JSON.stringify(project));
+  const tsc = new URL("../../node_modules/.bin/tsc", import.meta.url);
+  const told = promisify(execFile)(tsc.pathname, ["-p", new URL("../examples.json", import.meta.url).pathname]);
+  await told.catch((error: { stdout?: string }) => assert.fail(error.stdout));
+  assert.ok(examples.length >= 3);
 });

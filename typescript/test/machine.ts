@@ -29,7 +29,7 @@ function start(t: TestContext, args: string[], env: Record<string, string> = {})
 
 export function folder(t: TestContext): string {
   const path = mkdtempSync(join(tmpdir(), "rampmeter-typescript-"));
-  t.after(() => rmSync(path, { recursive: true, force: true }));
+  t.after(() => rmSync(path, { recursive: true, force: true, maxRetries: 10 }));
   return path;
 }
 
@@ -124,8 +124,25 @@ export async function upstream(t: TestContext, limits: string[], ...options: str
   return { url, stats: async () => (await fetch(`${url}/stats`)).json() as ReturnType<Upstream["stats"]> };
 }
 
+/** `rampmeter proxy` in front of `upstream`, with a scheduler of the resources in `text` inside. */
+export async function proxy(t: TestContext, upstream: string, text: string, more = ""): Promise<string> {
+  const [listen, metrics] = [`127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`];
+  const data = folder(t);
+  const file = join(data, "rampmeter.toml");
+  const itself = `[[proxy]]\nupstream = "${upstream}"\nlisten = "${listen}"\nmetrics = "${metrics}"\n${more}\n`;
+  writeFileSync(file, `[http]\nlisten = ""\n${itself}${text}`);
+  start(t, ["proxy", file, "--data", join(data, "data")]);
+  await ready(`http://${metrics}/healthz`);
+  return `http://${listen}`;
+}
+
 /** Passes calls of any path on to `/process` of the upstream, and its verdicts back, with `body` on a 200. */
-export async function gateway(t: TestContext, up: Upstream, query: string, body: () => object): Promise<string> {
+export async function gateway(
+  t: TestContext,
+  up: Upstream,
+  query: string,
+  body: (path: string) => object,
+): Promise<string> {
   const pass = (asked: IncomingMessage, answer: ServerResponse): void => {
     asked.resume().on("end", () => {
       const forwarded = request(`${up.url}/process?${query}`, { agent: false }, (verdict) => {
@@ -134,7 +151,7 @@ export async function gateway(t: TestContext, up: Upstream, query: string, body:
           const told = Object.entries(verdict.headers).filter(([name]) => /retry-after|ratelimit|spent/.test(name));
           const headers = { ...Object.fromEntries(told), "content-type": "application/json" };
           answer.writeHead(verdict.statusCode ?? 500, headers);
-          answer.end(isGood ? JSON.stringify(body()) : Buffer.concat(chunks));
+          answer.end(isGood ? JSON.stringify(body(asked.url ?? "")) : Buffer.concat(chunks));
         });
       });
       forwarded.end();

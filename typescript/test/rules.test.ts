@@ -163,7 +163,8 @@ test("while no scheduler answers, requests wait, fail, or go on at the safe rate
   const error = await refusal(new Resource({ ...options, unreachable: "fail" }).permit());
   assert.equal(error.code, "unreachable");
   assert.match(error.message, /ECONNREFUSED/);
-  assert.equal((await refusal(new Resource(options).permit({ maxWaitMs: 300 }))).code, "not_in_time");
+  const late = await refusal(new Resource(options).permit({ maxWaitMs: 300 }));
+  assert.ok(late.code === "not_in_time" && /no scheduler answers/.test(late.message), late.message);
   const api = new Resource({ ...options, unreachable: { calls: 10, perMs: 1000 } });
   const begun = performance.now();
   const permits = await Promise.all(Array.from({ length: 6 }, () => api.permit()));
@@ -203,6 +204,31 @@ test("the cost of a call is what it took in the end", async (t) => {
   await api.run({ cost: { units: 9 } }, async () => new Response("4"), actual);
   await api.settled();
   (await api.permit({ cost: { units: 5 }, maxWaitMs: 0 })).settle();
+});
+
+test("settles that are too long for one message travel in several", async (t) => {
+  const { url } = await scheduler(t, configuration('name = "many"\ncapacity = 1000\nperiod = "1s"'));
+  const said: string[] = [];
+  const api = new Resource({ url, resource: "api", log: (message) => void said.push(message) });
+  const permits = await Promise.all(Array.from({ length: 200 }, () => api.permit()));
+  const headers = new Headers({ "ratelimit-policy": "é".repeat(500) }); // Two bytes each.
+  for (const permit of permits) permit.settle({ status: 200, headers });
+  await api.settled();
+  assert.deepEqual(said, []);
+  assert.equal(await counter(url, "settled"), 200);
+});
+
+test("the code of an error tells a spent quota from a forbidden call", async (t) => {
+  const month = 'name = "month"\nalgorithm = "quota"\nresets = "month"\ncapacity = 1000';
+  const { url } = await scheduler(t, configuration(month).replace('"api"', '"api"\ndialect = "sentinel-hub"'));
+  const api = new Resource({ url, resource: "api" });
+  const call = async (code: string): Promise<void> => {
+    await api.run({ maxWaitMs: 5000 }, async () => ({ status: 403, code }));
+    await api.settled();
+  };
+  for (let calls = 0; calls < 2; calls += 1) await call("ACCESS_FORBIDDEN");
+  await call("ACCESS_INSUFFICIENT_PROCESSING_UNITS");
+  assert.equal((await refusal(api.permit({ maxWaitMs: 5000 }))).code, "quota_spent");
 });
 
 test("a price goes in place of a cost, and a renewal has the cost that was computed", async (t) => {

@@ -33,7 +33,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tokio::task::JoinSet;
 
 /// The most that an answer may take: what is sent as `max_tokens`.
-const MOST_ANSWERED: u32 = 800;
+const MAX_ANSWERED: u32 = 800;
 
 /// Totals of some conversations.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,7 +115,7 @@ async fn ask(
     number: u32,
 ) -> Result<Summary, Box<dyn std::error::Error + Send + Sync>> {
     let prompt = 50 + number * 7919 % 150;
-    let estimate = prompt + MOST_ANSWERED;
+    let estimate = prompt + MAX_ANSWERED;
     let calls = AtomicU32::new(0);
     let call = || {
         calls.fetch_add(1, Ordering::Relaxed);
@@ -130,7 +130,7 @@ async fn ask(
 /// The call itself. The request tells the imitated service how long its answer is; a real service
 /// decides that itself.
 async fn complete(http: &reqwest::Client, url: &str, prompt: u32, number: u32) -> Result<Completion, reqwest::Error> {
-    let took = prompt + 20 + number * 104_729 % MOST_ANSWERED;
+    let took = prompt + 20 + number * 104_729 % MAX_ANSWERED;
     let response = http.get(format!("{url}/process?tokens={took}")).send().await?;
     let outcome = Outcome::status(response.status().as_u16());
     let told = response.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));

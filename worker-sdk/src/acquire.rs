@@ -1,5 +1,6 @@
 //! A request for a permit, before it is sent.
 
+use crate::price::Price;
 use crate::request_future::{RequestFuture, RequestSpec};
 use crate::{Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
@@ -52,7 +53,20 @@ impl Acquire {
     /// ```
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
         let cost = cost.into().into_wire();
-        self.with(|request| cost.map(|cost| request.cost = cost))
+        self.with(|request| {
+            request.price = None;
+            cost.map(|cost| request.cost = cost)
+        })
+    }
+
+    /// Has the scheduler compute what the call costs, instead of the cost so far.
+    /// [`Permit::cost`] tells it. A scheduler older than this field refuses the request as invalid.
+    pub fn price(self, price: Price) -> Self {
+        let price = price.into_wire();
+        self.with(|request| {
+            request.cost = Default::default();
+            price.map(|price| request.price = Some(price))
+        })
     }
 
     /// The priority class; the resource's default where none is set.

@@ -14,7 +14,7 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_worker_session::{MOST_ASKS, Session, Unreachable};
+use rampmeter_worker_session::{MAX_ASKS, Session, Unreachable};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -67,7 +67,7 @@ impl Default for ClientBuilder {
             class_in_subject: false,
             wait_for_server: false,
             renews: true,
-            max_asks: MOST_ASKS,
+            max_asks: MAX_ASKS,
             unreachable: Unreachable::Wait,
             unreachable_for: Vec::new(),
         }

@@ -2,6 +2,7 @@
 
 pub use crate::acquire::Acquire;
 pub use crate::outcome::Reply;
+pub use crate::price::Price;
 pub use rampmeter_protocol::left::Left;
 
 use crate::Outcome;
@@ -9,8 +10,9 @@ use crate::stats::count;
 use crate::unsettled::Unsettled;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::{Asked, Settle};
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::settle::{Report, Settle};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_session::Grant;
 
 /// A call that has begun. If it is dropped, it counts as made, at its estimated cost.
 ///
@@ -27,15 +29,15 @@ use rampmeter_protocol::time::Time;
 #[must_use = "a call that is dropped is settled at once; keep it until the call is over"]
 pub struct Call {
     unsettled: Unsettled,
-    request: Box<PermitRequest<'static>>,
+    grant: Grant,
     begun: Time,
 }
 
 impl Call {
-    pub(crate) fn new(mut unsettled: Unsettled, request: Box<PermitRequest<'static>>) -> Self {
+    pub(crate) fn new(mut unsettled: Unsettled, grant: Grant) -> Self {
         unsettled.used = true;
         let begun = unsettled.resource.link().clock.now();
-        Call { unsettled, request, begun }
+        Call { unsettled, grant, begun }
     }
 
     /// Reports how the call went. Does not wait.
@@ -43,13 +45,34 @@ impl Call {
         self.end(outcome);
     }
 
+    /// Gives the permit back, because the call was not made after all: for a call that certainly
+    /// did not reach the upstream, such as one without a connection.
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Option<()> { None }
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let call = hub.acquire(1).await?.begin();
+    /// if connect().await.is_none() {
+    ///     call.give_back();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn give_back(mut self) {
+        self.unsettled.used = false;
+    }
+
     /// Renews the lease of this call in limits that count calls in flight. For a call longer than
     /// its lease, if the client [does not renew](crate::client::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
-            let asked = Asked { cost: self.request.cost.clone(), labels: self.request.labels.clone() };
-            self.unsettled.send(Settle::extension(id.clone(), asked));
+            self.unsettled.send(Settle::extension(id.clone(), self.grant.asked()));
         }
+    }
+
+    /// How late it was sent, if that is known.
+    fn late(&self) -> Option<Span> {
+        Some(self.grant.late? + self.begun.since(self.grant.start))
     }
 
     /// Settles the call and returns its request, which can be sent again.
@@ -59,22 +82,17 @@ impl Call {
         if outcome.is_throttled() {
             count(&link.counters.throttled);
         }
-        self.unsettled.settle(|settle| {
-            write(settle, outcome);
-            settle.elapsed_ms = Some(Millis::from(elapsed));
-        });
-        self.request
+        let late = self.late();
+        self.unsettled.settle(Report { late_ms: late.map(Millis::from), ..report(outcome, elapsed) });
+        self.grant.request
     }
 }
 
-/// Fills in the outcome. A wrong cost does not suppress the rest; the scheduler then uses the
+/// The report of a call. A wrong cost does not suppress the rest; the scheduler then uses the
 /// estimate.
-fn write(settle: &mut Settle<'static>, outcome: Outcome) {
+fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
     let (response, cost) = outcome.into_wire();
-    settle.response = response;
-    match cost.map(crate::Cost::into_wire) {
-        Some(Ok(cost)) => settle.cost = cost,
-        Some(Err(error)) => tracing::warn!(%error, "settling without the actual cost"),
-        None => {}
-    }
+    let warn = |error: &crate::Error| tracing::warn!(%error, "settling without the actual cost");
+    let cost = cost.map(crate::Cost::into_wire).transpose().inspect_err(warn).ok().flatten();
+    Report { cost: cost.unwrap_or_default(), response, elapsed_ms: Some(Millis::from(elapsed)), late_ms: None }
 }

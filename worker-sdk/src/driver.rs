@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 /// How many events the driver handles before it acts on them. The bound is large enough to fill
 /// arrays, and small enough not to delay the first event.
-const MOST_AT_ONCE: usize = 256;
+const MAX_AT_ONCE: usize = 256;
 
 pub(crate) struct Driver {
     clock: Clock,
@@ -67,11 +67,11 @@ impl Driver {
     }
 
     async fn catch_up(&mut self, messages: &mut mpsc::UnboundedReceiver<Message>) {
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_AT_ONCE {
             let Some(arrival) = self.transport.try_next() else { break };
             self.receive(&arrival);
         }
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MAX_AT_ONCE {
             let Ok(message) = messages.try_recv() else { break };
             self.handle(message).await;
         }

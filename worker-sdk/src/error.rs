@@ -1,6 +1,6 @@
 //! Why there is no permit.
 
-pub use rampmeter_protocol::code::Code;
+pub use rampmeter_protocol::code::{Code, Remedy};
 
 use rampmeter_nats::key_file::KeyFileError;
 use rampmeter_nats::servers::{Servers, ServersError};

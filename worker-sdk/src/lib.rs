@@ -60,6 +60,7 @@ pub mod middleware;
 mod outcome;
 mod permit;
 pub mod policy;
+mod price;
 mod request_future;
 mod resource;
 mod run;

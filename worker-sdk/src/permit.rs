@@ -3,7 +3,7 @@
 use crate::request_future::RequestFuture;
 use crate::request_future::RequestSpec;
 use crate::unsettled::Unsettled;
-use crate::{Call, Error, Resource};
+use crate::{Call, Cost, Error, Resource};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
@@ -45,7 +45,7 @@ impl Permit {
     /// Marks the permit as used. Call this right before the permitted call, and not before its
     /// start.
     pub fn begin(self) -> Call {
-        Call::new(self.unsettled, self.grant.request)
+        Call::new(self.unsettled, self.grant)
     }
 
     /// Waits until the call may be made, and not longer.
@@ -97,6 +97,14 @@ impl Permit {
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.grant.answer.limited_by.as_deref()
+    }
+
+    /// What the call costs: as it was asked for, or as the scheduler has
+    /// [computed](crate::call::Acquire::price).
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        let cost = self.grant.asked().cost;
+        if cost.is_empty() { Cost::default() } else { Cost::from(cost) }
     }
 
     /// What is left of the limits that the call is charged to, if [the request asked for
@@ -173,11 +181,13 @@ impl Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Outcome;
     use crate::link::{Link, Message};
     use rampmeter_protocol::answer::Granted;
     use rampmeter_protocol::clock::Clock;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::request::PermitRequest;
+    use rampmeter_protocol::settle::Fate;
     use rampmeter_protocol::time::Span;
     use rampmeter_worker_session::{Denial, Event, Freeze};
     use std::sync::Arc;
@@ -209,6 +219,7 @@ mod tests {
             since: received - AGE,
             received,
             start: received + Span::from_millis(start),
+            late: None,
             valid: valid.map(Span::from_millis),
             answer: Granted::default(),
         };
@@ -223,7 +234,7 @@ mod tests {
             let mut given_back = false;
             while let Some(message) = messages.recv().await {
                 match message {
-                    Message::Event(Event::Settled { settle, .. }) => given_back = !settle.used,
+                    Message::Event(Event::Settled { settle, .. }) => given_back = settle.fate == Fate::Unused,
                     Message::Ask(pending) => {
                         assert!(given_back, "the old permit goes back first");
                         assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
@@ -267,6 +278,19 @@ mod tests {
         let left = stage(named(), 60_000, Some(60_000)).permit.valid_for().unwrap();
         assert!(left > Duration::from_secs(119) && left <= Duration::from_secs(120), "{left:?}");
         assert_eq!(stage(named(), 60_000, None).permit.valid_for(), None);
+    }
+
+    #[test]
+    fn a_settle_says_how_late_its_call_was_sent_if_that_is_known() {
+        for late in [None, Some(Span::from_millis(3))] {
+            let Stage { mut permit, mut messages, .. } = stage(named(), 0, None);
+            permit.grant.late = late;
+            permit.begin().settle(Outcome::status(200));
+            let Ok(Message::Event(Event::Settled { settle, .. })) = messages.try_recv() else { panic!("a settle") };
+            let Fate::Used(report) = settle.fate else { panic!("the call was made") };
+            assert!(report.elapsed_ms.is_some());
+            assert_eq!(report.late_ms.map(|sent| Some(sent.span()) >= late), late.map(|_| true));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::Resource;
 use crate::link::Message;
 use crate::stats::count;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Report, Settle};
 use rampmeter_worker_session::Event;
 
 /// Settles when dropped: as used or as unused, whichever is true at that time.
@@ -24,9 +24,11 @@ impl Unsettled {
         self.id.as_ref()
     }
 
-    /// Settles with the details that `write` adds.
-    pub(crate) fn settle(mut self, write: impl FnOnce(&mut Settle<'static>)) {
-        self.send_settle(write);
+    /// Reports how the call went.
+    pub(crate) fn settle(mut self, report: Report<'static>) {
+        if let Some(id) = self.id.take() {
+            self.send(Settle::reported(id, report));
+        }
     }
 
     /// Sends a settle that does not end the permit.
@@ -34,20 +36,15 @@ impl Unsettled {
         let event = Event::Settled { resource: self.resource.number(), settle };
         self.resource.link().send(Message::Event(event));
     }
-
-    fn send_settle(&mut self, write: impl FnOnce(&mut Settle<'static>)) {
-        let Some(id) = self.id.take() else { return };
-        let mut settle = Settle { used: self.used, ..Settle::used(id) };
-        write(&mut settle);
-        self.send(settle);
-        if !self.used {
-            count(&self.resource.link().counters.returned);
-        }
-    }
 }
 
 impl Drop for Unsettled {
     fn drop(&mut self) {
-        self.send_settle(|_| ());
+        let Some(id) = self.id.take() else { return };
+        if self.used {
+            return self.send(Settle::used(id));
+        }
+        self.send(Settle::unused(id));
+        count(&self.resource.link().counters.returned);
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that
 /// is named by mistake does not.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a file is of no use. The text contains nothing of the file.
 #[derive(Debug, thiserror::Error)]
@@ -47,8 +47,8 @@ impl KeyFileError {
 pub(crate) fn readable(path: &Path) -> Result<String, KeyFileError> {
     let unreadable = |source| KeyFileError::Unreadable { path: path.to_owned(), source };
     let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > MOST_BYTES {
-        return Err(unreadable(io::Error::other(format!("it has {length} bytes; {MOST_BYTES} are read at most"))));
+    if length > MAX_BYTES {
+        return Err(unreadable(io::Error::other(format!("it has {length} bytes; {MAX_BYTES} are read at most"))));
     }
     std::fs::read_to_string(path).map_err(unreadable)
 }

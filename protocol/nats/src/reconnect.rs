@@ -7,7 +7,7 @@ use std::time::Duration;
 /// The client notices a dead server after two of these. The default takes two minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// The longest pause between attempts to connect again, before jitter.
-const MOST_RECONNECT_DELAY_MS: u64 = 250;
+const MAX_RECONNECT_DELAY_MS: u64 = 250;
 
 /// The same options for a connection that notices a dead server within seconds. It connects again
 /// within a quarter of a second once a server is there.
@@ -18,6 +18,6 @@ pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
 
 /// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
 fn delay(attempts: usize) -> Duration {
-    let most = MOST_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
+    let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))
 }

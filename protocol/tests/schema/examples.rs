@@ -60,7 +60,7 @@ fn settles_are_as_the_schema_says() {
     check::<Settle<'_>>("settle", r#"{"id": "a"}"#);
     check::<Settle<'_>>(
         "settle",
-        r#"{"id": "a", "used": true, "cost": {"processing-units": 3.1}, "elapsed_ms": 812,
+        r#"{"id": "a", "used": true, "cost": {"processing-units": 3.1}, "elapsed_ms": 812, "late_ms": 1.5,
             "response": {"status": 429, "headers": {"retry-after": "1500"}, "quota_spent": true, "code": "busy"}}"#,
     );
     check::<Settle<'_>>(
@@ -92,11 +92,13 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
             "margin":1.8,"level":-12.5,"next_free_ms":750.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
-            "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
+            "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
+            "found":{"by":"headers","for_ms":5.0,"routes":["messages"],"key":["channel"]},
             "shadow":{"calls":1,"would_wait":2,"would_refuse":3,"longest_wait_ms":4.0}}],
-            "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5,"disbelieved":6},"limited_by":"few",
+            "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5,"disbelieved":6,
+            "rejections":{"ours":1,"strangers":1,"upstream":1,"quota":1,"unknown":0}},"limited_by":"few",
             "reason":"headroom","held_by":{"key":"a","level":-1.0,"next_free_ms":2.0,"leaves":3.0,"pays_in_ms":4.0,
-            "frozen_ms":5.0,"likely_free_ms":6.0},"provider":{"kind":"sentinel-hub","state":"failing","reason":"429",
+            "held_back":1.0,"frozen_ms":5.0,"likely_free_ms":6.0},"provider":{"kind":"sentinel-hub","state":"failing","reason":"429",
             "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
             "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
             "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],

@@ -11,14 +11,15 @@ use rampmeter_protocol::event::LimitNews;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::price::Price;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo, Resources};
 use rampmeter_protocol::settle::{Asked, Response, Settle};
 use rampmeter_protocol::status::{
-    ClassStatus, Correction, Counters, DifferingScheduler, Learned, LimitStatus, ProviderState, ProviderStatus,
-    RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, Told,
+    ClassStatus, Correction, Counters, DifferingScheduler, FoundStatus, Learned, LimitStatus, ProviderState,
+    ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, Told,
 };
 use rampmeter_protocol::token::AccessToken;
 use serde_json::Value;
@@ -32,6 +33,7 @@ const SCHEMA: &str = include_str!("../../../docs/protocol.schema.json");
 fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
     vec![
         (&["permit_request"], vec![names::<PermitRequest<'_>>(), names::<Mode>()]),
+        (&["permit_request", "price"], vec![names::<Price<'_>>()]),
         (&["granted", "queued", "refused", "settled"], vec![names::<Answer<'_>>()]),
         (&["left"], vec![names::<Left<'_>>()]),
         (&["settle"], vec![names::<Settle<'_>>()]),
@@ -43,7 +45,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["status"], vec![names::<ProviderStatus>(), names::<ProviderState>()]),
         (&["status"], vec![names::<RulesStatus>(), names::<RefusedRules>()]),
         (&["status"], vec![names::<Correction>(), names::<DifferingScheduler>()]),
-        (&["limit_status"], vec![names::<LimitStatus>(), names::<ShadowStatus>()]),
+        (&["limit_status"], vec![names::<LimitStatus>(), names::<FoundStatus>(), names::<ShadowStatus>()]),
         (&["limit_status"], vec![names::<Learned>(), names::<Told>()]),
         (&["holder"], vec![names::<Holder>()]),
         (&["explain_question"], vec![names::<Question>()]),

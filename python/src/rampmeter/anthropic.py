@@ -12,12 +12,17 @@ from typing import Any
 
 from anthropic import DefaultAsyncHttpxClient, DefaultHttpxClient
 
-from ._model.transport import AsyncModelTransport, ModelTransport, httpx_of
+from ._model.transport import Labels, client_of
 from .resource import Resource
 
 
 def http_client(
-    resource: Resource, *, transport: Any = None, class_: str | None = None, max_wait: float | None = None
+    resource: Resource,
+    *,
+    transport: Any = None,
+    labels: Labels = None,
+    class_: str | None = None,
+    max_wait: float | None = None,
 ) -> Any:
     """An HTTP client for `anthropic.Anthropic`.
 
@@ -32,26 +37,26 @@ def http_client(
     Args:
         resource: The account that the calls are charged to.
         transport: What sends the requests; by default a new one.
+        labels: The labels of a request, or a function of the request. The label `model` is the
+            model of the request, unless these or those of `resource` say otherwise.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
     """
-    module = httpx_of(DefaultHttpxClient)
-    below = transport or module.HTTPTransport(limits=module.Limits(max_connections=1000, max_keepalive_connections=100))
-    return DefaultHttpxClient(
-        transport=ModelTransport(resource, below, cost, class_=class_, max_wait=max_wait)  # type: ignore[arg-type]
-    )
+    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
+    return client_of(DefaultHttpxClient, False, resource, transport, cost, **options)
 
 
 def async_http_client(
-    resource: Resource, *, transport: Any = None, class_: str | None = None, max_wait: float | None = None
+    resource: Resource,
+    *,
+    transport: Any = None,
+    labels: Labels = None,
+    class_: str | None = None,
+    max_wait: float | None = None,
 ) -> Any:
     """The same for `anthropic.AsyncAnthropic`."""
-    module = httpx_of(DefaultAsyncHttpxClient)
-    limits = module.Limits(max_connections=1000, max_keepalive_connections=100)
-    below = transport or module.AsyncHTTPTransport(limits=limits)
-    return DefaultAsyncHttpxClient(
-        transport=AsyncModelTransport(resource, below, cost, class_=class_, max_wait=max_wait)  # type: ignore[arg-type]
-    )
+    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
+    return client_of(DefaultAsyncHttpxClient, True, resource, transport, cost, **options)
 
 
 def cost(read: float, answered: float) -> dict[str, float]:

@@ -62,16 +62,17 @@ class Client:
 
         Args:
             name: As the schedulers' configuration names it.
-            unreachable: What happens while no scheduler of it answers; see `rampmeter.connect`.
+            unreachable: What happens while no scheduler of it answers; see `rampmeter.connect`. One
+                client has one policy for the resource, whichever object asks.
             class_: The priority class of its requests.
             labels: The labels of its requests.
             max_wait: The longest wait of its requests, in seconds.
 
         Raises:
-            InvalidArgument: If one of them is none.
+            InvalidArgument: If one of them is none, or this client has another policy for it.
         """
         if unreachable is not None:
-            self._policies[name] = checked_policy(unreachable)
+            self._take_policy(name, checked_policy(unreachable))
         return Resource(self, name).with_options(class_=class_, labels=labels, max_wait=max_wait)
 
     def stats(self) -> Stats:
@@ -115,6 +116,16 @@ class Client:
         trace: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    def _take_policy(self, name: str, policy: Fail | SafeRate | None) -> None:
+        """A second policy is refused: it would change, or not reach, those who have the first."""
+        is_other = self._policies.get(name, policy) != policy
+        if is_other or self._here().has_other_policy(name, policy):
+            raise InvalidArgument(
+                f"unreachable: this client has another policy for resource {name!r}; give all its users one policy, "
+                "or make another client with rampmeter.connect"
+            )
+        self._policies[name] = policy
 
     def _here(self) -> Process:
         pid = os.getpid()
@@ -177,6 +188,10 @@ class Client:
 
     def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self._url, self._options, self._policies)
+
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        """What Dask names tasks by. It shows no token."""
+        return type(self).__qualname__, self._address.url
 
     def __repr__(self) -> str:
         return f"<Client of {self._address.url}>"

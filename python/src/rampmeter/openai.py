@@ -14,7 +14,7 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
-from ._model.transport import AsyncModelTransport, ModelTransport, httpx_of
+from ._model.transport import Labels, client_of
 from .resource import Resource
 
 
@@ -24,6 +24,7 @@ def http_client(
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
     transport: Any = None,
+    labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
 ) -> Any:
@@ -34,8 +35,8 @@ def http_client(
     settles it, that of a stream at its end. A stream that is closed early is settled with what has
     come.
 
-    A refusal reaches the caller as `openai.APIConnectionError`, after openai-python's own retries;
-    its `__cause__` is the `rampmeter.Refused`.
+    A refusal reaches the caller as the `rampmeter.Refused` that it is. Older versions of
+    openai-python raise `openai.APIConnectionError` after their own retries, with it as `__cause__`.
 
     Args:
         resource: The account that the calls are charged to.
@@ -43,15 +44,13 @@ def http_client(
         count: Counts the tokens of a text for a model; `tokens` counts with tiktoken. By default
             they are estimated from its bytes.
         transport: What sends the requests; by default a new one.
+        labels: The labels of a request, or a function of the request. The label `model` is the
+            model of the request, unless these or those of `resource` say otherwise.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
     """
-    module = httpx_of(DefaultHttpxClient)
-    below = transport or module.HTTPTransport(limits=module.Limits(max_connections=1000, max_keepalive_connections=100))
-    costing = functools.partial(cost, unit)
-    return DefaultHttpxClient(
-        transport=ModelTransport(resource, below, costing, count, class_=class_, max_wait=max_wait)  # type: ignore[arg-type]
-    )
+    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
+    return client_of(DefaultHttpxClient, False, resource, transport, functools.partial(cost, unit), count, **options)
 
 
 def async_http_client(
@@ -60,16 +59,14 @@ def async_http_client(
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
     transport: Any = None,
+    labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
 ) -> Any:
     """The same for `openai.AsyncOpenAI`."""
-    module = httpx_of(DefaultAsyncHttpxClient)
-    limits = module.Limits(max_connections=1000, max_keepalive_connections=100)
-    below = transport or module.AsyncHTTPTransport(limits=limits)
-    costing = functools.partial(cost, unit)
-    return DefaultAsyncHttpxClient(
-        transport=AsyncModelTransport(resource, below, costing, count, class_=class_, max_wait=max_wait)  # type: ignore[arg-type]
+    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
+    return client_of(
+        DefaultAsyncHttpxClient, True, resource, transport, functools.partial(cost, unit), count, **options
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from .bounds import MAX_HEADER_VALUE, MAX_HEADERS
 from .cost import Cost, checked_cost
+from .errors import InvalidArgument
 
 THROTTLED: Final = 429
 
@@ -16,12 +17,16 @@ _NAMES = """
     anthropic-ratelimit-input-tokens-reset anthropic-ratelimit-output-tokens-limit
     anthropic-ratelimit-output-tokens-remaining anthropic-ratelimit-output-tokens-reset
     anthropic-ratelimit-requests-limit anthropic-ratelimit-requests-remaining
-    anthropic-ratelimit-requests-reset ratelimit ratelimit-limit ratelimit-policy
-    ratelimit-remaining ratelimit-reset retry-after x-processingunits-spent x-ratelimit-bucket
-    x-ratelimit-global x-ratelimit-limit x-ratelimit-limit-requests x-ratelimit-limit-tokens
-    x-ratelimit-remaining x-ratelimit-remaining-requests x-ratelimit-remaining-tokens
-    x-ratelimit-reset x-ratelimit-reset-after x-ratelimit-reset-requests
-    x-ratelimit-reset-tokens x-ratelimit-resource x-ratelimit-scope
+    anthropic-ratelimit-requests-reset anthropic-ratelimit-tokens-limit
+    anthropic-ratelimit-tokens-remaining anthropic-ratelimit-tokens-reset
+    anthropic-ratelimit-unified-5h-reset anthropic-ratelimit-unified-5h-utilization
+    anthropic-ratelimit-unified-7d-reset anthropic-ratelimit-unified-7d-utilization ratelimit
+    ratelimit-limit ratelimit-policy ratelimit-remaining ratelimit-reset retry-after
+    throttle-status x-processingunits-spent x-ratelimit-bucket x-ratelimit-global x-ratelimit-limit
+    x-ratelimit-limit-requests x-ratelimit-limit-tokens x-ratelimit-remaining
+    x-ratelimit-remaining-requests x-ratelimit-remaining-tokens x-ratelimit-reset
+    x-ratelimit-reset-after x-ratelimit-reset-requests x-ratelimit-reset-tokens
+    x-ratelimit-resource x-ratelimit-scope x-ratelimit-used x-shopify-shop-api-call-limit
 """
 
 OF_LIMITS: Final = frozenset(_NAMES.split())
@@ -37,6 +42,8 @@ class Outcome:
         headers: The upstream's headers; only those that speak of limits are passed on.
         quota_spent: Whether the body says that a quota is spent, such as a month's.
         cost: What the call really cost. A unit that is left out keeps its estimate.
+        code: The code of the error in the body, which tells a spent quota from a forbidden call.
+            It needs a status beside it.
 
     Example:
         >>> Outcome(429, {"Retry-After": "1500", "Set-Cookie": "secret"}).response()
@@ -47,6 +54,7 @@ class Outcome:
     headers: Mapping[str, str] = field(default_factory=dict)
     quota_spent: bool = False
     cost: Cost | None = None
+    code: str | None = None
 
     @property
     def is_throttled(self) -> bool:
@@ -60,6 +68,8 @@ class Outcome:
         answer: dict[str, Any] = {"status": self.status, "headers": of_limits(self.headers.items())}
         if self.quota_spent:
             answer["quota_spent"] = True
+        if self.code is not None:
+            answer["code"] = self.code
         return answer
 
     def report(self) -> dict[str, Any]:
@@ -97,6 +107,10 @@ def outcome_of(result: object) -> Outcome:
         >>> outcome_of("a body").status is None
         True
     """
+    return _told(result) or Outcome()
+
+
+def _told(result: object) -> Outcome | None:
     if isinstance(result, Outcome):
         return result
     if isinstance(result, tuple) and result and isinstance(result[0], Outcome):
@@ -104,14 +118,29 @@ def outcome_of(result: object) -> Outcome:
     if isinstance(result, int) and not isinstance(result, bool) and 100 <= result <= 999:
         return Outcome(result)
     if isinstance(result, BaseException) and (response := getattr(result, "response", None)) is not None:
-        return outcome_of(response)
+        return _told(response)
     status = getattr(result, "status_code", None)
     if status is None:
         status = getattr(result, "status", None)
     headers = getattr(result, "headers", None)
     if not isinstance(status, int) or isinstance(status, bool):
-        return Outcome()
+        return None
     return Outcome(int(status), _merged(headers))
+
+
+def checked_outcome(response: object) -> Outcome:
+    """The outcome that a program reports: nothing, an error, or what tells one.
+
+    Raises:
+        InvalidArgument: If it tells none, such as a body.
+    """
+    outcome = _told(response)
+    if outcome is None and response is not None and not isinstance(response, BaseException):
+        raise InvalidArgument(
+            "settle takes a response of requests, httpx, aiohttp or urllib, a status, a rampmeter.Outcome, or "
+            f"nothing, not {type(response).__name__}"
+        )
+    return outcome or Outcome()
 
 
 def _merged(headers: object) -> Mapping[str, str]:

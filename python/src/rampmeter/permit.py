@@ -6,11 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from ._core.ask import Grant, unused
 from .cost import Cost
-from .outcome import Outcome, outcome_of
+from .outcome import checked_outcome
 
 if TYPE_CHECKING:
     from ._drive.loop import Loop
@@ -44,17 +45,14 @@ class Permit:
             quota_spent: The answer says that a quota is spent, such as a month's.
 
         Raises:
-            InvalidArgument: If `cost` is none; the permit is not settled then.
+            InvalidArgument: If `cost` is none, or `response` tells no outcome, such as a body. The
+                permit is not settled then.
             RuntimeError: If another process has asked for the permit.
         """
-        outcome = outcome_of(response)
+        outcome = checked_outcome(response)
         if cost is not None or quota_spent:
-            outcome = Outcome(
-                outcome.status,
-                outcome.headers,
-                quota_spent or outcome.quota_spent,
-                cost or outcome.cost,
-            )
+            spent = quota_spent or outcome.quota_spent
+            outcome = replace(outcome, quota_spent=spent, cost=cost or outcome.cost)
         report = outcome.report()
         self._check_process()
         if outcome.is_throttled and not self._ended:
@@ -87,6 +85,11 @@ class Permit:
     def limited_by(self) -> str | None:
         """The limit that set the delay, if one did."""
         return self._grant.limited_by
+
+    @property
+    def cost(self) -> Mapping[str, float]:
+        """What the call costs: as it was asked for, or as the scheduler has computed by `price`."""
+        return self._grant.cost or self._fields.get("cost") or {"requests": 1}
 
     @property
     def left(self) -> tuple[Mapping[str, Any], ...]:

@@ -9,8 +9,8 @@ from .errors import InvalidArgument
 
 SHORTEST: Final = 0.001
 LONGEST: Final = 86_400.0
-LEAST_PATIENCE: Final = 0.1
-MOST_PATIENCE: Final = 3600.0
+MIN_PATIENCE: Final = 0.1
+MAX_PATIENCE: Final = 3600.0
 PATIENCE: Final = 2.0
 """How long schedulers may be silent, in seconds, before a process helps itself."""
 
@@ -70,7 +70,7 @@ Policy: TypeAlias = "Literal['wait', 'fail'] | Fail | SafeRate"
 
 def checked_patience(after: float) -> None:
     """Raises InvalidArgument if no session would be so patient."""
-    if not LEAST_PATIENCE <= after <= MOST_PATIENCE:
+    if not MIN_PATIENCE <= after <= MAX_PATIENCE:
         raise InvalidArgument(f"patience is from 0.1 s to an hour, not {after} s")
 
 

@@ -7,6 +7,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from ._core.ask import Mode
@@ -56,6 +57,11 @@ class Resource:
         """The connection."""
         return self._client
 
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels of all its requests."""
+        return dict(self._defaults.get("labels", {}))
+
     def with_options(
         self,
         *,
@@ -65,6 +71,7 @@ class Resource:
     ) -> Resource:
         """The same resource, with other defaults for these options."""
         given = {"class_": class_, "labels": labels, "max_wait": max_wait}
+        checked_wait(max_wait)
         chosen = {name: value for name, value in given.items() if value is not None}
         return Resource(self._client, self._name, {**self._defaults, **chosen})
 
@@ -211,8 +218,9 @@ class Resource:
         if left:
             fields["left"] = True
         wait = self._defaults.get("max_wait") if max_wait is None else max_wait
-        if (wait is not None and not wait >= 0) or not 0 <= age < float("inf"):
-            raise InvalidArgument(f"max_wait and age are seconds from 0 on, not {wait} and {age}")
+        checked_wait(wait)
+        if not isinstance(age, Real) or not 0 <= age < float("inf"):
+            raise InvalidArgument(f"age is a number of seconds from 0 on, not {age!r}")
         if wait == 0 and mode == "wait":
             fields["mode"] = "allow"
         return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age)
@@ -220,7 +228,7 @@ class Resource:
     def repetition(self, max_wait: float | None = None) -> Repetition:
         """What one call and its repetitions share, from now on."""
         wait = self._defaults.get("max_wait") if max_wait is None else max_wait
-        return Repetition(wait, time.monotonic())
+        return Repetition(checked_wait(wait), time.monotonic())
 
     def settles_as_throttled(self, permit: Permit, result: object) -> bool:
         """Settles a permit with a call's result or error. Whether that was a 429."""
@@ -230,5 +238,20 @@ class Resource:
             LOG.warning("the upstream of %r answered 429; asking for a new permit", self._name)
         return outcome.is_throttled
 
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        """What Dask names tasks by. It shows no token."""
+        return type(self).__qualname__, self._client.__dask_tokenize__(), self._name, self._defaults
+
     def __repr__(self) -> str:
         return f"<Resource {self._name!r} of {self._client!r}>"
+
+
+def checked_wait(wait: float | None) -> float | None:
+    """The longest wait, if it is one.
+
+    Raises:
+        InvalidArgument: If it is none.
+    """
+    if wait is not None and (not isinstance(wait, Real) or not wait >= 0):
+        raise InvalidArgument(f"max_wait is a number of seconds from 0 on, not {wait!r}")
+    return wait

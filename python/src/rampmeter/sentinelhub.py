@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from requests import Response
@@ -17,6 +18,7 @@ from sentinelhub.download.rate_limit import SentinelHubRateLimit
 from sentinelhub.download.sentinelhub_client import SentinelHubDownloadClient
 
 from .cost import Cost
+from .outcome import Outcome, outcome_of
 from .resource import Resource
 
 PIXELS = 512 * 512
@@ -54,7 +56,7 @@ def install(
 
     def limited(client: SentinelHubDownloadClient, request: DownloadRequest) -> Response:
         options = options_of(request, cost, pricing, class_, max_wait)
-        return resource.run(call=lambda: download(client, request), **options)
+        return resource.run(call=lambda: told(download(client, request)), **options)[1]
 
     def unpaced(_: SentinelHubRateLimit) -> float:
         return 0.0
@@ -82,7 +84,7 @@ class _Limited:
         self.rate_limit.wait_time = 0
         options = options_of(request, self.cost, self.pricing, None, self.max_wait)
         call: Callable[[DownloadRequest], Response] = super()._do_download  # type: ignore[misc]
-        return self.resource.run(call=lambda: call(request), **options)
+        return self.resource.run(call=lambda: told(call(request)), **options)[1]
 
 
 def client(resource: Resource, kind: type[SentinelHubDownloadClient] = SentinelHubDownloadClient, **terms: Any) -> Any:
@@ -96,6 +98,22 @@ def client(resource: Resource, kind: type[SentinelHubDownloadClient] = SentinelH
     if callable(cost := terms.get("cost")):
         terms["cost"] = staticmethod(cost)
     return type(f"Limited{kind.__name__}", (_Limited, kind), {"resource": resource, **terms})
+
+
+def told(response: Response) -> tuple[Outcome, Response]:
+    """The response, and what schedulers learn from it: a 403 alone is no spent quota."""
+    return replace(outcome_of(response), code=code_of(response)), response
+
+
+def code_of(response: Response) -> str | None:
+    """The code of the error in a body, such as `ACCESS_INSUFFICIENT_PROCESSING_UNITS`."""
+    if response.ok:
+        return None
+    try:
+        code = response.json()["error"]["code"]
+    except (ValueError, LookupError, TypeError):
+        return None
+    return code if isinstance(code, str) else None
 
 
 def options_of(

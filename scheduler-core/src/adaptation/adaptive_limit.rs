@@ -6,7 +6,7 @@ use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use super::stated_capacity::StatedCapacity;
 use crate::arithmetic::Credit;
-use crate::ids::Asker;
+use crate::ids::Connection;
 use crate::limits::{Bucket, PendingDebits, Usage};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
@@ -106,10 +106,21 @@ impl AdaptiveLimit {
         self.follow(then);
     }
 
-    /// Hears what capacity an answer to a call of `asker` states. Returns whether another one
-    /// counts from now on.
-    pub(crate) fn hear_capacity(&mut self, now: Time, asker: Asker, capacity: Amount) -> bool {
-        let changes = self.stated.hear(now, asker, self.limit.spec(), capacity);
+    /// How much of the capacity counts, if not all does.
+    pub(crate) fn capacity_in_force(&self) -> Option<Amount> {
+        self.estimator.stated()
+    }
+
+    /// Has so much of the capacity count from now on.
+    pub(crate) fn set_capacity_in_force(&mut self, now: Time, capacity: Amount) {
+        self.estimator.state(now, Some(capacity));
+        self.review(now);
+    }
+
+    /// Hears what capacity an answer to a call over `connection` states. Returns whether another
+    /// one counts from now on.
+    pub(crate) fn hear_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
+        let changes = self.stated.hear(now, connection, self.limit.spec(), capacity);
         if changes {
             self.follow(now);
         }
@@ -118,9 +129,19 @@ impl AdaptiveLimit {
 
     fn follow(&mut self, now: Time) {
         let before = self.limit.full();
-        self.estimator.state(now, self.stated.less().map(|stated| stated.capacity));
+        self.estimator.state(now, self.stated.lowered().map(|stated| stated.capacity));
         self.review(now);
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
+    }
+
+    /// Continues with a measured jitter of delays. Returns whether the limit changes.
+    pub(crate) fn measure(&mut self, now: Time, jitter: Span) -> bool {
+        let more = self.estimator.measure(jitter);
+        // A lower reserve has room only in the larger bucket.
+        self.bucket.shift(&self.limit, now, -more.max(Credit::ZERO));
+        let changes = self.review(now);
+        self.bucket.shift(&self.limit, now, -more.min(Credit::ZERO));
+        changes
     }
 
     /// The stock at `now` after payment of every promise.
@@ -150,6 +171,11 @@ impl AdaptiveLimit {
 
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {
         Some(self.quota_spent_until).filter(|until| *until > now)
+    }
+
+    /// What the upstream said of a spent quota counts no more.
+    pub(crate) fn forget_spent(&mut self) {
+        self.quota_spent_until = Time::ORIGIN;
     }
 
     pub(crate) fn spend_until(&mut self, until: Time) {
@@ -197,7 +223,7 @@ impl AdaptiveLimit {
         let after_call = self.upstream_after(at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.slow_start = None;
-        let missing = |book: &AdaptiveLimit| book.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
+        let missing = |adaptive: &AdaptiveLimit| adaptive.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
         let known = missing(self);
         // An expected rejection without `Retry-After` teaches nothing.
         let informative = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
@@ -214,11 +240,11 @@ impl AdaptiveLimit {
         let past = |at| self.upstream_after(at);
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
         let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
-        let informative = self.credit(remaining);
-        if informative < least - self.held_back() + self.margin().divided_by(2) {
-            self.lower(now, asked, least - informative);
-        } else if informative > most {
-            self.raise(now, informative - most);
+        let stated = self.credit(remaining);
+        if stated < least - self.held_back() + self.margin().divided_by(2) {
+            self.lower(now, asked, least - stated);
+        } else if stated > most {
+            self.raise(now, stated - most);
         }
     }
 
@@ -248,7 +274,7 @@ impl AdaptiveLimit {
 
     /// How far this bucket's levels are kept below the upstream's.
     fn held_back(&self) -> Credit {
-        self.margin() + self.estimator.stock
+        self.margin() + self.estimator.stock + self.estimator.beyond_margin()
     }
 
     fn margin(&self) -> Credit {

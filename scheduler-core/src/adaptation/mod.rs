@@ -1,15 +1,24 @@
 //! What the upstream teaches: its rate, its stock, and what calls cost.
 
 mod adaptive_limit;
+mod attribution;
 mod call_time;
+mod calls_in_flight;
+mod capacity_news;
 pub(crate) mod cost_estimates;
+pub mod delivery_jitter;
 pub mod learned;
 pub mod observation;
 mod rate_estimator;
+mod recent_calls;
 mod slow_start;
 mod stated_capacity;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
+pub(crate) use attribution::{Attribution, Limits, may_be_of, may_mean_guess};
+pub(crate) use capacity_news::CapacityNews;
 pub(crate) use cost_estimates::CostEstimates;
+pub(crate) use delivery_jitter::{CallTimes, DeliveryJitter};
 pub(crate) use observation::{Observation, Reading, Scope, Verdict};
+pub(crate) use recent_calls::RecentCalls;
 pub(crate) use stated_capacity::Stated;

@@ -26,8 +26,10 @@ pub enum Verdict {
         /// The pause that the upstream asks for.
         retry_after: Option<Span>,
         /// Whether the upstream blames calls of other accounts; such a rejection teaches nothing.
-        others: bool,
+        by_other_accounts: bool,
     },
+    /// The upstream has no room for the call now, and says nothing more.
+    Busy,
     /// A quota is spent. Retries before its reset are useless.
     Exhausted {
         /// The spent limits.
@@ -61,6 +63,21 @@ pub struct Reading {
     pub reset: Option<Span>,
     /// How far `reset` may be off: headers often count whole seconds.
     pub reset_grain: Span,
+    /// What else the answer tells of the bucket.
+    pub described: Described,
+}
+
+/// What a limit would be that the bucket of a reading belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Its name.
+    pub name: Option<String>,
+    /// The time in which a bucket fills, or the length of a window.
+    pub period: Option<Span>,
+    /// Whether it refills all the time, and not at the end of a window.
+    pub is_gradual: bool,
+    /// Whether it has a bucket for each value of a key. Nothing if the answer does not say.
+    pub is_keyed: Option<bool>,
 }
 
 impl Reading {

@@ -12,6 +12,7 @@ use super::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::{Credit, STEPS};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::status::Learned;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -25,12 +26,17 @@ const RECOVERY: Span = Span::from_secs(60);
 const CURVE: u32 = 5;
 /// A smaller loss costs little, so it is given back more slowly.
 const SMALL_LOSS: Ppm = 100_000;
-const LONGEST_RECOVERY: Span = Span::from_secs(600);
+/// The smallest losses are given back in the refill of so many tokens, within these bounds. A small
+/// account has few calls between two rejections, so that it has to remember for longer.
+const REMEMBERED_TOKENS: u64 = 2400;
+const LONGEST_RECOVERY: (Span, Span) = (Span::from_secs(600), Span::from_secs(3600));
 /// An estimate over this time counts half; one over a longer time counts more.
 const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
+/// The most held back may also be so many tokens, for the strangers of a small account.
+const MAX_STOCK_TOKENS: u64 = 8;
 /// Also at most one part in this many of a full bucket.
 const STOCK_PART: u64 = 5;
 /// The interval between two adaptations of the limit.
@@ -55,6 +61,8 @@ pub(crate) struct RateEstimator {
     pub(super) stock: Credit,
     /// The deficit of a full bucket.
     burst: Credit,
+    /// The jitter of delays.
+    jitter: Span,
 }
 
 impl RateEstimator {
@@ -69,7 +77,22 @@ impl RateEstimator {
             counted: now,
             stock: Credit::ZERO,
             burst: Credit::ZERO,
+            jitter: LATENESS,
         }
+    }
+
+    /// Continues with this jitter of delays. The caller then enforces
+    /// [`adapted`](RateEstimator::adapted) at `now`. Returns the additional reserve, which may be
+    /// negative.
+    pub(crate) fn measure(&mut self, jitter: Span) -> Credit {
+        let before = self.beyond_margin();
+        self.jitter = jitter;
+        self.beyond_margin() - before
+    }
+
+    /// The stock that is held back beyond the configured margin, because of the jitter of delays.
+    pub(crate) fn beyond_margin(&self) -> Credit {
+        self.nominal.beyond_margin(self.jitter)
     }
 
     /// Continues with the capacity that the upstream states. The caller then enforces
@@ -77,6 +100,11 @@ impl RateEstimator {
     pub(crate) fn state(&mut self, now: Time, stated: Option<Amount>) {
         self.review(now);
         self.stated = stated;
+    }
+
+    /// The capacity that counts, if it is not the nominal one.
+    pub(crate) fn stated(&self) -> Option<Amount> {
+        self.stated
     }
 
     /// The loss of rate by the stated capacity.
@@ -153,7 +181,11 @@ impl RateEstimator {
     }
 
     fn estimated_loss(&self, time: Time) -> Ppm {
-        let (elapsed, whole) = (time.since(self.estimated).nanos(), recovery(self.loss).nanos());
+        if self.loss == 0 {
+            return 0;
+        }
+        let whole = recovery(self.loss, longest_recovery(&self.nominal)).nanos();
+        let elapsed = time.since(self.estimated).nanos();
         let thousandths = (u128::from(elapsed) * 1000 / u128::from(whole)).min(1000);
         let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
         Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(WHOLE)
@@ -171,7 +203,8 @@ impl RateEstimator {
 
     /// The limit to enforce at `now`.
     pub(crate) fn adapted(&self, now: Time) -> Limit {
-        let adapted = self.nominal.adapted(self.slower(now), self.short());
+        let adapted = self.nominal.adapted(self.slower(now), self.short() + self.beyond_margin());
+        let adapted = adapted.under_jitter(self.jitter);
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
@@ -183,7 +216,7 @@ impl RateEstimator {
         if self.loss > 0 && self.estimated_loss(now) == 0 {
             (self.loss, self.stock) = (0, Credit::ZERO);
         }
-        if now.since(self.estimated) >= LONGEST_RECOVERY {
+        if now.since(self.estimated) >= longest_recovery(&self.nominal) {
             (self.stock, self.burst) = (Credit::ZERO, Credit::ZERO);
         }
     }
@@ -225,14 +258,26 @@ impl RateEstimator {
 
 /// The largest reserve against uneven losses.
 fn max_stock(limit: &Limit) -> Credit {
-    limit.rate().refill_within(MAX_STOCK).min(limit.full().divided_by(STOCK_PART))
+    let (refill, tokens) =
+        (limit.rate().refill_within(MAX_STOCK), limit.rate().credit(Amount::ONE).times(MAX_STOCK_TOKENS));
+    refill.max(tokens).min(limit.full().divided_by(STOCK_PART))
 }
 
-/// The time in which a loss is given back.
-fn recovery(loss: Ppm) -> Span {
+/// The time in which the smallest loss is given back.
+fn longest_recovery(limit: &Limit) -> Span {
+    let (least, most) = LONGEST_RECOVERY;
+    let refill = limit.rate().refilled_at(limit.rate().credit(Amount::ONE).times(REMEMBERED_TOKENS));
+    refill.since(Time::ORIGIN).max(least).min(most)
+}
+
+/// The time in which a loss is given back: the smaller it is, the longer. A small account adds up
+/// to what it remembers longer than others.
+fn recovery(loss: Ppm, longest: Span) -> Span {
     if loss >= SMALL_LOSS {
         return RECOVERY;
     }
-    let nanos = u128::from(RECOVERY.nanos()) * u128::from(SMALL_LOSS) / u128::from(loss.max(1));
-    Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(LONGEST_RECOVERY)
+    let (loss, small, least) = (u128::from(loss.max(1)), u128::from(SMALL_LOSS), LONGEST_RECOVERY.0);
+    let usual = (u128::from(RECOVERY.nanos()) * small / loss).min(u128::from(least.nanos()));
+    let more = u128::from(longest.saturating_sub(least).nanos()) * (small * small - loss * loss) / (small * small);
+    Span::from_nanos(u64::try_from(usual + more).unwrap_or(u64::MAX))
 }

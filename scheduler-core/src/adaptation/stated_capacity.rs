@@ -4,7 +4,7 @@
 //! seconds, by the client that stated the lower one or by two others. It never exceeds what is
 //! written: a wrong answer could otherwise have every call rejected.
 
-use crate::ids::Asker;
+use crate::ids::Connection;
 use crate::policy::spec::{Learn, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -18,7 +18,7 @@ const ANSWERS: u32 = 3;
 pub(crate) struct Stated {
     pub(crate) capacity: Amount,
     pub(crate) since: Time,
-    by: Asker,
+    by: Connection,
 }
 
 /// A higher capacity that answers have begun to state.
@@ -27,7 +27,7 @@ struct Rise {
     least: Amount,
     since: Time,
     answers: u32,
-    by: Asker,
+    by: Connection,
     /// Whether a second client has stated it, too.
     is_confirmed: bool,
 }
@@ -35,45 +35,46 @@ struct Rise {
 /// What counts of the capacities that answers state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatedCapacity {
-    less: Option<Stated>,
+    lowered: Option<Stated>,
     rise: Option<Rise>,
 }
 
 impl StatedCapacity {
     /// What a predecessor was told.
     pub(crate) fn restored(spec: &LimitSpec, capacity: Amount, since: Time) -> Self {
-        let less = bounded(spec, capacity).filter(|capacity| *capacity < spec.capacity);
-        let stated = |capacity| Stated { capacity, since, by: Asker::UNKNOWN };
-        StatedCapacity { less: less.map(stated), rise: None }
+        let lowered = bounded(spec, capacity).filter(|capacity| *capacity < spec.capacity);
+        let stated = |capacity| Stated { capacity, since, by: Connection::UNKNOWN };
+        StatedCapacity { lowered: lowered.map(stated), rise: None }
     }
 
     /// The capacity that counts in place of the written one.
-    pub(crate) fn less(&self) -> Option<Stated> {
-        self.less
+    pub(crate) fn lowered(&self) -> Option<Stated> {
+        self.lowered
     }
 
-    /// Hears what an answer to a call of `asker` states. Returns whether another capacity counts
-    /// from now on.
-    pub(crate) fn hear(&mut self, now: Time, asker: Asker, spec: &LimitSpec, capacity: Amount) -> bool {
+    /// Hears what an answer to a call over `connection` states. Returns whether another capacity
+    /// counts from now on.
+    pub(crate) fn hear(&mut self, now: Time, connection: Connection, spec: &LimitSpec, capacity: Amount) -> bool {
         let Some(told) = bounded(spec, capacity) else { return false };
-        let (in_force, lowered_by) = self.less.map_or((spec.capacity, asker), |less| (less.capacity, less.by));
+        let (in_force, lowered_by) =
+            self.lowered.map_or((spec.capacity, connection), |lowered| (lowered.capacity, lowered.by));
         if told <= in_force {
             self.rise = None;
             if told < in_force {
-                self.less = Some(Stated { capacity: told, since: now, by: asker });
+                self.lowered = Some(Stated { capacity: told, since: now, by: connection });
             }
             return told < in_force;
         }
-        let first = Rise { least: told, since: now, answers: 0, by: asker, is_confirmed: false };
+        let first = Rise { least: told, since: now, answers: 0, by: connection, is_confirmed: false };
         let rise = self.rise.get_or_insert(first);
         rise.least = rise.least.min(told);
         rise.answers += 1;
-        rise.is_confirmed |= asker.differs_from(rise.by) || !asker.differs_from(lowered_by);
+        rise.is_confirmed |= connection.differs_from(rise.by) || !connection.differs_from(lowered_by);
         let Rise { least, since, answers, is_confirmed, .. } = *rise;
         let counts = is_confirmed && answers >= ANSWERS && now >= since + CONSISTENT;
         if counts {
-            let less = Some(Stated { capacity: least, since: now, by: asker });
-            *self = StatedCapacity { less: less.filter(|less| less.capacity < spec.capacity), rise: None };
+            let lowered = Some(Stated { capacity: least, since: now, by: connection });
+            *self = StatedCapacity { lowered: lowered.filter(|lowered| lowered.capacity < spec.capacity), rise: None };
         }
         counts
     }

@@ -199,12 +199,18 @@ impl Rate {
 
     /// The first nanosecond at which [`Rate::refill`] is at least `credit`.
     #[must_use]
-    pub fn time_to_refill(&self, credit: Credit) -> Time {
+    pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
             return Time::ORIGIN;
         }
         let rounded_up = (credit.0 - 1) / self.per_nano + 1;
         Time::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX))
+    }
+
+    /// How long `credit` refills, rounded up.
+    #[must_use]
+    pub fn refill_span(&self, credit: Credit) -> Span {
+        self.refilled_at(credit).since(Time::ORIGIN)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::ledger::{Backlog, KeyBucket, NEAR};
 use crate::limits::Bucket;
 use crate::policy::Limit;
 use crate::scheduler::Scheduler;
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
 
 /// A state for the store that counts everything which may be granted under it as spent.
@@ -28,23 +29,36 @@ impl<R: Clone> Scheduler<R> {
     /// The checkpoint to write at `now`. None if the scheduler is not [fenced](Scheduler::fenced),
     /// or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
+        self.recorded_parts().checkpoint(now)
+    }
+}
+
+impl<R> RecordedParts<'_, R> {
+    fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         self.ledger.advance(now);
-        if self.grant_budget.as_ref()?.is_full() {
+        if self.term.budget()?.is_full() {
             return None;
         }
         let (new_pages, of_keys) = self.key_budgets(now);
         let (key_budgets, listed) = of_keys.unzip();
         let immediate = self.immediate_demand(now);
-        let number = self.grant_budget.as_ref()?.next();
-        self.ledger.keys.pages.drop_empty(self.epoch, number);
+        let number = self.term.budget()?.next();
+        self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
-        let grant_budget = self.grant_budget.as_mut()?;
-        let granted = grant_budget.open(&self.resource, (now, self.serial), &immediate, key_budgets, new_pages.len());
-        let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(&self.resource));
+        let grant_budget = self.term.budget_mut()?;
+        let granted = grant_budget.open(
+            self.resource,
+            (now, self.permits.last_serial()),
+            &immediate,
+            key_budgets,
+            new_pages.len(),
+        );
+        let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(self.resource));
         let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
-        let state = Snapshot { levels, keys, freezes, costs, new_pages, ..Snapshot::default() };
+        let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
+        let state = Snapshot { levels, keys, freezes, costs, found, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state, budget })
     }
 
@@ -73,12 +87,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn immediate_demand(&self, now: Time) -> Vec<ImmediateDemand> {
-        let mut held = Backlog::none(&self.resource);
-        self.pending_bills().for_each(|bill| held.add(&self.resource, bill));
+        let mut pending = Backlog::none(self.resource);
+        self.pending.bills().for_each(|bill| pending.add(self.resource, bill));
         let immediate = |(id, _)| {
             let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
             let level = self.near_level(now, limit, bucket);
-            ImmediateDemand { wanted: held.of(id) + self.startable(id, level), level }
+            ImmediateDemand { wanted: pending.of(id) + self.startable(id, level), level }
         };
         self.resource.limits_by_id().map(immediate).collect()
     }
@@ -94,8 +108,8 @@ impl<R: Clone> Scheduler<R> {
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
         let limit = &self.resource[id];
         let of_class = |class: ClassId| {
-            let stock = (level - limit.headroom(self.tier(class))).max(Credit::ZERO);
-            self.backlog_of(self.queues.through(class)).of(id).min(stock)
+            let stock = (level - limit.headroom(self.resource.tier(class))).max(Credit::ZERO);
+            self.queues.backlog_through(self.resource, class).of(id).min(stock)
         };
         let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)

@@ -1,7 +1,7 @@
 //! Freezes and spent quotas in a snapshot.
 
 use crate::policy::{KeyCharge, Limit};
-use crate::scheduler::Scheduler;
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
@@ -22,16 +22,16 @@ pub struct FreezeSnapshot {
     pub spent: bool,
 }
 
-impl<R: Clone> Scheduler<R> {
+impl<R> RecordedParts<'_, R> {
     /// All freezes that no served probe has ended, and all spent quotas.
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
         let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
             let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
             FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent }
         };
-        let shared = self.ledger.adaptive_limits().flat_map(|book| {
-            let frozen = book.bucket.freeze().map(|freeze| snapshot(&book.limit, None, freeze.until(), false));
-            let spent = book.spent_until(now).map(|until| snapshot(&book.limit, None, until, true));
+        let shared = self.ledger.adaptive_limits().flat_map(|adaptive| {
+            let frozen = adaptive.bucket.freeze().map(|freeze| snapshot(&adaptive.limit, None, freeze.until(), false));
+            let spent = adaptive.spent_until(now).map(|until| snapshot(&adaptive.limit, None, until, true));
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();

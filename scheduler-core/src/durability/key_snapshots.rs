@@ -17,7 +17,7 @@ use crate::ids::LimitId;
 use crate::ledger::{NEAR, Page};
 use crate::limits::{Bucket, Usage, UsageBlock, distance};
 use crate::policy::{KeyName, Limit};
-use crate::scheduler::Scheduler;
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -30,21 +30,21 @@ const MAX_FIRST_REQUESTS: usize = 64;
 /// An unlisted key's budget is at most one part in this many, because a crash loses it.
 const UNLISTED_PART: u64 = 16;
 
-impl<R: Clone> Scheduler<R> {
+impl<R> RecordedParts<'_, R> {
     /// New pages before a checkpoint, and its key budgets and snapshots; `None` for too many keys.
     pub(crate) fn key_budgets(&mut self, now: Time) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeySnapshot>)>) {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
         }
-        if self.ledger.keys.in_use.len() < MAX_UNPAGED_KEYS {
+        if self.ledger.keys.in_use() < MAX_UNPAGED_KEYS {
             self.ledger.keys.reuse_sparse_page();
         }
         let mut demand = self.demand_for_keys();
         let used = self.ledger.keys.keys_in_use(now, MAX_EXAMINED);
-        let are_all = used.len() == self.ledger.keys.in_use.len();
-        let latest = self.grant_budget.as_ref().and_then(GrantBudget::key_budgets);
+        let are_all = used.len() == self.ledger.keys.in_use();
+        let latest = self.term.budget().and_then(GrantBudget::key_budgets);
         for name in used {
-            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name));
+            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name));
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
         let pages = self.write_pages(now, 1, &mut demand);
@@ -75,8 +75,8 @@ impl<R: Clone> Scheduler<R> {
             for (name, _) in paged {
                 demand.remove(name);
             }
-            let stored = self.grant_budget.as_ref().map(GrantBudget::confirmed).unwrap_or_default();
-            let id = self.ledger.keys.pages.next_id(self.epoch, stored);
+            let stored = self.term.budget().map(GrantBudget::confirmed).unwrap_or_default();
+            let id = self.ledger.keys.pages.next_id(self.term.epoch(), stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
             self.ledger.keys.add_page((id, now, nothing), paged.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
@@ -89,7 +89,7 @@ impl<R: Clone> Scheduler<R> {
     fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let keys = &self.ledger.keys;
         let rank = |(name, budget): (&KeyName, &Credit)| {
-            let slot = keys.find(name.0, &name.1)?;
+            let slot = keys.find(name.limit, &name.key)?;
             let known = keys.get(slot).filter(|known| known.page.is_none())?;
             Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
@@ -105,12 +105,11 @@ impl<R: Clone> Scheduler<R> {
             return None;
         }
         let limits = self.resource.limits();
-        let unlisted: Vec<Credit> =
-            limits.iter().zip(self.grant_budget.as_ref()?.largest()).map(unlisted_budget).collect();
+        let unlisted: Vec<Credit> = limits.iter().zip(self.term.budget()?.largest()).map(unlisted_budget).collect();
         let budget = |(name, demand): (KeyName, Credit)| {
             // A larger budget could not be used, and a crash would lose it.
-            let level = self.near_level(now, &limits[name.0.index()], &self.key_bucket(now, &name));
-            let budget = unlisted[name.0.index()].max(demand).min(level.max(Credit::ZERO));
+            let level = self.near_level(now, &limits[name.limit.index()], &self.key_bucket(now, &name));
+            let budget = unlisted[name.limit.index()].max(demand).min(level.max(Credit::ZERO));
             (name, budget)
         };
         let budgets: Vec<(KeyName, Credit)> = demand.into_iter().map(budget).collect();
@@ -122,7 +121,7 @@ impl<R: Clone> Scheduler<R> {
         Some((KeyBudgets::new(budgets, unlisted), snapshots))
     }
 
-    /// The demand for each key by held requests and by the first requests in the queues.
+    /// The demand for each key by pending requests and by the first requests in the queues.
     fn demand_for_keys(&self) -> BTreeMap<KeyName, Credit> {
         let first = self
             .queues
@@ -132,14 +131,14 @@ impl<R: Clone> Scheduler<R> {
             .take(MAX_FIRST_REQUESTS);
         let bills = first.map(|(_, bill)| bill);
         let mut demand = BTreeMap::new();
-        for charge in bills.chain(self.pending_bills()).flat_map(|bill| long_charges(&self.resource, bill)) {
+        for charge in bills.chain(self.pending.bills()).flat_map(|bill| long_charges(self.resource, bill)) {
             *demand.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);
         }
         demand
     }
 
     fn listed_key(&self, now: Time, name: &KeyName, budget: Credit) -> KeySnapshot {
-        KeySnapshot::of(&self.resource[name.0], &name.1, &self.key_bucket(now, name), now, budget)
+        KeySnapshot::of(&self.resource[name.limit], &name.key, &self.key_bucket(now, name), now, budget)
     }
 
     /// The keys of a snapshot: `listed` ones, those on `pages`, and the budget of all others by
@@ -185,8 +184,8 @@ impl<R: Clone> Scheduler<R> {
         LevelSnapshot { limit, micros, taken, learned: None, stated: None, pending_debits: Vec::new() }
     }
 
-    fn key_bucket(&self, now: Time, (limit, key): &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.keys.bucket(now, *limit, key)
+    fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
+        self.ledger.keys.bucket(now, name.limit, &name.key)
     }
 }
 

@@ -5,9 +5,9 @@ use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::{Backlog, NEAR};
 use crate::limits::{Bucket, UsageBlock, just_after};
+use crate::permits::Permit;
 use crate::policy::{Limit, Resource};
-use crate::scheduler::Scheduler;
-use crate::scheduler::permits::Permit;
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ impl ListedPromises {
     }
 }
 
-impl<R: Clone> Scheduler<R> {
+impl<R> RecordedParts<'_, R> {
     /// All levels, with every promise and the budget for starts until `near` spent.
     pub(crate) fn level_snapshots(
         &self,
@@ -71,19 +71,20 @@ impl<R: Clone> Scheduler<R> {
         listed: &ListedPromises,
     ) -> LevelSnapshot {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
-        let (book, rate) = (self.ledger.adaptive(id), limit.rate());
-        let taken = book.bucket.usage(limit, now, &[granted], near);
-        let last = listed.first.unwrap_or(Time::NEVER).min(book.bucket.last_promise().unwrap_or(now));
+        let (adaptive, rate) = (self.ledger.adaptive(id), limit.rate());
+        let taken = adaptive.bucket.usage(limit, now, &[granted], near);
+        let last = listed.first.unwrap_or(Time::NEVER).min(adaptive.bucket.last_promise().unwrap_or(now));
         let outstanding = |from: Time| {
             let unknown = if from < near { budget } else { Credit::ZERO };
-            rate.micros_up(listed.without(&book.bucket, id, from) + unknown)
+            rate.micros_up(listed.without(&adaptive.bucket, id, from) + unknown)
         };
-        let steps = || pending_debits(&book.bucket, now, (last.min(now + NEAR).max(near), last), outstanding);
+        let steps = || pending_debits(&adaptive.bucket, now, (last.min(now + NEAR).max(near), last), outstanding);
         LevelSnapshot {
             limit: limit.spec().name.clone(),
-            micros: rate.micros(book.level(now) - budget),
-            learned: book.estimator.snapshot(now),
-            stated: book.stated.less().map(|stated| StatedSnapshot {
+            // A successor has measured nothing yet.
+            micros: rate.micros(adaptive.level(now) + adaptive.estimator.beyond_margin() - budget),
+            learned: adaptive.estimator.snapshot(now),
+            stated: adaptive.stated.lowered().map(|stated| StatedSnapshot {
                 written: limit.spec().capacity,
                 capacity: stated.capacity,
                 age_nanos: now.since(stated.since).nanos(),

@@ -6,12 +6,13 @@ use super::snapshot::{
 };
 use crate::arithmetic::{Credit, Rate};
 use crate::identity::Identity;
-use crate::ids::{Asker, LimitId};
-use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
+use crate::ids::{Connection, LimitId};
+use crate::limits::{Bucket, PendingDebits, StartKey, Usage, offset_by};
+use crate::permits::{Granted, Stage, State};
 use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
-use crate::scheduler::permits::{Granted, Stage, State};
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
@@ -21,15 +22,9 @@ impl<R: Clone> Scheduler<R> {
     /// Lessons count for limits with the same policy.
     #[must_use]
     pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
-        let mut scheduler = Scheduler::new(resource, epoch, now);
-        snapshot.levels.iter().for_each(|level| scheduler.restore_level(then, level));
-        scheduler.restore_keys(then, &snapshot.keys);
-        snapshot.freezes.iter().for_each(|freeze| scheduler.restore_freeze(then, freeze));
-        scheduler.cost_estimates.restore(&snapshot.costs);
-        snapshot.permits.iter().for_each(|permit| scheduler.restore_permit(then, permit));
-        scheduler.ledger.advance(now);
-        scheduler.ledger.review(now);
-        scheduler.permits.expire(now);
+        let mut scheduler = Scheduler::beginning(resource, epoch, now, &snapshot.found);
+        scheduler.recorded_parts().restore(now, then, snapshot);
+        scheduler.enforce_found(now);
         scheduler
     }
 
@@ -37,7 +32,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.ledger.keys.drain(now, |_| true);
+        scheduler.recorded_parts().ledger.keys.drain(now, |_| true);
         scheduler
     }
 
@@ -46,7 +41,7 @@ impl<R: Clone> Scheduler<R> {
     /// stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.ledger.drain(now, |limit| !limit.has_long_period());
+        self.recorded_parts().ledger.drain(now, |limit| !limit.has_long_period());
         self
     }
 
@@ -57,12 +52,29 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn at_level(resource: Resource, epoch: u64, now: Time, level: impl Fn(&Limit) -> Credit) -> Self {
-        let levels: Vec<Credit> = resource.limits().iter().map(level).collect();
         let mut scheduler = Scheduler::new(resource, epoch, now);
+        let levels: Vec<Credit> = scheduler.resource().limits().iter().map(level).collect();
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.ledger.adaptive_mut(LimitId(index as u8)).set_level(now, level, PendingDebits::default());
+            scheduler.recorded_parts().ledger.adaptive_mut(LimitId(index as u8)).set_level(
+                now,
+                level,
+                PendingDebits::default(),
+            );
         }
         scheduler
+    }
+}
+
+impl<R> RecordedParts<'_, R> {
+    fn restore(&mut self, now: Time, then: Time, snapshot: &Snapshot) {
+        snapshot.levels.iter().for_each(|level| self.restore_level(then, level));
+        self.restore_keys(then, &snapshot.keys);
+        snapshot.freezes.iter().for_each(|freeze| self.restore_freeze(then, freeze));
+        self.cost_estimates.restore(&snapshot.costs);
+        snapshot.permits.iter().for_each(|permit| self.restore_permit(then, permit));
+        self.ledger.advance(now);
+        self.ledger.review(now);
+        self.permits.expire(now);
     }
 
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
@@ -94,7 +106,7 @@ impl<R: Clone> Scheduler<R> {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
                     self.ledger.keys.set_absent(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, shifted(then, nanos)),
+                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, offset_by(then, nanos)),
                 (None, None) => {}
             }
         }
@@ -142,25 +154,29 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
-        let key = StartKey { at: shifted(then, permit.start_nanos), serial: self.next_serial() };
+        let key = StartKey { at: offset_by(then, permit.start_nanos), serial: self.permits.next_serial() };
         let bill = self.charges_of(permit);
         let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
         let granted = Granted::new(key, None, class, stage);
         let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, permit, key, &bill);
         if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
-            self.ledger.restore_promise(then, key, &bill, self.tier(class), &leases);
+            self.ledger.restore_promise(then, key, &bill, self.resource.tier(class), &leases);
         }
-        let is_small = self.resource.is_small(&bill);
-        let slot = self.permits.insert(permit.id.clone(), Asker::UNKNOWN, Identity::default(), bill, state);
-        self.permits.started(slot, leases.iter().map(|(_, end)| *end).fold(key.at, Time::max), is_small);
+        let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);
+        let end = leases.iter().map(|(_, end)| *end).fold(key.at, Time::max);
+        let slot = self.permits.insert(permit.id.clone(), Connection::UNKNOWN, Identity::default(), bill, state);
+        match is_small {
+            true => self.permits.started_small(slot, end),
+            false => self.permits.started(slot, end),
+        }
     }
 
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {
         let lease = |(limit, period): (LimitId, Span)| {
             let name = &self.resource[limit].spec().name;
             let recorded_end = permit.held_until.iter().find(|(held, _)| held == name);
-            (limit, recorded_end.map_or(key.at + period, |(_, nanos)| shifted(then, *nanos)))
+            (limit, recorded_end.map_or(key.at + period, |(_, nanos)| offset_by(then, *nanos)))
         };
         self.resource.leases(bill).map(lease).collect()
     }
@@ -198,9 +214,4 @@ fn debits(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> PendingDebits {
     let last = steps.iter().map(|(until, _)| *until).max();
     let most = steps.iter().map(|(_, credit)| *credit).max();
     PendingDebits::new(last.zip(most).into_iter().collect())
-}
-
-pub(crate) fn shifted(time: Time, nanos: i64) -> Time {
-    let distance = Span::from_nanos(nanos.unsigned_abs());
-    if nanos < 0 { time - distance } else { time + distance }
 }

@@ -6,13 +6,15 @@ use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, 
 pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use crate::arithmetic::Credit;
+pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
 use crate::ids::LimitId;
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
 use crate::limits::distance;
 pub use crate::limits::usage::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
+use crate::permits::{Permit, Stage, State};
 use crate::scheduler::Scheduler;
-use crate::scheduler::permits::{Permit, Stage, State};
+use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -34,6 +36,8 @@ pub struct Snapshot {
     pub freezes: Vec<FreezeSnapshot>,
     /// How far costs were off, by kind of call.
     pub costs: Vec<CostFactor>,
+    /// Limits that were found.
+    pub found: Vec<FoundSnapshot>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.
@@ -151,15 +155,22 @@ impl<R: Clone> Scheduler<R> {
     /// term, when nothing is granted any more.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        self.recorded_parts().snapshot(now, most)
+    }
+}
+
+impl<R> RecordedParts<'_, R> {
+    fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.ledger.advance(now);
         let new_pages = self.write_all_pages(now);
         let permits = self.latest_permits(most);
-        let listed = ListedPromises::of(&self.resource, now, &permits);
+        let listed = ListedPromises::of(self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
         let nothing = vec![Credit::ZERO; self.resource.limits().len()];
         let (levels, keys) = (self.level_snapshots(now, (now, &nothing), &listed), self.keys_at_stop(now));
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
-        Snapshot { levels, keys, freezes, costs, permits, new_pages }
+        let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
+        Snapshot { levels, keys, freezes, costs, found, permits, new_pages }
     }
 
     /// The keys on no page. Of too many, those with long periods and low levels come first.
@@ -187,7 +198,7 @@ impl<R: Clone> Scheduler<R> {
         let start = |permit: &'_ Permit<R>| match &permit.state {
             State::Waiting(_) => None,
             State::Returned => Some(Time::ORIGIN),
-            State::Granted(granted) => Some(granted.key.at),
+            State::Granted(granted) => Some(granted.start.at),
         };
         let mut latest: Vec<_> =
             self.permits.iter().filter_map(|permit| start(permit).map(|start| (start, permit))).collect();
@@ -201,7 +212,7 @@ impl<R: Clone> Scheduler<R> {
             State::Returned => (None, self.resource.default_class(), Fate::Returned),
             State::Granted(granted) => {
                 let fate = if granted.stage == Stage::Settled { Fate::Settled } else { Fate::Open };
-                (Some(granted.key), granted.class, fate)
+                (Some(granted.start), granted.class, fate)
             }
         };
         // A unit without a charge may still turn out to have been used.

@@ -7,25 +7,25 @@
 //! the store in normal operation.
 //!
 //! The budget covers near starts only. A far start is promised first, and told once the store holds
-//! a checkpoint that lists it (see `held_answers`).
+//! a checkpoint that lists it (see `pending_answers`).
 
 use super::allowance::Allowance;
 use super::key_budgets::KeyBudgets;
 use crate::arithmetic::Credit;
 use crate::ids::{CheckpointNumber, LimitId};
 use crate::ledger::NEAR;
-use crate::limits::StartKey;
+use crate::limits::{CallMade, StartKey};
 use crate::policy::{Bill, Limit, LimitSet, OnStoreLoss, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 
 /// The interval of checkpoints while permits are granted: four writes in a second.
-const RENEWAL: Span = Span::from_millis(250);
+const INTERVAL: Span = Span::from_millis(250);
 /// The interval while no permits are granted, short enough for a standby to see a live leader.
-const IDLE_RENEWAL: Span = Span::from_millis(1000);
+const IDLE_INTERVAL: Span = Span::from_millis(1000);
 /// The shortest interval, for a checkpoint with a low budget.
-const SHORTEST_RENEWAL: Span = Span::from_millis(200);
+const SHORTEST_INTERVAL: Span = Span::from_millis(200);
 /// The largest number of unconfirmed checkpoints. Further ones wait for confirmation.
 const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
@@ -33,7 +33,8 @@ const DECAY_PART: u64 = 8;
 
 /// The checkpoints that the store may hold, and what is left of their budgets.
 ///
-/// Every grant is within the budget of each open checkpoint, or within the ride.
+/// Every grant is within the budget of each open checkpoint, or within the extra budget while the
+/// store does not answer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
     /// Checkpoints that the store may hold, the oldest first.
@@ -48,14 +49,14 @@ pub(crate) struct GrantBudget {
     writes: u64,
     /// For each limit, the largest recent grant; decays with each checkpoint.
     largest: Vec<Credit>,
-    urgency: Urgency,
+    how_soon: CheckpointDue,
     /// The extra budget while the store does not answer.
     ride: Option<Allowances>,
 }
 
 /// How soon the next checkpoint is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
+pub(super) enum CheckpointDue {
     #[default]
     /// Only a standby waits for a sign of life.
     Idle,
@@ -169,19 +170,15 @@ impl GrantBudget {
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget; a far start is not urgent.
+    /// Notes that `bill` could start in `ahead` with more budget; a far start can wait.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_RENEWAL;
-        self.urge(if soon { Urgency::Soon } else { Urgency::Immediate });
+        let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_INTERVAL;
+        self.hasten(if soon { CheckpointDue::Soon } else { CheckpointDue::Immediate });
     }
 
-    /// Makes the next checkpoint due as early as possible.
-    pub(crate) fn renew_soon(&mut self) {
-        self.urge(Urgency::Soon);
-    }
-
-    fn urge(&mut self, urgency: Urgency) {
-        self.urgency = self.urgency.max(urgency);
+    /// Makes the next checkpoint due as soon as this, or sooner.
+    pub(super) fn hasten(&mut self, how_soon: CheckpointDue) {
+        self.how_soon = self.how_soon.max(how_soon);
     }
 
     /// The key budgets of the latest checkpoint, if keys need budgets.
@@ -197,7 +194,7 @@ impl GrantBudget {
         }
         self.ride.iter_mut().filter(|ride| start <= ride.until).for_each(|ride| ride.charge(resource, bill));
         for (id, amount) in bill.amounts() {
-            self.urge(Urgency::Usual);
+            self.hasten(CheckpointDue::Usual);
             let largest = &mut self.largest[id.index()];
             *largest = resource.credit(id, amount).max(*largest);
         }
@@ -222,9 +219,16 @@ impl GrantBudget {
     ///
     /// An unused charge returns to the checkpoints that were open when it was made. Later
     /// checkpoints count it as spent until its own start only, so it returns nothing to them.
-    pub(crate) fn release(&mut self, resource: &Resource, key: StartKey, bill: &Bill, places: LimitSet, made: bool) {
+    pub(crate) fn release(
+        &mut self,
+        resource: &Resource,
+        key: StartKey,
+        bill: &Bill,
+        places: LimitSet,
+        made: CallMade,
+    ) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
-            let unused = !made && open.last_serial < key.serial;
+            let unused = made == CallMade::No && open.last_serial < key.serial;
             open.budget.give_back(resource, bill.iter().filter(|(limit, _)| unused || places.has(*limit)));
             open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
         }
@@ -250,7 +254,7 @@ impl GrantBudget {
         self.open.push_back(OpenCheckpoint { number: self.latest, last_serial, budget, keys });
         self.opened_at = Some(now);
         self.writes = 1 + pages as u64;
-        self.urgency = Urgency::Idle;
+        self.how_soon = CheckpointDue::Idle;
         self.decay_largest(resource);
         credits
     }
@@ -264,7 +268,7 @@ impl GrantBudget {
     /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
         self.trusted_from = self.next();
-        self.urge(Urgency::Immediate);
+        self.hasten(CheckpointDue::Immediate);
         self.ride = None;
     }
 
@@ -283,13 +287,13 @@ impl GrantBudget {
 
     pub(crate) fn due(&self) -> Time {
         let Some(opened_at) = self.opened_at else { return Time::ORIGIN };
-        let earliest = opened_at + Span::from_nanos(SHORTEST_RENEWAL.nanos() * self.writes);
-        match self.urgency {
-            Urgency::Immediate => opened_at,
-            Urgency::Soon => earliest,
-            Urgency::Usual if self.runs_low() => earliest,
-            Urgency::Usual => earliest.max(opened_at + RENEWAL),
-            Urgency::Idle => opened_at + IDLE_RENEWAL,
+        let earliest = opened_at + Span::from_nanos(SHORTEST_INTERVAL.nanos() * self.writes);
+        match self.how_soon {
+            CheckpointDue::Immediate => opened_at,
+            CheckpointDue::Soon => earliest,
+            CheckpointDue::Usual if self.runs_low() => earliest,
+            CheckpointDue::Usual => earliest.max(opened_at + INTERVAL),
+            CheckpointDue::Idle => opened_at + IDLE_INTERVAL,
         }
     }
 
@@ -301,7 +305,7 @@ impl GrantBudget {
     /// The next budget for each limit: the refill of the reservation's time or one large call, or
     /// the recent demand. Neither exceeds what the bucket can pay. Immediate demand comes on top.
     fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
-        let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_RENEWAL);
+        let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_INTERVAL);
         let next = |(index, limit): (usize, &Limit)| {
             let refill = limit.rate().refill_within(resource.spec().reservation);
             let payable = (immediate[index].level + refill).max(Credit::ZERO);

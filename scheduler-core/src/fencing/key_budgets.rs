@@ -52,7 +52,7 @@ impl KeyBudgets {
 
     /// The budget of a key in the next checkpoint.
     pub(crate) fn expected(&self, resource: &Resource, name: &KeyName) -> Credit {
-        let one = resource.credit(name.0, Amount::ONE);
+        let one = resource.credit(name.limit, Amount::ONE);
         self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.fading(one))
     }
 }

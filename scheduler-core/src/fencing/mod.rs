@@ -3,6 +3,8 @@
 mod allowance;
 mod grant_budget;
 mod key_budgets;
+mod term;
 
 pub(crate) use grant_budget::{GrantBudget, ImmediateDemand};
 pub(crate) use key_budgets::{KeyBudgets, long_charges};
+pub(crate) use term::Term;

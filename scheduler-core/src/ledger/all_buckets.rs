@@ -6,12 +6,12 @@
 use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
-use crate::ids::{Asker, LimitId, Tier};
-use crate::limits::{Bucket, StartKey, Statement};
+use crate::ids::{Connection, LimitId, Tier};
+use crate::limits::{Bucket, CallMade, StartKey, Statement};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// A start that every bucket of a bill can pay, and the limit that moved it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,11 @@ impl Offer {
     }
 }
 
-/// The buckets. A start is committed in all buckets of its bill or in none.
+/// The buckets of all limits.
+///
+/// Invariants: a start is committed in all buckets of its bill or in none. `adaptive_limits` has
+/// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Whatever
+/// may move a start sets `changed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
@@ -42,21 +46,21 @@ pub(crate) struct Ledger {
 
 /// A bucket that a bill charges.
 #[derive(Clone, Copy)]
-struct Account<'a> {
+struct Charge<'a> {
     limit: LimitId,
     amount: Amount,
     key: Option<&'a KeyCharge>,
 }
 
-impl<'a> Account<'a> {
+impl<'a> Charge<'a> {
     fn of(bill: &'a Bill, limit: LimitId) -> Self {
-        Account { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
+        Charge { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
     }
 }
 
-fn accounts(bill: &Bill) -> impl Iterator<Item = Account<'_>> + Clone {
-    let shared = bill.iter().map(|(limit, amount)| Account { limit, amount, key: None });
-    let keyed = bill.keyed().map(|charge| Account { limit: charge.limit, amount: charge.amount, key: Some(charge) });
+fn charges(bill: &Bill) -> impl Iterator<Item = Charge<'_>> + Clone {
+    let shared = bill.iter().map(|(limit, amount)| Charge { limit, amount, key: None });
+    let keyed = bill.keyed().map(|keyed| Charge { limit: keyed.limit, amount: keyed.amount, key: Some(keyed) });
     shared.chain(keyed)
 }
 
@@ -68,11 +72,11 @@ impl Ledger {
     }
 
     /// What a bucket answers, from `now` on.
-    fn read<T>(&self, now: Time, account: Account, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let AdaptiveLimit { bucket, limit, .. } = self.adaptive(account.limit);
-        match account.key {
+    fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+        let AdaptiveLimit { bucket, limit, .. } = self.adaptive(charge.limit);
+        match charge.key {
             None => answer(bucket, limit),
-            Some(charge) => answer(&self.keys.bucket(now, charge.limit, &charge.key), limit),
+            Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), limit),
         }
     }
 
@@ -83,15 +87,15 @@ impl Ledger {
         bill: &Bill,
         answer: impl Fn(&Bucket, &Limit) -> T,
     ) -> impl Iterator<Item = T> {
-        accounts(bill).map(move |account| self.read(now, account, &answer))
+        charges(bill).map(move |charge| self.read(now, charge, &answer))
     }
 
-    fn update<T>(&mut self, now: Time, account: Account, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+    fn update<T>(&mut self, now: Time, charge: Charge, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
-        let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[account.limit.index()];
-        match account.key {
+        let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[charge.limit.index()];
+        match charge.key {
             None => change(bucket, limit),
-            Some(charge) => self.keys.update(now, charge, change),
+            Some(keyed) => self.keys.update(now, keyed, change),
         }
     }
 
@@ -130,19 +134,19 @@ impl Ledger {
 
     /// Notes that a call which started at `at` was served: this ends freezes and proves stock.
     pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
-        for account in accounts(bill) {
-            if self.read(now, account, |bucket, _| bucket.freeze().is_some()) {
-                self.update(now, account, |bucket, _| bucket.thaw(key));
+        for charge in charges(bill) {
+            if self.read(now, charge, |bucket, _| bucket.freeze().is_some()) {
+                self.update(now, charge, |bucket, _| bucket.thaw(key));
             }
-            if self.adaptive(account.limit).slow_start.is_some() {
-                self.adaptive_mut(account.limit).note_served(at);
+            if self.adaptive(charge.limit).slow_start.is_some() {
+                self.adaptive_mut(charge.limit).note_served(at);
             }
         }
     }
 
     /// No call starts before `until`. Returns whether that breaks promises after `announced`.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
-        self.update(now, Account::of(bill, limit), |bucket, _| {
+        self.update(now, Charge::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
             bucket.promises_between(announced, until)
         })
@@ -151,18 +155,18 @@ impl Ledger {
     /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
     /// answer is believed.
     pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, statement: &Statement) -> bool {
-        self.update(now, Account::of(bill, limit), |bucket, limit| bucket.learn(limit, now, statement))
+        self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, statement))
     }
 
-    /// Notes that `asker` says that a freeze is to be longer.
-    pub(crate) fn note_claim(&mut self, now: Time, bill: &Bill, limit: LimitId, asker: Asker) {
-        self.update(now, Account::of(bill, limit), |bucket, _| bucket.note_claim(asker));
+    /// Notes that `connection` says that a freeze is to be longer.
+    pub(crate) fn note_claim(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
+        self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_claim(connection));
     }
 
-    /// Whether another client than `asker` has said that a freeze is to be longer.
-    pub(crate) fn is_claimed_by_another(&self, now: Time, bill: &Bill, limit: LimitId, asker: Asker) -> bool {
-        let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(asker));
-        self.read(now, Account::of(bill, limit), |bucket, _| is_confirmed(bucket))
+    /// Whether another client than `connection` has said that a freeze is to be longer.
+    pub(crate) fn is_claimed_by_another(&self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) -> bool {
+        let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(connection));
+        self.read(now, Charge::of(bill, limit), |bucket, _| is_confirmed(bucket))
     }
 
     /// Whether calls wait for a pause of `limit` or of one of its keys, or for a spent quota.
@@ -176,22 +180,29 @@ impl Ledger {
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         let adaptive = self.adaptive_mut(limit);
         adaptive.bucket.thaw_now();
-        adaptive.spend_until(now);
+        adaptive.forget_spent();
         self.keys.thaw(now, limit);
     }
 
     /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator.next_review(), adaptive.bucket.next_lapse()];
+        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator.next_review(), adaptive.bucket.next_expiry()];
         self.adaptive_limits.iter().flat_map(next).flatten().min()
     }
 
     /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
         for adaptive in &mut self.adaptive_limits {
-            self.changed |= adaptive.bucket.next_lapse().is_some_and(|lapse| lapse <= now);
+            self.changed |= adaptive.bucket.next_expiry().is_some_and(|expiry| expiry <= now);
             adaptive.advance(now);
             self.changed |= adaptive.review(now);
+        }
+    }
+
+    /// Continues with a measured jitter of delays.
+    pub(crate) fn measure(&mut self, now: Time, jitter: Span) {
+        for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.measure(now, jitter);
         }
     }
 
@@ -204,12 +215,14 @@ impl Ledger {
         };
         self.adaptive_limits = limits.map(adaptive).collect();
         self.keys.change(now, resource, succession);
+        self.changed = true;
     }
 
     /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, unix_at_origin));
         self.keys.anchor(now, unix_at_origin);
+        self.changed = true;
     }
 
     pub(crate) fn has_unproven(&self) -> bool {
@@ -241,30 +254,30 @@ impl Ledger {
 
     /// The earliest start from `from` on if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |account| !self.adaptive(account.limit).limit.is_until_settled()).at
+        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit.is_until_settled()).at
     }
 
     /// The limit without keys that pays its part last, if that is after `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
-            let account = Account::of(bill, limit);
-            self.read(now, account, |bucket, limit| bucket.earliest(limit, now, limit.start_cost(account.amount, tier)))
+            let charge = Charge::of(bill, limit);
+            self.read(now, charge, |bucket, limit| bucket.earliest(limit, now, limit.start_cost(charge.amount, tier)))
         };
         let last = bill.iter().map(|(limit, _)| (pays(limit), limit)).max();
         last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 
     /// The earliest start that all selected buckets can pay.
-    fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Account) -> bool) -> Offer {
+    fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Charge) -> bool) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
-        let accounts = accounts(bill).filter(|account| counts(account));
-        let (mut agreeing, all) = (0, accounts.clone().count());
-        for account in accounts.cycle() {
-            let at = self.read(from, account, |bucket, limit| {
-                bucket.earliest(limit, offer.at, limit.start_cost(account.amount, tier))
+        let asked = charges(bill).filter(|charge| counts(charge));
+        let (mut agreeing, all) = (0, asked.clone().count());
+        for charge in asked.cycle() {
+            let at = self.read(from, charge, |bucket, limit| {
+                bucket.earliest(limit, offer.at, limit.start_cost(charge.amount, tier))
             });
             if at > offer.at {
-                offer = Offer { at, limited_by: Some(account.limit) };
+                offer = Offer { at, limited_by: Some(charge.limit) };
                 agreeing = 0;
             }
             agreeing += 1;
@@ -288,20 +301,20 @@ impl Ledger {
         bill: &Bill,
         held: impl Iterator<Item = StartKey> + Clone,
     ) -> Option<(Time, LimitId)> {
-        let reset = |account: Account| Some((self.reset_of_spent(now, account, held.clone())?, account.limit));
-        accounts(bill).filter_map(reset).max()
+        let reset = |charge: Charge| Some((self.reset_of_spent(now, charge, held.clone())?, charge.limit));
+        charges(bill).filter_map(reset).max()
     }
 
     /// When a quota can pay that is spent by the upstream's word, or has too little left until its
     /// reset.
-    fn reset_of_spent(&self, now: Time, account: Account, held: impl Iterator<Item = StartKey>) -> Option<Time> {
-        let adaptive = self.adaptive(account.limit);
+    fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
+        let adaptive = self.adaptive(charge.limit);
         let reset = adaptive.spent_until(now);
         if reset.is_some() || !adaptive.limit.is_quota() {
             return reset;
         }
-        self.read(now, account, |bucket, limit| {
-            let cost = limit.start_cost(account.amount, 0);
+        self.read(now, charge, |bucket, limit| {
+            let cost = limit.start_cost(charge.amount, 0);
             let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, 0);
             short.then(|| bucket.earliest(limit, now, cost))
         })
@@ -309,19 +322,19 @@ impl Ledger {
 
     /// Extends the call's leases; false if another call may have been promised its place.
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
-        accounts(bill).fold(true, |fits, account| {
+        charges(bill).fold(true, |fits, charge| {
             let renew =
-                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.start_cost(account.amount, 0));
-            self.update(now, account, renew) && fits
+                |bucket: &mut Bucket, limit: &Limit| bucket.renew(limit, now, key, limit.start_cost(charge.amount, 0));
+            self.update(now, charge, renew) && fits
         })
     }
 
     /// The ends of the leases of the call of `key`, with their limits.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |account: &Account| self.adaptive(account.limit).limit.is_until_settled();
-        accounts(bill).filter(holding).filter_map(move |account| {
-            let end = self.read(now, account, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
-            Some((account.limit, end))
+        let holding = |charge: &Charge| self.adaptive(charge.limit).limit.is_until_settled();
+        charges(bill).filter(holding).filter_map(move |charge| {
+            let end = self.read(now, charge, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            Some((charge.limit, end))
         })
     }
 
@@ -331,32 +344,41 @@ impl Ledger {
     }
 
     pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
-        for account in accounts(bill) {
-            self.update(now, account, |bucket, limit| {
-                bucket.commit(limit, now, key, limit.start_cost(account.amount, tier));
+        for charge in charges(bill) {
+            self.update(now, charge, |bucket, limit| {
+                bucket.commit(limit, now, key, limit.start_cost(charge.amount, tier));
             });
         }
     }
 
     /// Takes a promised start back from every bucket of its bill.
     pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
-        for account in accounts(bill) {
-            let known = self.update(now, account, |bucket, limit| bucket.withdraw(limit, key));
+        for charge in charges(bill) {
+            let known = self.update(now, charge, |bucket, limit| bucket.withdraw(limit, key));
             assert!(known, "a promise is in every bucket of its bill");
         }
     }
 
-    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
-    pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: bool) {
+    /// Takes held starts back. The buckets become what they were without them, so that nothing
+    /// counts as changed.
+    pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
+        let noted = std::mem::take(self.keys.changed_mut());
+        holds.for_each(|(start, bill)| self.withdraw(now, start, bill));
+        *self.keys.changed_mut() = noted;
+        self.changed = false;
+    }
+
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether it was made.
+    pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.applicable().limits() {
-            let (account, actual) = (Account::of(charged, limit), actual.get(limit));
-            let ends = account.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
-            if ends && made {
+            let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
+            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
+            if ends && made == CallMade::Yes {
                 self.adaptive_mut(limit).call_time.note(now.since(key.at));
             }
-            if ends || account.amount != actual {
-                self.update(now, account, |bucket, limit| {
-                    let [charged, actual] = [account.amount, actual].map(|amount| limit.rate().credit(amount));
+            if ends || charge.amount != actual {
+                self.update(now, charge, |bucket, limit| {
+                    let [charged, actual] = [charge.amount, actual].map(|amount| limit.rate().credit(amount));
                     bucket.correct(limit, now, key, (charged, actual), made);
                 });
             }
@@ -374,14 +396,14 @@ impl Ledger {
         tier: Tier,
     ) -> Offer {
         let mut latest = Offer { at: now, limited_by: None };
-        for account in accounts(bill) {
-            let behind = account.key.map_or_else(|| backlog.of(account.limit), &key_backlog);
-            let at = self.read(now, account, |bucket, limit| {
-                let paid = bucket.paid_after(limit, now, behind, limit.start_cost(account.amount, tier));
+        for charge in charges(bill) {
+            let behind = charge.key.map_or_else(|| backlog.of(charge.limit), &key_backlog);
+            let at = self.read(now, charge, |bucket, limit| {
+                let paid = bucket.paid_after(limit, now, behind, limit.start_cost(charge.amount, tier));
                 bucket.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
             });
             if at > latest.at {
-                latest = Offer { at, limited_by: Some(account.limit) };
+                latest = Offer { at, limited_by: Some(charge.limit) };
             }
         }
         latest
@@ -397,11 +419,11 @@ impl Ledger {
         tier: Tier,
         leases: &[(LimitId, Time)],
     ) {
-        for account in accounts(bill) {
-            let lease = leases.iter().find(|(leased, _)| *leased == account.limit).map(|(_, end)| *end);
+        for charge in charges(bill) {
+            let lease = leases.iter().find(|(leased, _)| *leased == charge.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
-                self.update(now, account, |bucket, limit| {
-                    bucket.restore_promise(limit, now, key, limit.start_cost(account.amount, tier), lease);
+                self.update(now, charge, |bucket, limit| {
+                    bucket.restore_promise(limit, now, key, limit.start_cost(charge.amount, tier), lease);
                 });
             }
         }
@@ -431,6 +453,12 @@ impl Backlog {
 
     pub(crate) fn add_all(&mut self, other: &Backlog) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+    }
+
+    /// At least this much will be taken from the limit.
+    pub(crate) fn raise(&mut self, limit: LimitId, to: Credit) {
+        let sum = &mut self.0[limit.index()];
+        *sum = (*sum).max(to);
     }
 
     pub(crate) fn of(&self, limit: LimitId) -> Credit {

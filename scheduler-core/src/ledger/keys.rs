@@ -51,12 +51,17 @@ impl KeyBucket {
     }
 
     /// When the freeze ends; the origin of time without a freeze.
-    pub(crate) fn frozen_until(&self) -> Time {
+    fn frozen_until(&self) -> Time {
         self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
     }
 }
 
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
+///
+/// Invariants: `index` finds every bucket, and `counts` counts them. `due` has the next promise of
+/// each, and when told usage expires. `far` and `far_until` have the same far debts. A bucket of a
+/// limit whose keys are listed is in `in_use`, or its `page` records it as it is. Only
+/// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     limits: Vec<Limit>,
@@ -76,7 +81,7 @@ pub(crate) struct Keys {
     /// When freezes end; some entries are outdated.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
-    pub(crate) in_use: BTreeSet<Slot>,
+    in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
@@ -120,7 +125,7 @@ impl Keys {
         self.buckets.get(slot)
     }
 
-    pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut KeyBucket> {
+    fn get_mut(&mut self, slot: Slot) -> Option<&mut KeyBucket> {
         self.buckets.get_mut(slot)
     }
 
@@ -164,7 +169,7 @@ impl Keys {
         let Some(known) = self.buckets.get(slot) else { return };
         let limit = &self.limits[known.limit.index()];
         self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
-        self.due.extend(known.bucket.next_lapse().map(|at| (at, slot)));
+        self.due.extend(known.bucket.next_expiry().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if let Some(paid) = known.far_debt_until(limit, now) {
             self.far[usize::from(limit.lists_keys())].insert((paid, slot));
@@ -210,8 +215,12 @@ impl Keys {
         }
     }
 
-    /// Buckets whose key queues are to be looked at.
-    pub(crate) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
+    /// A bucket whose key queue is to be looked at.
+    pub(crate) fn pop_changed(&mut self) -> Option<Slot> {
+        self.changed.pop_first()
+    }
+
+    pub(super) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
         &mut self.changed
     }
 
@@ -235,6 +244,11 @@ impl Keys {
         self.buckets.iter()
     }
 
+    /// How many keys of limits whose keys checkpoints list are on no page.
+    pub(crate) fn in_use(&self) -> usize {
+        self.in_use.len()
+    }
+
     /// At most `most` keys in use; keys that are full again are dropped from these.
     pub(crate) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
@@ -242,7 +256,7 @@ impl Keys {
             let known = self.buckets.get(slot).expect("a key in use is known");
             match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
                 true => drop(self.in_use.remove(&slot)),
-                false => used.push((known.limit, Arc::from(&*known.key))),
+                false => used.push(KeyName { limit: known.limit, key: Arc::from(&*known.key) }),
             }
         }
         used
@@ -286,7 +300,7 @@ impl Keys {
             self.due.remove(&(at, slot));
             if let Some(known) = self.buckets.get_mut(slot) {
                 known.bucket.advance(&self.limits[known.limit.index()], now);
-                let next = known.bucket.next_promise().into_iter().chain(known.bucket.next_lapse());
+                let next = known.bucket.next_promise().into_iter().chain(known.bucket.next_expiry());
                 self.due.extend(next.map(|at| (at, slot)));
                 if known.is_awaited && known.bucket.freeze().is_some() {
                     self.changed.insert(slot);
@@ -428,7 +442,7 @@ impl Keys {
     }
 
     /// Notes that a key differs from the record of its page.
-    pub(crate) fn leave_page(&mut self, slot: Slot) {
+    fn leave_page(&mut self, slot: Slot) {
         if let Some(number) = self.get_mut(slot).and_then(|known| known.page.take()) {
             self.pages.leave(number);
         }
@@ -438,18 +452,18 @@ impl Keys {
         for _ in 0..count {
             let slot = self.buckets.nth_place(self.swept);
             self.swept = slot.map_or(0, |_| self.swept + 1);
-            if let Some(slot) = slot.filter(|slot| self.is_idle(now, *slot)) {
-                self.remove(slot);
-            }
+            slot.into_iter().for_each(|slot| self.forget_if_idle(now, slot));
         }
     }
 
-    fn is_idle(&mut self, now: Time, slot: Slot) -> bool {
-        let Some(known) = self.buckets.get_mut(slot) else { return false };
+    fn forget_if_idle(&mut self, now: Time, slot: Slot) {
+        let Some(known) = self.buckets.get_mut(slot) else { return };
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
         known.bucket.compact(limit, now);
-        !known.is_awaited && known.bucket.is_as_new(limit, now)
+        if !known.is_awaited && known.bucket.is_as_new(limit, now) {
+            self.remove(slot);
+        }
     }
 
     fn remove(&mut self, slot: Slot) {

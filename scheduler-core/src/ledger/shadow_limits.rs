@@ -6,7 +6,7 @@
 
 use super::all_buckets::Ledger;
 use crate::ids::LimitId;
-use crate::limits::StartKey;
+use crate::limits::{CallMade, StartKey};
 use crate::policy::{Bill, Resource, Succession};
 use crate::views::limits_of;
 use rampmeter_protocol::amount::Amount;
@@ -62,7 +62,7 @@ impl ShadowLimits {
             self.resource.corrected(charged, cost)
         };
         let actual = cost.map_or_else(Bill::new, by_unit);
-        self.ledger.correct(now, key, charged, &actual, cost.is_some());
+        self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
     }
 
     /// The state of the limits, and what was measured of each.

@@ -9,13 +9,20 @@ use super::token_bucket::TokenBucket;
 use super::usage::{Usage, UsageBlock};
 use super::window_phase::Interval;
 use crate::arithmetic::{Credit, StartCost};
-use crate::ids::Asker;
+use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The least that a call can take.
 const LEAST: Amount = Amount::SMALLEST;
+
+/// Whether a call was made with its permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CallMade {
+    Yes,
+    No,
+}
 
 /// A token bucket, or the usage of a limit that counts calls.
 ///
@@ -98,9 +105,14 @@ impl Bucket {
         self.as_counted().map_or(Credit::ZERO, |counted| counted.claimed(now))
     }
 
-    /// When usage lapses that only one client has told of.
-    pub(crate) fn next_lapse(&self) -> Option<Time> {
-        self.as_counted()?.next_lapse()
+    /// What is held back of the present window for others, by what they used of former ones.
+    pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
+        self.as_counted().map_or(Credit::ZERO, |counted| counted.held_for_others(limit, now))
+    }
+
+    /// When usage expires that only one client has told of.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.as_counted()?.next_expiry()
     }
 
     /// Within which time the upstream's present window ends, by its word.
@@ -188,16 +200,16 @@ impl Bucket {
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether it was made.
     pub(crate) fn correct(
         &mut self,
         limit: &Limit,
         now: Time,
         key: StartKey,
         (charged, actual): (Credit, Credit),
-        made: bool,
+        made: CallMade,
     ) {
-        if !made {
+        if made == CallMade::No {
             // If the call was to probe a freeze, another call has to.
             self.if_frozen(|freeze| freeze.note_return(key));
         }
@@ -246,9 +258,9 @@ impl Bucket {
         self.set_freeze(Some(freeze));
     }
 
-    /// Notes that `asker` says that the freeze is to be longer.
-    pub(crate) fn note_claim(&mut self, asker: Asker) {
-        self.if_frozen(|freeze| freeze.note_claim(asker));
+    /// Notes that `connection` says that the freeze is to be longer.
+    pub(crate) fn note_claim(&mut self, connection: Connection) {
+        self.if_frozen(|freeze| freeze.note_claim(connection));
     }
 
     /// Ends the freeze whose probe is `key`.

@@ -6,7 +6,7 @@
 use super::freeze::UNCONFIRMED;
 use super::window_phase::Interval;
 use crate::arithmetic::Credit;
-use crate::ids::Asker;
+use crate::ids::Connection;
 use rampmeter_protocol::time::Time;
 
 /// The largest number of amounts of one bucket. Beyond it, an amount ends with the last of them,
@@ -18,7 +18,7 @@ const MAX_CLAIMS: usize = 32;
 pub(crate) struct Statement {
     /// The start of its call.
     pub(crate) at: Time,
-    pub(crate) asker: Asker,
+    pub(crate) connection: Connection,
     pub(crate) remaining: Credit,
     /// When what was used is back at the latest.
     pub(crate) resets: Option<Time>,
@@ -32,7 +32,7 @@ pub(crate) struct Claim {
     pub(crate) credit: Credit,
     /// Until when it counts.
     pub(crate) until: Time,
-    by: Asker,
+    by: Connection,
     /// When it is forgotten, unless it is told again; none if it is confirmed.
     unconfirmed_until: Option<Time>,
     /// When the upstream counts anew, if that is before the end.
@@ -41,9 +41,9 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// When it is forgotten before its end.
-    pub(crate) fn lapses(&self) -> Option<Time> {
-        let lapses = [self.unconfirmed_until, self.resets].into_iter().flatten().min();
-        lapses.filter(|lapses| *lapses < self.until)
+    pub(crate) fn expires(&self) -> Option<Time> {
+        let expires = [self.unconfirmed_until, self.resets].into_iter().flatten().min();
+        expires.filter(|expires| *expires < self.until)
     }
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct Claims(Vec<Claim>);
 impl Claims {
     /// Amounts by answers that a predecessor heard.
     pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
-        let claim = |(credit, until, lapses)| Claim {
+        let claim = |(credit, until, expires)| Claim {
             credit,
             until,
-            by: Asker::UNKNOWN,
-            unconfirmed_until: lapses,
+            by: Connection::UNKNOWN,
+            unconfirmed_until: expires,
             resets: None,
         };
         Claims(claims.map(claim).take(MAX_CLAIMS).collect())
@@ -73,26 +73,26 @@ impl Claims {
         self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
     }
 
-    /// Notes that `asker` tells of `told`: what that covers is renewed, or confirmed.
-    pub(crate) fn repeat(&mut self, now: Time, asker: Asker, told: Credit) {
+    /// Notes that `connection` tells of `told`: what that covers is renewed, or confirmed.
+    pub(crate) fn repeat(&mut self, now: Time, connection: Connection, told: Credit) {
         let mut sum = Credit::ZERO;
         for claim in &mut self.0 {
             sum += claim.credit;
             if sum <= told && claim.unconfirmed_until.is_some() {
-                claim.unconfirmed_until = (!asker.differs_from(claim.by)).then_some(now + UNCONFIRMED);
+                claim.unconfirmed_until = (!connection.differs_from(claim.by)).then_some(now + UNCONFIRMED);
             }
         }
     }
 
-    /// Adds an amount that `asker` tells of. Returns when it ends.
+    /// Adds an amount that `connection` tells of. Returns when it ends.
     pub(crate) fn add(
         &mut self,
         now: Time,
-        asker: Asker,
+        connection: Connection,
         credit: Credit,
         (until, resets): (Time, Option<Time>),
     ) -> Time {
-        let unconfirmed_until = Some(now + UNCONFIRMED).filter(|lapses| *lapses < until);
+        let unconfirmed_until = Some(now + UNCONFIRMED).filter(|expires| *expires < until);
         self.0.retain(|claim| claim.until > now);
         let latest = self.0.iter().map(|claim| claim.until).max();
         let until = latest.filter(|_| self.0.len() >= MAX_CLAIMS).unwrap_or(until);
@@ -102,9 +102,9 @@ impl Claims {
         };
         match self.0.iter_mut().find(is_same) {
             Some(claim) => {
-                *claim = Claim { credit: claim.credit + credit, until, by: asker, unconfirmed_until, resets };
+                *claim = Claim { credit: claim.credit + credit, until, by: connection, unconfirmed_until, resets };
             }
-            None => self.0.push(Claim { credit, until, by: asker, unconfirmed_until, resets }),
+            None => self.0.push(Claim { credit, until, by: connection, unconfirmed_until, resets }),
         }
         until
     }
@@ -129,15 +129,15 @@ impl Claims {
     }
 
     /// Forgets what has ended, and what no answer has repeated. Returns the latter, with its ends.
-    pub(crate) fn lapse(&mut self, now: Time) -> Vec<(Time, Credit)> {
-        let lapses = |claim: &&Claim| claim.until > now && claim.lapses().is_some_and(|lapses| lapses <= now);
-        let lapsed = self.0.iter().filter(lapses).map(|claim| (claim.until, claim.credit)).collect();
-        self.0.retain(|claim| claim.until > now && claim.lapses().is_none_or(|lapses| lapses > now));
-        lapsed
+    pub(crate) fn expire(&mut self, now: Time) -> Vec<(Time, Credit)> {
+        let expires = |claim: &&Claim| claim.until > now && claim.expires().is_some_and(|expires| expires <= now);
+        let expired = self.0.iter().filter(expires).map(|claim| (claim.until, claim.credit)).collect();
+        self.0.retain(|claim| claim.until > now && claim.expires().is_none_or(|expires| expires > now));
+        expired
     }
 
-    /// When the next amount lapses.
-    pub(crate) fn next_lapse(&self) -> Option<Time> {
-        self.0.iter().filter_map(Claim::lapses).min()
+    /// When the next amount expires.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.0.iter().filter_map(Claim::expires).min()
     }
 }

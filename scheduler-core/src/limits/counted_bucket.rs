@@ -10,7 +10,7 @@ mod readings;
 
 use super::freeze::Freeze;
 use super::timeline::StartKey;
-use super::told::Told;
+use super::upstream_reports::UpstreamReports;
 use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
 use super::window_phase::Windows;
 use super::window_start::start_in_window;
@@ -47,6 +47,10 @@ struct Holding {
 /// is constant within a fixed window.
 ///
 /// Guarantees that no commit lets usage exceed the limit, then or later.
+///
+/// Invariants: `total` is the usage at `now`, and `steps` has every later change, of calls and of
+/// anonymous usage alike. `ends` has one entry for each call in `calls`. `promised` is the sum of
+/// the calls that start after `now`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedBucket {
     /// Calls by their start: in fixed windows those ahead, otherwise all that are not over.
@@ -77,12 +81,8 @@ pub(crate) struct CountedBucket {
     /// The total includes every change until this time.
     now: Time,
     /// What the upstream has told, once it has told anything.
-    told: Option<Box<Told>>,
+    reports: Option<Box<UpstreamReports>>,
     pub(super) freeze: Option<Freeze>,
-}
-
-fn is_windowed(limit: &Limit) -> bool {
-    limit.counting().alignment().is_some()
 }
 
 impl CountedBucket {
@@ -94,8 +94,9 @@ impl CountedBucket {
 
     /// How time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
-        let told = self.told.as_deref();
-        let (phase, others) = (told.and_then(|told| told.phase.as_ref()), told.map(|told| &told.expected));
+        let reports = self.reports.as_deref();
+        let (phase, others) =
+            (reports.and_then(|reports| reports.phase.as_ref()), reports.map(|reports| &reports.expected));
         limit.counting().alignment().map(|alignment| Windows::new(alignment, phase, others))
     }
 
@@ -110,26 +111,27 @@ impl CountedBucket {
         let unix_nanos = limit.unix_at_origin().saturating_add(then.nanos());
         let times = RecordTimes::of(then, unix_nanos, limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
-        let told = usage.told.as_ref().map(|told| Box::new(Told::restored(limit, then, told, times)));
+        let reports =
+            usage.told.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
         if usage.doubted {
-            let unused = CountedBucket { told: told.clone(), ..CountedBucket::default() };
+            let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
         }
-        CountedBucket::from_blocks(limit, then, &blocks, told)
+        CountedBucket::from_blocks(limit, then, &blocks, reports)
     }
 
-    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock], told: Option<Box<Told>>) -> Self {
+    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock], reports: Option<Box<UpstreamReports>>) -> Self {
         let blocks = || blocks.iter().filter(|block| block.credit > Credit::ZERO && block.until > now.max(block.from));
         let mut counted = CountedBucket {
             now,
             anonymous_until: blocks().map(|block| block.until).max().unwrap_or(now),
             // Anonymous usage may have been higher a moment ago.
             last_end: blocks().next().map(|_| now),
-            told,
+            reports,
             ..CountedBucket::default()
         };
         let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
-        let ambiguous = blocks().filter(|block| is_windowed(limit) && several(block)).map(|block| block.from).min();
+        let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.hold(limit, block.from, block.until, block.credit));
         counted
@@ -141,7 +143,7 @@ impl CountedBucket {
         let grants = grants.iter().filter(|granted| granted.credit > Credit::ZERO);
         blocks.extend(grants.map(|granted| UsageBlock { until: self.counted_until(limit, granted.until), ..*granted }));
         let usage = to_usage(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks);
-        Usage { told: self.told.as_ref().and_then(|told| told.usage(limit.rate(), now)), ..usage }
+        Usage { told: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage }
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
@@ -204,7 +206,7 @@ impl CountedBucket {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
             // A longer period lasts longer than reported: the first listed start shows by how much.
-            if !is_windowed(limit) {
+            if !limit.has_windows() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
             self.hold(limit, until - self.extension, until, cost.credit);
@@ -219,7 +221,7 @@ impl CountedBucket {
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
             self.promised = self.promised.saturating_add(cost.credit);
-        } else if is_windowed(limit) {
+        } else if limit.has_windows() {
             return;
         }
         self.calls.insert(key, Holding { cost: cost.credit, tier: cost.tier, until, revived: false });
@@ -286,8 +288,8 @@ impl CountedBucket {
         };
         if key.at > self.now {
             self.promised += more;
-        } else if let Some(told) = &mut self.told {
-            told.note_correction(key.at, more);
+        } else if let Some(reports) = &mut self.reports {
+            reports.note_correction(key.at, more);
         }
         self.hold(limit, key.at, until, more);
     }
@@ -310,13 +312,13 @@ impl CountedBucket {
         let mut begun = Credit::ZERO;
         for (key, holding) in started {
             begun += holding.cost;
-            if let Some(told) = self.told.as_mut().filter(|_| is_windowed(limit)) {
-                told.note_start(key.at, holding.cost);
+            if let Some(reports) = self.reports.as_mut().filter(|_| limit.has_windows()) {
+                reports.note_start(key.at, holding.cost);
             }
         }
         self.promised -= begun;
         self.now = now;
-        self.lapse(limit);
+        self.expire(limit);
         while let Some((_, key)) = self.ends.first().copied().filter(|(until, _)| *until <= self.now) {
             self.ends.pop_first();
             self.calls.remove(&key);
@@ -427,7 +429,7 @@ impl CountedBucket {
     /// The end of what a call holds that starts at `at`.
     fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
         let exact = self.counted_until(limit, at);
-        if self.steps.len() < EXACT_STEPS || is_windowed(limit) {
+        if self.steps.len() < EXACT_STEPS || limit.has_windows() {
             return exact;
         }
         let part = (exact.since(at).nanos() / ROUNDED_PARTS).max(1);
@@ -461,7 +463,7 @@ impl CountedBucket {
 
 /// Until when a call is listed that holds its cost until `until`.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
-    if is_windowed(limit) { key.at } else { until }
+    if limit.has_windows() { key.at } else { until }
 }
 
 fn last_key_at(time: Time) -> StartKey {

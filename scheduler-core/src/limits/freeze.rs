@@ -1,7 +1,7 @@
 //! A pause of one limit that the upstream demands.
 
 use super::timeline::StartKey;
-use crate::ids::Asker;
+use crate::ids::Connection;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
@@ -15,12 +15,12 @@ pub(crate) struct Freeze {
     until: Time,
     probe: Option<StartKey>,
     /// Who said that the upstream demands a longer pause.
-    claimed_by: Asker,
+    claimed_by: Connection,
 }
 
 impl Freeze {
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, probe: None, claimed_by: Asker::UNKNOWN }
+        Freeze { until, probe: None, claimed_by: Connection::UNKNOWN }
     }
 
     /// The same freeze until the later of both ends. Another probe follows, and a claim stays.
@@ -28,16 +28,16 @@ impl Freeze {
         Freeze { until: self.until.max(until), probe: None, ..self }
     }
 
-    /// Notes that `asker` says that the pause is to be longer. The first one to say so counts.
-    pub(crate) fn note_claim(&mut self, asker: Asker) {
-        if self.claimed_by == Asker::UNKNOWN {
-            self.claimed_by = asker;
+    /// Notes that `connection` says that the pause is to be longer. The first one to say so counts.
+    pub(crate) fn note_claim(&mut self, connection: Connection) {
+        if self.claimed_by == Connection::UNKNOWN {
+            self.claimed_by = connection;
         }
     }
 
-    /// Whether `asker` is the second one to say that the pause is to be longer.
-    pub(crate) fn is_confirmed_by(&self, asker: Asker) -> bool {
-        asker.differs_from(self.claimed_by)
+    /// Whether `connection` is the second one to say that the pause is to be longer.
+    pub(crate) fn is_confirmed_by(&self, connection: Connection) -> bool {
+        connection.differs_from(self.claimed_by)
     }
 
     pub(crate) fn until(&self) -> Time {

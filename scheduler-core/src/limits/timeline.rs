@@ -383,7 +383,12 @@ struct Search<'a> {
 
 /// The first key after everything that is committed at `time`.
 pub(crate) fn just_after(time: Time) -> StartKey {
-    StartKey { at: time + Span::from_nanos(1), serial: 0 }
+    StartKey { at: just_past(time), serial: 0 }
+}
+
+/// The next instant: a deadline is kept at its own instant, and missed at this one.
+pub(crate) fn just_past(time: Time) -> Time {
+    time + Span::from_nanos(1)
 }
 
 /// The potential that `start` needs before it beside a newcomer of `tier`.

@@ -233,7 +233,7 @@ impl TokenBucket {
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         let owed = backlog + limit.demand(cost.credit, cost.tier) - self.level(limit, now);
         let refilled = limit.rate().refill(now);
-        if owed <= Credit::ZERO { now } else { limit.rate().time_to_refill(refilled + owed) }
+        if owed <= Credit::ZERO { now } else { limit.rate().refilled_at(refilled + owed) }
     }
 
     /// The first possible start in the gap at `from`, or in the next gap that pays; otherwise a
@@ -312,5 +312,5 @@ fn pays_at(limit: &Limit, gap: Gap, from: Time, demand: Credit) -> Time {
     if gap.potential + limit.rate().refill(from) >= demand {
         return from;
     }
-    limit.rate().time_to_refill(demand - gap.potential)
+    limit.rate().refilled_at(demand - gap.potential)
 }

@@ -54,7 +54,7 @@ pub struct ClaimedUsage {
     /// Until when it counts, in nanoseconds after the snapshot.
     pub until_nanos: i64,
     /// When it is forgotten if no answer repeats it; none if two clients have said so.
-    pub lapses_nanos: Option<i64>,
+    pub expires_nanos: Option<i64>,
 }
 
 /// An amount that counts in this time.
@@ -181,8 +181,9 @@ pub(crate) fn distance(now: Time, time: Time) -> i64 {
     ahead - behind
 }
 
-/// The largest number of nanoseconds stands for the end of time.
-fn offset_by(time: Time, nanos: i64) -> Time {
+/// The time so many nanoseconds after `time`, or before it. The largest number stands for the end
+/// of time.
+pub(crate) fn offset_by(time: Time, nanos: i64) -> Time {
     let span = Span::from_nanos(nanos.unsigned_abs());
     match nanos {
         i64::MAX => Time::NEVER,

@@ -7,7 +7,7 @@
 
 use super::expected_usage::{ExpectedUsage, most_expected};
 use crate::arithmetic::{Credit, Window, WindowAlignment};
-use crate::ids::Asker;
+use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -63,20 +63,27 @@ pub(crate) struct Phase {
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
     /// Who said so last, against what counted before.
-    said_by: Asker,
+    said_by: Connection,
     moved: Time,
     /// When an answer last said the same.
     repeated: Time,
     /// What another client says.
-    contradicted: Option<(Interval, Asker)>,
+    contradicted: Option<(Interval, Connection)>,
 }
 
 impl Phase {
     /// The phase by one answer; none if that says too little.
-    pub(crate) fn new(now: Time, period: Span, ends: Interval, asker: Asker) -> Option<Self> {
+    pub(crate) fn new(now: Time, period: Span, ends: Interval, connection: Connection) -> Option<Self> {
         let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
-        let phase =
-            Phase { period, known: ends, cut: ends, said_by: asker, moved: now, repeated: now, contradicted: None };
+        let phase = Phase {
+            period,
+            known: ends,
+            cut: ends,
+            said_by: connection,
+            moved: now,
+            repeated: now,
+            contradicted: None,
+        };
         says_enough.then_some(phase)
     }
 
@@ -84,7 +91,7 @@ impl Phase {
     ///
     /// A client moves the ends that it has told itself, or that no answer repeats any more, once in
     /// a period. Against the word of another client it takes two that agree.
-    pub(crate) fn hear(&mut self, now: Time, ends: Interval, asker: Asker) -> Heard {
+    pub(crate) fn hear(&mut self, now: Time, ends: Interval, connection: Connection) -> Heard {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
             (self.known, self.repeated) = (known, now);
@@ -94,17 +101,17 @@ impl Phase {
             }
             return if is_much_shorter { Heard::CutsAnew } else { Heard::Agrees };
         }
-        let Some(other) = Phase::new(now, self.period, ends, asker) else { return Heard::Contradicts };
+        let Some(other) = Phase::new(now, self.period, ends, connection) else { return Heard::Contradicts };
         let agreeing = self.contradicted.filter(|(earlier, _)| earlier.common(ends).is_some());
-        let is_confirmed = agreeing.is_some_and(|(_, by)| asker.differs_from(by));
-        let may_alone = !asker.differs_from(self.said_by) || now >= self.repeated + self.period;
+        let is_confirmed = agreeing.is_some_and(|(_, by)| connection.differs_from(by));
+        let may_alone = !connection.differs_from(self.said_by) || now >= self.repeated + self.period;
         let moves = is_confirmed || may_alone && now >= self.moved + self.period;
         if moves {
             *self = other;
             return Heard::CutsAnew;
         }
         if agreeing.is_none() {
-            self.contradicted = Some((ends, asker));
+            self.contradicted = Some((ends, connection));
         }
         Heard::Contradicts
     }
@@ -161,7 +168,7 @@ impl<'a> Windows<'a> {
 
     /// The first and the last time at which calls may start in `window`.
     pub(crate) fn starts_in(self, window: Window) -> (Time, Time) {
-        let guard = self.alignment.guard();
+        let guard = self.alignment.guard(self.phase.is_some());
         (window.starts + guard, window.ends - guard - self.slack())
     }
 

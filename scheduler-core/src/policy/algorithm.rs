@@ -104,6 +104,17 @@ impl Counting {
         }
     }
 
+    /// The same where calls arrive at distances that differ by `jitter` from those of their starts.
+    pub(crate) fn under_jitter(self, period: Span, jitter: Span) -> Self {
+        match self {
+            Counting::Windows(alignment) => Counting::Windows(alignment.under_jitter(jitter)),
+            Counting::Holding(hold) if !hold.until_settled => {
+                Counting::Holding(Hold { length: period + jitter, ..hold })
+            }
+            Counting::Tokens | Counting::Holding(_) => self,
+        }
+    }
+
     /// The latest time at which a start at `time` stops counting. Nothing for tokens, which come in
     /// all the time.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {

@@ -60,6 +60,15 @@ impl Applies {
 }
 
 impl Pattern {
+    /// Whether every value that `other` matches is matched, as far as that can be told.
+    pub(crate) fn covers(&self, other: &Pattern) -> bool {
+        match (self, other) {
+            (Pattern::OneOf(own), Pattern::OneOf(others)) => own.is_superset(others),
+            (Pattern::OneOf(own), Pattern::Exact(value)) => own.contains(value),
+            (Pattern::Exact(_) | Pattern::OneOf(_) | Pattern::Prefix(_) | Pattern::Regex(_), _) => self == other,
+        }
+    }
+
     pub(crate) fn expression(&self) -> Option<Result<Regex, regex::Error>> {
         if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
     }

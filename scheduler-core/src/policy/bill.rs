@@ -16,13 +16,29 @@ pub struct Bill {
     applicable: LimitSet,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
+    /// Which of the labels the call has that found limits may go by, if the resource looks for any.
+    pub(crate) traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
     /// The charges of limits in shadow mode, which have buckets of their own.
     pub(crate) shadow: Option<Box<Bill>>,
 }
 
-pub(crate) type KeyName = (LimitId, Arc<str>);
+/// The labels of a call that an unwritten limit may go by.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CallTraits {
+    /// Its route.
+    pub(crate) route: Option<String>,
+    /// The labels that it has of those that may be keys.
+    pub(crate) keys: Vec<String>,
+}
+
+/// A key and its limit.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyName {
+    pub(crate) limit: LimitId,
+    pub(crate) key: Arc<str>,
+}
 
 /// The amount that a call takes from the bucket of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +53,7 @@ pub struct KeyCharge {
 
 impl KeyCharge {
     pub(crate) fn name(&self) -> KeyName {
-        (self.limit, Arc::clone(&self.key))
+        KeyName { limit: self.limit, key: Arc::clone(&self.key) }
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
-    ClassSpec, Learn, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, MIN_FLOOR,
-    MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceSpec, SpecError, SpecField,
+    ClassField, ClassSpec, Learn, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
+    MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceField, ResourceSpec, SpecError,
+    SpecField,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -11,21 +12,27 @@ use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
 /// A field, whether it is valid, and the message if it is not.
-type Rule = (&'static str, bool, String);
+type Rule<Field> = (Field, bool, String);
 
 /// All faults of the resource itself, then of its limits, then of its classes.
 pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
     let ride = if let OnStoreLoss::Ride(span) = spec.on_store_loss { span } else { MAX_RIDE };
+    let has_limits = spec.has_limits() && limits.len() <= MAX_LIMITS;
     let rules = [
-        ("limit", (1..=MAX_LIMITS).contains(&limits.len()), format!("a resource has 1 to {MAX_LIMITS} limits")),
-        ("classes", classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
-        within("reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
-        within("validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
-        within("max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
-        within("ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
-        ("default_class", classes.iter().any(|class| class.name == *default), no_class(default, classes)),
+        (ResourceField::Limits, has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
+        (ResourceField::Classes, classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
+        within(ResourceField::Reservation, "reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
+        within(ResourceField::Validity, "validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
+        within(ResourceField::MaxAhead, "max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
+        within(ResourceField::RideFor, "ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
+        (
+            ResourceField::DiscoverKey,
+            spec.discover_key.len() <= MAX_KEY_LABELS,
+            format!("a key is of at most {MAX_KEY_LABELS} labels"),
+        ),
+        (ResourceField::DefaultClass, classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];
     let mut faults = broken(SpecField::Resource, rules);
     faults.extend((0..limits.len()).flat_map(|index| limit_faults(index, &limits[index], &limits[..index])));
@@ -38,8 +45,8 @@ fn no_class(name: &Name, classes: &[ClassSpec]) -> String {
     format!("there is no class `{name}`; there are {}", known.join(", "))
 }
 
-fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule {
-    let reason = format!("`{field}` is from {} to {}, not {span}", range.start(), range.end());
+fn within(field: ResourceField, name: &str, span: Span, range: RangeInclusive<Span>) -> Rule<ResourceField> {
+    let reason = format!("`{name}` is from {} to {}, not {span}", range.start(), range.end());
     (field, range.contains(&span), reason)
 }
 
@@ -54,19 +61,23 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
     let wrong = expressions.find_map(Result::err).map_or(String::new(), |error| error.to_string());
     let floors = format!("a floor is a share of the rate from {MIN_FLOOR} to 1, not {floor}");
     let rules = [
-        ("name", before.iter().all(|other| other.name != *name), format!("there are two limits `{name}`")),
-        ("capacity", *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
-        ("period", is_period, "a period is above 0 and at most 366 days".to_owned()),
-        ("floor", (MIN_FLOOR..=1.0).contains(&floor), floors),
-        ("key", key.len() <= MAX_KEY_LABELS, format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len())),
-        ("key", !key.iter().any(String::is_empty), "a label has a name".to_owned()),
-        ("key", !named_twice, "a label is named twice".to_owned()),
+        (LimitField::Name, before.iter().all(|other| other.name != *name), format!("there are two limits `{name}`")),
+        (LimitField::Capacity, *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
+        (LimitField::Period, is_period, "a period is above 0 and at most 366 days".to_owned()),
+        (LimitField::Floor, (MIN_FLOOR..=1.0).contains(&floor), floors),
         (
-            "margin",
+            LimitField::Key,
+            key.len() <= MAX_KEY_LABELS,
+            format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len()),
+        ),
+        (LimitField::Key, !key.iter().any(String::is_empty), "a label has a name".to_owned()),
+        (LimitField::Key, !named_twice, "a label is named twice".to_owned()),
+        (
+            LimitField::Margin,
             *capacity == Amount::ZERO || margin < *capacity,
             format!("a margin is below the capacity of {capacity}"),
         ),
-        ("match", wrong.is_empty(), format!("not a regular expression: {wrong}")),
+        (LimitField::Match, wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
     broken(|field| SpecField::Limit(index, field), rules)
 }
@@ -74,15 +85,19 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
 fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<SpecError> {
     let ClassSpec { name, headroom, max_starvation } = class;
     let rules = [
-        ("name", before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
-        ("headroom", (0.0..1.0).contains(headroom), format!("a headroom is a share from 0 to below 1, not {headroom}")),
-        ("max_starvation", *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
+        (ClassField::Name, before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
+        (
+            ClassField::Headroom,
+            (0.0..1.0).contains(headroom),
+            format!("a headroom is a share from 0 to below 1, not {headroom}"),
+        ),
+        (ClassField::MaxStarvation, *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
     ];
     broken(|field| SpecField::Class(index, field), rules)
 }
 
 /// The rules that are not kept.
-fn broken<const N: usize>(place: impl Fn(&'static str) -> SpecField, rules: [Rule; N]) -> Vec<SpecError> {
+fn broken<Field, const N: usize>(place: impl Fn(Field) -> SpecField, rules: [Rule<Field>; N]) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { place: place(field), reason }).collect()
 }

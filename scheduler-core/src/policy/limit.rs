@@ -38,12 +38,12 @@ impl Limit {
         let rate = Rate::new(spec.capacity, spec.period);
         let guard = match spec.margin {
             Margin::Fixed(Amount::ZERO) => Span::ZERO,
-            Margin::Auto | Margin::Fixed(_) => LATENESS.min(Span::from_nanos(spec.period.nanos() / GUARD_PART)),
+            Margin::Auto | Margin::Fixed(_) => guard(spec.period, LATENESS),
         };
         let counting = Counting::new(&spec.algorithm, spec.period, guard);
         let margin = match spec.margin {
             Margin::Auto if !counting.is_tokens() => Amount::ZERO,
-            Margin::Auto => auto_margin(spec.capacity, spec.period),
+            Margin::Auto => auto_margin(spec.capacity, spec.period, LATENESS),
             Margin::Fixed(margin) => margin,
         };
         Limit {
@@ -62,6 +62,24 @@ impl Limit {
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
+    }
+
+    /// The stock that is to be held back beyond the margin, at this jitter of delays; negative if
+    /// the margin is more than is needed.
+    pub(crate) fn beyond_margin(&self, jitter: Span) -> Credit {
+        let is_measured = self.spec.margin == Margin::Auto && self.has_tokens() && !self.is_keyed();
+        let margin = if is_measured { auto_margin(self.spec.capacity, self.spec.period, jitter) } else { self.margin };
+        self.rate.credit(margin) - self.rate.credit(self.margin)
+    }
+
+    /// This limit where delays of calls differ by `jitter`: how far starts stay from ends of
+    /// windows, and how long calls count in sliding ones.
+    pub(crate) fn under_jitter(self, jitter: Span) -> Self {
+        if self.spec.margin != Margin::Auto {
+            return self;
+        }
+        let period = self.spec.period;
+        Limit { counting: self.counting.under_jitter(period, guard(period, jitter)), ..self }
     }
 
     /// This limit with no more in a full bucket than of `capacity`.
@@ -132,8 +150,13 @@ impl Limit {
         self.counting.is_until_settled()
     }
 
+    /// Whether time is cut into windows.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.counting.alignment().is_some()
+    }
+
     /// Whether unused capacity is lost at the end of a window.
-    pub(crate) fn is_windowed(&self) -> bool {
+    pub(crate) fn loses_unused(&self) -> bool {
         !self.has_tokens() && !self.is_until_settled()
     }
 
@@ -154,7 +177,7 @@ impl Limit {
 
     /// The first instant after a bucket with this level at `now` was or will be empty.
     pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
-        let refill = |credit| self.rate.time_to_refill(credit).since(Time::ORIGIN);
+        let refill = |credit| self.rate.refill_span(credit);
         let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
         empty + Span::from_nanos(1)
     }
@@ -191,9 +214,14 @@ impl Limit {
     }
 }
 
-/// Rate × [`LATENESS`] + 1 token, at most a tenth of the capacity; rounded up.
-fn auto_margin(capacity: Amount, period: Span) -> Amount {
-    let late = u128::from(capacity.micros()) * u128::from(LATENESS.nanos());
+/// How far starts stay from the ends of a window.
+fn guard(period: Span, jitter: Span) -> Span {
+    jitter.min(Span::from_nanos(period.nanos() / GUARD_PART))
+}
+
+/// Rate × jitter + 1 token, at most a tenth of the capacity; rounded up.
+fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
+    let late = u128::from(capacity.micros()) * u128::from(jitter.nanos());
     let stock = late.div_ceil(u128::from(period.nanos())) + u128::from(Amount::ONE.micros());
     let tenth = u128::from(capacity.micros() / 10);
     Amount::from_micros(stock.min(tenth) as u64).expect("a tenth of an amount is an amount")

@@ -1,13 +1,14 @@
 //! A validated resource: its limits and classes.
 
-use super::bill::Bill;
+use super::bill::{Bill, CallTraits};
 use super::checks::faults;
 use super::limit::{Limit, parts_per_million};
 use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
 use super::rules::continues_as;
 use super::spec::{
-    ClassSpec, DEFAULT_AHEAD, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched,
+    ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted,
+    Unmatched,
 };
 use super::weight::Weight;
 use crate::arithmetic::Credit;
@@ -17,7 +18,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::ops::Index;
 use std::sync::Arc;
@@ -107,7 +108,7 @@ impl Resource {
     pub(crate) fn is_small(&self, bill: &Bill) -> bool {
         bill.amounts().all(|(limit, amount)| {
             let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());
-            let refill = self[limit].rate().time_to_refill(self.credit(limit, amount)).nanos();
+            let refill = self[limit].rate().refill_span(self.credit(limit, amount)).nanos();
             !self[limit].is_until_settled() && refill.saturating_mul(MANY_CALLS) <= admitted
         })
     }
@@ -123,13 +124,23 @@ impl Resource {
     }
 
     /// The charges of a bill that a call occupies until it is settled.
-    pub(crate) fn held_part(&self, bill: &Bill) -> Bill {
+    pub(crate) fn in_flight_part(&self, bill: &Bill) -> Bill {
         bill.map_charges(|limit, amount| self[limit].is_until_settled().then_some((limit, amount)))
     }
 
     pub(crate) fn windowed(&self) -> LimitSet {
-        let windowed = self.limits_by_id().filter(|(_, limit)| limit.is_windowed());
+        let windowed = self.limits_by_id().filter(|(_, limit)| limit.loses_unused());
         windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
+    }
+
+    /// The same resource with these limits beside its own.
+    ///
+    /// # Errors
+    /// The first fault of the whole.
+    pub(crate) fn with_found(&self, found: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
+        let limits = self.spec.limits.iter().cloned().chain(found).collect();
+        let resource = Resource::new(&ResourceSpec { limits, ..(*self.spec).clone() })?;
+        Ok(resource.at_unix(self.unix_at_origin))
     }
 
     /// The specification.
@@ -182,7 +193,7 @@ impl Resource {
 
     /// The longest refill time among the bill's charges, which is its dominant share.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
-        let refill = |(id, amount)| self[id].rate().time_to_refill(self.credit(id, amount)).since(Time::ORIGIN);
+        let refill = |(id, amount)| self[id].rate().refill_span(self.credit(id, amount));
         bill.iter().map(refill).max().unwrap_or(Span::ZERO)
     }
 
@@ -220,6 +231,9 @@ impl Resource {
         if !self.spec.learn_costs.is_empty() {
             bill.kind = Some(joined_key(&self.spec.learn_costs, labels));
         }
+        if self.spec.discover == Discover::All {
+            bill.traits = self.traits(labels).map(Arc::new);
+        }
         if !self.shadow().limits.is_empty() {
             bill.shadow = Some(Box::new(self.shadow().charges(labels, cost)));
         }
@@ -228,6 +242,14 @@ impl Resource {
             Unmatched::Refuse if unmatched => Err(Refusal::NoLimit),
             Unmatched::Refuse | Unmatched::Allow => Ok(bill),
         }
+    }
+
+    /// The labels of the call that a limit may go by that is found.
+    fn traits(&self, labels: &Labels<'_>) -> Option<CallTraits> {
+        let route = self.spec.discover_route.as_ref().and_then(|label| labels.get(label)).map(str::to_owned);
+        let keys = self.spec.discover_key.iter().filter(|label| labels.get(label).is_some()).cloned();
+        let traits = CallTraits { route, keys: keys.collect() };
+        (traits != CallTraits::default()).then_some(traits)
     }
 
     /// The charges of a call, even above a limit's capacity.
@@ -245,7 +267,8 @@ impl Resource {
     /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
     pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
         let capacity = |limit: LimitId| self[limit].spec().capacity;
-        match bill.amounts().find(|(limit, amount)| *amount > capacity(*limit)) {
+        let is_payable = |limit: LimitId, amount| amount <= capacity(limit) || self[limit].spec().guessed;
+        match bill.amounts().find(|(limit, amount)| !is_payable(*limit, *amount)) {
             Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
             None => Ok(()),
         }
@@ -292,7 +315,8 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        match cost.find(|(unit, _)| !self.counts(unit)) {
+        // A limit that counts it may still be found.
+        match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
@@ -301,7 +325,7 @@ impl Resource {
     /// # Errors
     /// [`Refusal::Uncounted`] if nothing is stated and no limit counts `requests`.
     fn check_default_cost<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        let is_free = self.spec.uncounted == Uncounted::Allow;
+        let is_free = self.spec.uncounted == Uncounted::Allow || self.spec.discover == Discover::All;
         match is_free || cost.next().is_some() || self.counts(REQUESTS) {
             true => Ok(()),
             false => Err(Refusal::Uncounted { known: self.units() }),
@@ -311,6 +335,10 @@ impl Resource {
     /// Whether all conditions of `limit` hold for these labels, whatever its key needs.
     pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
+    }
+
+    pub(crate) fn tier(&self, class: ClassId) -> Tier {
+        self.classes()[class.index()].tier
     }
 
     pub(crate) fn units(&self) -> Vec<Name> {

@@ -1,6 +1,8 @@
 //! Maps one set of limits to its successor when rules change.
 
+use super::applies::{Applies, Pattern};
 use super::bill::Bill;
+use super::limit::Limit;
 use super::resource::Resource;
 use super::spec::LimitSpec;
 use crate::ids::LimitId;
@@ -40,7 +42,7 @@ impl Call {
 /// Maps the limits of one resource to those of the resource that replaces it.
 ///
 /// A limit continues as the one with the same name, unit, matching and algorithm. Capacity and
-/// period may differ. Every other limit is new.
+/// period may differ, and its matching may have become wider. Every other limit is new.
 #[derive(Clone, Debug)]
 pub(crate) struct Succession {
     /// New ids, by former index.
@@ -51,11 +53,14 @@ pub(crate) struct Succession {
 
 impl Succession {
     pub(crate) fn between(before: &Resource, after: &Resource) -> Self {
-        let places = |of: &Resource, others: &Resource| {
-            let place = |limit: &LimitSpec| others.limits_by_id().find(|(_, other)| continues_as(limit, other.spec()));
-            of.limits().iter().map(|limit| place(limit.spec()).map(|(id, _)| id)).collect()
+        let place = |of: &Resource, is: &dyn Fn(&LimitSpec) -> bool| {
+            of.limits_by_id().find(|(_, limit)| is(limit.spec())).map(|(id, _)| id)
         };
-        Succession { to: places(before, after), from: places(after, before) }
+        let (old, new) = (before.limits().iter().map(Limit::spec), after.limits().iter().map(Limit::spec));
+        Succession {
+            to: old.map(|old| place(after, &|new| goes_on_as(old, new))).collect(),
+            from: new.map(|new| place(before, &|old| goes_on_as(old, new))).collect(),
+        }
     }
 
     /// The new id of a limit, if the limit continues.
@@ -72,12 +77,22 @@ impl Succession {
     pub(crate) fn bill(&self, before: &Bill) -> Bill {
         let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
         bill.kind = before.kind.clone();
+        bill.traits = before.traits.clone();
         bill.estimated = before.estimated.as_ref().map(|estimated| Box::new(self.bill(estimated)));
         bill
     }
 }
 
-/// Whether the usage of `limit` counts for `other`.
+/// Whether the usage of `limit` counts for `other`, which may apply to more calls.
+fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
+    let wider =
+        |(label, wanted): (&String, &Pattern)| limit.applies.matching.get(label).is_some_and(|own| wanted.covers(own));
+    let covers = other.applies.matching.iter().all(wider);
+    let applies = Applies { matching: limit.applies.matching.clone(), ..other.applies.clone() };
+    covers && continues_as(limit, &LimitSpec { applies, ..other.clone() })
+}
+
+/// Whether `other` is the same limit, perhaps of another size.
 pub(crate) fn continues_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
     limit.name == other.name && limit.algorithm == other.algorithm && is_same_call

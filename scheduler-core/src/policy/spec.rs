@@ -50,6 +50,12 @@ pub struct ResourceSpec {
     pub fair_share: Option<FairShare>,
     /// Whether limits follow capacities that the upstream states.
     pub follow: Follow,
+    /// Which unwritten limits are looked for.
+    pub discover: Discover,
+    /// The label that names a call's route: answers may name the bucket of a route.
+    pub discover_route: Option<String>,
+    /// Labels for whose values the upstream may have buckets of their own.
+    pub discover_key: Vec<String>,
     /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
     /// The answer to requests whose cost no limit counts.
@@ -76,10 +82,19 @@ impl ResourceSpec {
             max_ahead: None,
             fair_share: None,
             follow: Follow::default(),
+            discover: Discover::default(),
+            discover_route: None,
+            discover_key: Vec::new(),
             unmatched: Unmatched::Allow,
             uncounted: Uncounted::Refuse,
             learn_costs: Vec::new(),
         }
+    }
+
+    /// Whether it has limits of its own, or finds all it needs.
+    #[must_use]
+    pub fn has_limits(&self) -> bool {
+        !self.limits.is_empty() || self.discover == Discover::All
     }
 
     pub(crate) fn classes_or_default(&self) -> Cow<'_, [ClassSpec]> {
@@ -102,6 +117,18 @@ pub enum Follow {
     Headers,
     /// What is written.
     Written,
+}
+
+/// Which unwritten limits are looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Discover {
+    /// None.
+    #[default]
+    Nothing,
+    /// A cap on calls in flight.
+    InFlight,
+    /// That cap, limits that answers tell of, and a rate.
+    All,
 }
 
 /// The answer to requests that no limit applies to.
@@ -182,6 +209,9 @@ pub struct LimitSpec {
     pub applies: Applies,
     /// Whether the limit is in shadow mode: the scheduler measures its delays and enforces none.
     pub shadow: bool,
+    /// Whether the limit is a guess from refused calls. Answers that tell of limits do not mean it,
+    /// and a call of any cost fits.
+    pub guessed: bool,
 }
 
 impl LimitSpec {
@@ -190,7 +220,7 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow: false }
+        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow: false, guessed: false }
     }
 }
 
@@ -300,9 +330,45 @@ pub struct SpecError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecField {
     /// A field of the resource itself.
-    Resource(&'static str),
+    Resource(ResourceField),
     /// A field of the limit with this index.
-    Limit(usize, &'static str),
+    Limit(usize, LimitField),
     /// A field of the class with this index.
-    Class(usize, &'static str),
+    Class(usize, ClassField),
+}
+
+/// A field of a resource that can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is named as the field is")]
+pub enum ResourceField {
+    Limits,
+    Classes,
+    DiscoverKey,
+    DefaultClass,
+    Reservation,
+    Validity,
+    MaxAhead,
+    RideFor,
+}
+
+/// A field of a limit that can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is named as the field is")]
+pub enum LimitField {
+    Name,
+    Capacity,
+    Period,
+    Margin,
+    Floor,
+    Match,
+    Key,
+}
+
+/// A field of a class that can be wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is named as the field is")]
+pub enum ClassField {
+    Name,
+    Headroom,
+    MaxStarvation,
 }

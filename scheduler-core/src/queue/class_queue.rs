@@ -2,6 +2,8 @@
 
 use super::clients::{Clients, Slice};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
+use super::key_queue::KeyQueuePosition;
+use super::wait_correction::WaitCorrection;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
 use crate::policy::{Bill, Call, Class, LimitSet, Resource};
@@ -21,7 +23,9 @@ pub(crate) struct Waiting<R> {
     pub(crate) deadline: Option<Time>,
     pub(crate) progress: bool,
     /// The start that the last update named.
-    pub(crate) told: Option<Time>,
+    pub(crate) last_estimate: Option<Time>,
+    /// The start that the first update named, if it has waited in no key queue by then.
+    pub(crate) first_estimate: Option<Time>,
     /// The key in whose queue it waits, if not in that of its class.
     pub(crate) at_key: Option<Slot>,
     /// What it is for, if its bill does not tell.
@@ -35,11 +39,11 @@ pub(crate) struct Waiting<R> {
 pub(crate) type Edition = u32;
 
 impl<R> Waiting<R> {
-    pub(crate) fn key_position(&self) -> (ClassId, Arrival) {
-        (self.class, self.arrival)
+    pub(crate) fn key_position(&self) -> KeyQueuePosition {
+        KeyQueuePosition { class: self.class, arrival: self.arrival }
     }
 
-    fn urgency(&self) -> Urgency {
+    fn deadline_place(&self) -> DeadlinePlace {
         let deadline = self.deadline.unwrap_or(Time::NEVER);
         (self.edition, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
     }
@@ -65,7 +69,7 @@ pub(crate) struct ClassPosition {
 type QueuePlace = (Edition, bool, LimitSet, Arrival);
 
 /// Orders a client's requests in one tree by deadline; those without one are last.
-type Urgency = (Edition, Arc<str>, LimitSet, Time, Arrival);
+type DeadlinePlace = (Edition, Arc<str>, LimitSet, Time, Arrival);
 
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,19 +83,27 @@ pub(crate) enum StartReason {
     Backfilled,
 }
 
+/// The start of a waiting request.
+#[derive(Clone, Copy)]
+pub(crate) struct Service {
+    pub(crate) now: Time,
+    pub(crate) reason: StartReason,
+}
+
 /// The requests of one class.
 ///
-/// Invariant: `all` has each request of the class. `order` and `by_urgency` have those that wait in
-/// this queue, and not in the queue of a key. Requests of former editions have no turn: of these,
-/// `order` has nodes without a tree, and `by_urgency` as many entries.
+/// Invariant: `all` has each request of the class. `order` and `by_deadline` have those that wait
+/// in this queue, and not in the queue of a key. Requests of former editions have no turn: of
+/// these, `order` has nodes without a tree, and `by_deadline` as many entries.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
     /// The edition of requests that have turns.
     edition: Edition,
     order: FairOrder,
     all: BTreeMap<QueuePlace, Slot>,
-    by_urgency: BTreeMap<Urgency, (Turn, Slot)>,
+    by_deadline: BTreeMap<DeadlinePlace, (Turn, Slot)>,
     clients: Clients,
+    correction: WaitCorrection,
     /// By limit, when a request that needs it was last served in its turn or promoted.
     served: Vec<Time>,
 }
@@ -103,8 +115,9 @@ impl ClassQueue {
             edition: 1,
             order: FairOrder::default(),
             all: BTreeMap::new(),
-            by_urgency: BTreeMap::new(),
+            by_deadline: BTreeMap::new(),
             clients: Clients::new(limits, now),
+            correction: WaitCorrection::NONE,
             served: vec![now; limits],
         }
     }
@@ -141,7 +154,7 @@ impl ClassQueue {
         // Entries of former editions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
             self.order.remove_node(node);
-            self.by_urgency.pop_first();
+            self.by_deadline.pop_first();
         }
         self.clients.leave_former(&waiting.client);
     }
@@ -156,9 +169,9 @@ impl ClassQueue {
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
         waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
         // A request with an age goes right before its client's requests that came later.
-        let own = waiting.urgency();
+        let own = waiting.deadline_place();
         let last = (own.0, Arc::clone(&own.1), own.2, Time::NEVER, Arrival::LAST);
-        let next = self.by_urgency.range(own..last).next().map(|(_, (turn, _))| *turn);
+        let next = self.by_deadline.range(own..last).next().map(|(_, (turn, _))| *turn);
         if let Some(next) = next.filter(|next| next.arrival > arrival) {
             waiting.position.turn = Turn { arrival, ..next };
         }
@@ -169,35 +182,40 @@ impl ClassQueue {
         let ClassPosition { turn, tree, .. } = waiting.position;
         waiting.position.node = Some(self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) }));
         self.all.insert(waiting.place(false), slot);
-        self.by_urgency.insert(waiting.urgency(), (turn, slot));
+        self.by_deadline.insert(waiting.deadline_place(), (turn, slot));
     }
 
     /// A request leaves: served at this time, or unserved.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<(Time, StartReason)>) {
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
-        if let Some((now, StartReason::InTurn | StartReason::Promoted)) = served {
+        let client = &waiting.client;
+        if let Some(Service { now, reason: StartReason::InTurn | StartReason::Promoted, .. }) = served {
             set.limits().for_each(|limit| self.served[limit.index()] = now);
         }
         match served {
-            Some((now, StartReason::InTurn)) => self.clients.serve(now, &waiting.client, set, slice, turn.tag),
-            // The clocks must not pass the turns of the requests that it has passed.
-            Some((_, StartReason::Promoted | StartReason::Backfilled)) => {
-                self.clients.leave(&waiting.client, slice, true);
+            Some(Service { now, reason: StartReason::InTurn }) => {
+                self.clients.serve(now, client, set, slice, turn.tag);
             }
-            None => self.clients.leave(&waiting.client, slice, false),
+            // The clocks must not pass the turns of the requests that it has passed.
+            Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
+                self.clients.leave(client, slice, true);
+            }
+            None => self.clients.leave(client, slice, false),
         }
         if self.is_empty() {
             self.clients.forget_all();
         }
     }
 
-    /// Notes whether a request of the class is in the queue of a key.
-    pub(crate) fn note_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>, waits: bool) {
-        match waits {
-            true => self.all.insert(waiting.place(true), slot),
-            false => self.all.remove(&waiting.place(true)),
-        };
+    /// Notes that a request of the class is in the queue of a key.
+    pub(crate) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
+        self.all.insert(waiting.place(true), slot);
+    }
+
+    /// Notes that a request of the class is in the queue of a key no more.
+    pub(crate) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
+        self.all.remove(&waiting.place(true));
     }
 
     pub(crate) fn held(&self) -> LimitSet {
@@ -208,15 +226,27 @@ impl ClassQueue {
         self.clients.hold(now, held);
     }
 
-    /// How long until this turn at the recent pace of the clocks. None if the turn is first, or if
-    /// the pace is not known.
-    pub(crate) fn time_until(&self, position: &ClassPosition) -> Option<Span> {
-        let until = |limit: LimitId| {
+    /// What will be taken before this turn at the recent pace of the clocks: the contended limits
+    /// that the request needs, and how long each refills for it.
+    pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
+        let turn = position.turn.tag;
+        let contended = if self.clients.are_several() { self.clients.held() } else { LimitSet::default() };
+        position.set.and(contended).limits().filter_map(move |limit| {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
-            let distance = position.turn.tag.since(first);
-            if distance == Span::ZERO { None } else { self.clients.clock(limit).time_for(distance) }
-        };
-        position.set.and(self.clients.held()).limits().filter_map(until).max()
+            Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
+        })
+    }
+
+    /// The time at which a request of this class will probably start, if it is paid at `paid`.
+    pub(crate) fn probable_start(&self, now: Time, paid: Time) -> Time {
+        self.correction.correct(now, paid)
+    }
+
+    /// Compares the start of a request with its estimate.
+    pub(crate) fn note_start<R>(&mut self, waiting: &Waiting<R>, start: Time) {
+        if let Some(estimate) = waiting.first_estimate.filter(|_| waiting.at_key.is_none()) {
+            self.correction.learn(estimate, start, self.all.len());
+        }
     }
 
     /// Takes a request out of the queue, as if it had not entered.
@@ -224,7 +254,7 @@ impl ClassQueue {
         let ClassPosition { turn, tree, .. } = waiting.position;
         let slot = self.all.remove(&waiting.place(false)).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
-        self.by_urgency.remove(&waiting.urgency());
+        self.by_deadline.remove(&waiting.deadline_place());
     }
 
     /// The first request that needs none of the blocked limits.
@@ -245,9 +275,9 @@ impl ClassQueue {
 
     /// The request of the same client and tree with the earliest deadline before that of `waiting`.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = waiting.deadline.map(|_| waiting.urgency())?;
+        let own = waiting.deadline.map(|_| waiting.deadline_place())?;
         let first = (own.0, Arc::clone(&own.1), own.2, Time::ORIGIN, Arrival::FIRST);
-        self.by_urgency.range(first..own).next().map(|(_, (_, slot))| *slot)
+        self.by_deadline.range(first..own).next().map(|(_, (_, slot))| *slot)
     }
 
     /// When the oldest request of each set of limits is promoted. It has waited for

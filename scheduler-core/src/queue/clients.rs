@@ -84,8 +84,11 @@ impl Clients {
     /// Sets the limits for which requests are held. The clock of a newly contended limit continues
     /// from the fastest one, as all clients are even there.
     pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
-        let fastest = self.fastest();
-        held.without(self.held).limits().for_each(|limit| self.clocks[limit.index()].restart(now, fastest));
+        let (fastest, goes_on) = (self.fastest(), self.held != LimitSet::default());
+        for limit in held.without(self.held).limits() {
+            let clock = &mut self.clocks[limit.index()];
+            if goes_on { clock.catch_up(fastest) } else { clock.restart(now, fastest) }
+        }
         self.held = held;
     }
 
@@ -122,6 +125,11 @@ impl Clients {
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
         let contended = set.and(self.held).limits().map(|limit| self.clock(limit).time).min();
         contended.unwrap_or_else(|| self.fastest())
+    }
+
+    /// Whether several clients are known, so that later requests may go first.
+    pub(crate) fn are_several(&self) -> bool {
+        self.clients.len() > 1
     }
 
     fn fastest(&self) -> VirtualTime {

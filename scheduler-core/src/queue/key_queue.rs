@@ -8,7 +8,21 @@ use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
 /// A place in a key queue: by class, the most urgent first, and by arrival within a class.
-pub(crate) type KeyQueuePosition = (ClassId, Arrival);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyQueuePosition {
+    pub(crate) class: ClassId,
+    pub(crate) arrival: Arrival,
+}
+
+impl KeyQueuePosition {
+    const fn first(class: ClassId) -> Self {
+        KeyQueuePosition { class, arrival: Arrival::FIRST }
+    }
+
+    const fn last(class: ClassId) -> Self {
+        KeyQueuePosition { class, arrival: Arrival::LAST }
+    }
+}
 
 /// Requests that are counted one by one to tell a position; in a longer queue it is estimated.
 const MAX_COUNTED: usize = 256;
@@ -40,8 +54,8 @@ impl QueueDemand {
 
 /// The rank of a request in its queue: starved requests are first, by arrival; then go classes.
 fn rank(position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> (bool, Option<ClassId>, Arrival) {
-    let (class, place) = position;
-    if starved(position) { (false, None, place) } else { (true, Some(class), place) }
+    let KeyQueuePosition { class, arrival } = position;
+    if starved(position) { (false, None, arrival) } else { (true, Some(class), arrival) }
 }
 
 /// Requests that wait for one key's bucket, and block no other key.
@@ -54,21 +68,21 @@ pub(crate) struct KeyQueue {
     demand: BTreeMap<ClassId, QueueDemand>,
     /// The request for which the key keeps what it needs: it was first here, and may wait for
     /// another key now.
-    pub(crate) claim: Option<(KeyQueuePosition, Slot)>,
+    holder: Option<(KeyQueuePosition, Slot)>,
     /// When the first request may go, as far as is known.
-    pub(crate) alarm: Option<Time>,
+    pub(super) alarm: Option<Time>,
 }
 
 impl KeyQueue {
     pub(crate) fn join(&mut self, position: KeyQueuePosition, slot: Slot, cost: Credit) {
         self.waiting.insert(position, (slot, cost));
-        let demand = self.demand.entry(position.0).or_default();
+        let demand = self.demand.entry(position.class).or_default();
         *demand = demand.and(QueueDemand::of_one(cost));
     }
 
     pub(crate) fn leave(&mut self, position: KeyQueuePosition) {
         let (_, cost) = self.waiting.remove(&position).expect("a request that leaves a key queue was in it");
-        let demand = self.demand.get_mut(&position.0).expect("a class with a waiting request");
+        let demand = self.demand.get_mut(&position.class).expect("a class with a waiting request");
         *demand = demand.without(QueueDemand::of_one(cost));
     }
 
@@ -77,23 +91,35 @@ impl KeyQueue {
         self.waiting.pop_first().is_some()
     }
 
-    /// Ends the claim of the request in `slot`, if it has the claim.
-    pub(crate) fn release(&mut self, slot: Slot) {
-        self.claim.take_if(|(_, holder)| *holder == slot);
+    /// Keeps what the request in `slot` needs, which was first at `position`.
+    pub(crate) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
+        self.holder = Some((position, slot));
     }
 
-    /// The request that has the claim, if it goes before `position`.
-    pub(crate) fn claim_before(
+    /// The request for which the key keeps what it needs, and where it was first.
+    pub(crate) fn holder(&self) -> Option<(KeyQueuePosition, Slot)> {
+        self.holder
+    }
+
+    /// Keeps nothing more for the request in `slot`.
+    pub(crate) fn release(&mut self, slot: Slot) {
+        self.holder.take_if(|(_, kept_for)| *kept_for == slot);
+    }
+
+    /// The request for which the key keeps what it needs, if it goes before `position`.
+    pub(crate) fn holder_before(
         &self,
         position: KeyQueuePosition,
         starved: impl Fn(KeyQueuePosition) -> bool,
     ) -> Option<Slot> {
         let before = |(other, _): &(KeyQueuePosition, Slot)| rank(*other, &starved) < rank(position, &starved);
-        self.claim.filter(before).map(|(_, slot)| slot)
+        self.holder.filter(before).map(|(_, slot)| slot)
     }
 
     pub(crate) fn first(&self, starved: impl Fn(KeyQueuePosition) -> bool) -> Option<(KeyQueuePosition, Slot)> {
-        let first_of = |class: &ClassId| self.waiting.range((*class, Arrival::FIRST)..=(*class, Arrival::LAST)).next();
+        let first_of = |class: &ClassId| {
+            self.waiting.range(KeyQueuePosition::first(*class)..=KeyQueuePosition::last(*class)).next()
+        };
         let firsts = self.demand.keys().filter_map(first_of).map(|(position, (slot, _))| (*position, *slot));
         firsts.min_by_key(|(position, _)| rank(*position, &starved))
     }
@@ -112,15 +138,15 @@ impl KeyQueue {
 
     /// The demand before `position`, which is an estimate in a long queue.
     pub(crate) fn ahead_of(&self, position: KeyQueuePosition) -> QueueDemand {
-        let all = self.through(position.0);
-        let own = self.demand.get(&position.0).copied().unwrap_or_default();
-        let behind = self.waiting.range(position..=(position.0, Arrival::LAST)).take(MAX_COUNTED);
+        let all = self.through(position.class);
+        let own = self.demand.get(&position.class).copied().unwrap_or_default();
+        let behind = self.waiting.range(position..=KeyQueuePosition::last(position.class)).take(MAX_COUNTED);
         let behind =
             behind.map(|(_, (_, cost))| QueueDemand::of_one(*cost)).fold(QueueDemand::default(), QueueDemand::and);
         all.without(if behind.count < MAX_COUNTED { behind } else { own.half() })
     }
 
     pub(crate) fn is_deserted(&self) -> bool {
-        self.waiting.is_empty() && self.claim.is_none()
+        self.waiting.is_empty() && self.holder.is_none()
     }
 }

@@ -15,58 +15,58 @@ pub(crate) struct KeyQueues {
 }
 
 impl KeyQueues {
-    pub(crate) fn get(&self, key: Slot) -> Option<&KeyQueue> {
-        self.queues.get(&key)
+    pub(crate) fn get(&self, bucket: Slot) -> Option<&KeyQueue> {
+        self.queues.get(&bucket)
     }
 
-    pub(crate) fn get_mut(&mut self, key: Slot) -> Option<&mut KeyQueue> {
-        self.queues.get_mut(&key)
+    pub(crate) fn get_mut(&mut self, bucket: Slot) -> Option<&mut KeyQueue> {
+        self.queues.get_mut(&bucket)
     }
 
     /// The queue of a key; creates it if there is none.
-    pub(crate) fn open(&mut self, key: Slot) -> &mut KeyQueue {
-        self.queues.entry(key).or_default()
+    pub(crate) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
+        self.queues.entry(bucket).or_default()
     }
 
     /// Removes the queue of a key unless a request needs it. Whether the key has no queue now.
-    pub(crate) fn close_deserted(&mut self, key: Slot) -> bool {
-        let is_deserted = self.get(key).is_none_or(KeyQueue::is_deserted);
+    pub(crate) fn close_deserted(&mut self, bucket: Slot) -> bool {
+        let is_deserted = self.get(bucket).is_none_or(KeyQueue::is_deserted);
         if is_deserted {
-            self.clear_alarm(key);
-            self.queues.remove(&key);
+            self.clear_alarm(bucket);
+            self.queues.remove(&bucket);
         }
         is_deserted
     }
 
-    /// Drops a request, or a queue without one; returns its key while queues are left.
+    /// Drops a request, or a queue without one; returns its bucket while queues are left.
     pub(crate) fn drop_piece(&mut self) -> Option<Slot> {
         self.alarms.pop_first();
         let mut first = self.queues.first_entry()?;
-        let key = *first.key();
+        let bucket = *first.key();
         if !first.get_mut().drop_first() {
             first.remove();
         }
-        Some(key)
+        Some(bucket)
     }
 
     pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
         self.alarms.first().copied()
     }
 
-    /// The key with the earliest alarm, if that is not after `latest`.
+    /// The bucket of the key with the earliest alarm, if that is not after `latest`.
     pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
-        self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, key)| key)
+        self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, bucket)| bucket)
     }
 
-    pub(crate) fn set_alarm(&mut self, key: Slot, alarm: Time) {
-        self.clear_alarm(key);
-        self.open(key).alarm = Some(alarm);
-        self.alarms.insert((alarm, key));
+    pub(crate) fn set_alarm(&mut self, bucket: Slot, alarm: Time) {
+        self.clear_alarm(bucket);
+        self.open(bucket).alarm = Some(alarm);
+        self.alarms.insert((alarm, bucket));
     }
 
-    pub(crate) fn clear_alarm(&mut self, key: Slot) {
-        if let Some(before) = self.get_mut(key).and_then(|queue| queue.alarm.take()) {
-            self.alarms.remove(&(before, key));
+    pub(crate) fn clear_alarm(&mut self, bucket: Slot) {
+        if let Some(before) = self.get_mut(bucket).and_then(|queue| queue.alarm.take()) {
+            self.alarms.remove(&(before, bucket));
         }
     }
 }

@@ -9,6 +9,7 @@ mod key_queues;
 mod queue_updates;
 mod queues;
 mod virtual_clock;
+mod wait_correction;
 
 pub(crate) use class_queue::{ClassPosition, ClassQueue, Edition, StartReason, Waiting};
 pub(crate) use fair_order::Arrival;

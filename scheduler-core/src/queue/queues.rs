@@ -1,13 +1,14 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Edition, Waiting};
+use super::class_queue::{ClassQueue, Edition, Service, StartReason, Waiting};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
 use crate::collections::Slot;
 use crate::ids::ClassId;
-use crate::policy::{Bill, Resource};
+use crate::ledger::Backlog;
+use crate::policy::{Bill, LimitSet, Resource};
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,6 +49,12 @@ impl Queues {
         self.former_keys.push(std::mem::take(&mut self.keys));
     }
 
+    /// A waiting request wants updates from now on, or none.
+    pub(crate) fn set_progress<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, progress: bool) {
+        waiting.progress = progress;
+        self.updates.set_subscribed(waiting.arrival, slot, progress);
+    }
+
     /// The edition of requests that have entered.
     pub(crate) fn edition(&self) -> Edition {
         self.classes.first().map_or(0, ClassQueue::edition)
@@ -85,9 +92,30 @@ impl Queues {
         &self.classes[..class.index()]
     }
 
+    /// A request of the class that waits there starts.
+    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>, reason: StartReason) {
+        let service = Service { now, reason };
+        self.classes[waiting.class.index()].leave(resource, waiting, Some(service));
+    }
+
+    /// Sets the limits for which requests of a class are held.
+    pub(crate) fn hold(&mut self, now: Time, class: ClassId, held: LimitSet) {
+        self.classes[class.index()].hold(now, held);
+    }
+
     /// The queues of `class` and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..=class.index()]
+    }
+
+    /// What the requests in the queues of more urgent classes than `class` will take.
+    pub(crate) fn backlog_before(&self, resource: &Resource, class: ClassId) -> Backlog {
+        backlog(resource, self.before(class))
+    }
+
+    /// What the requests in the queues of `class` and of more urgent ones will take.
+    pub(crate) fn backlog_through(&self, resource: &Resource, class: ClassId) -> Backlog {
+        backlog(resource, self.through(class))
     }
 
     /// Whether a request waits in the queue of a less urgent class than `class`.
@@ -127,4 +155,10 @@ impl Queues {
         self.cap.leave(client, before);
         self.cap.join(client, after);
     }
+}
+
+fn backlog(resource: &Resource, queues: &[ClassQueue]) -> Backlog {
+    let mut backlog = Backlog::none(resource);
+    queues.iter().flat_map(|queue| queue.order().backlogs()).for_each(|more| backlog.add_all(more));
+    backlog
 }

@@ -28,14 +28,14 @@ impl VirtualTime {
 
 /// Shows the virtual time at which the slices of currently served requests begin.
 ///
-/// Its pace is virtual time per time, as an exponentially weighted average. So the pace includes
-/// requests that will arrive later and still go first.
+/// Its pace is the time that passes while it advances, as an exponentially weighted average. So the
+/// pace includes requests that will arrive later and still go first, and those of other classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
     pub(crate) time: VirtualTime,
     /// When the pace was last measured, and what the clock showed.
     measured: (Time, VirtualTime),
-    /// Virtual nanoseconds per nanosecond; none before the first measurement.
+    /// Nanoseconds per virtual nanosecond; none before the first measurement.
     pace: Option<f64>,
 }
 
@@ -52,20 +52,25 @@ impl VirtualClock {
         if self.time == then || passed < WINDOW.secs() / 30.0 {
             return;
         }
-        let latest = self.time.since(then).secs() / passed;
+        let latest = passed / self.time.since(then).secs();
         let weight = passed / (passed + WINDOW.secs());
         self.pace = Some(self.pace.map_or(latest, |pace| pace + (latest - pace) * weight));
         self.measured = (now, self.time);
     }
 
-    /// Sets the clock. The time until now, in which no request was held, does not count in the
-    /// pace.
+    /// Sets the clock. The time until now, while no request was held, does not count in the pace.
     pub(crate) fn restart(&mut self, now: Time, time: VirtualTime) {
         (self.time, self.measured) = (time, (now, time));
     }
 
-    pub(crate) fn time_for(&self, distance: Span) -> Option<Span> {
-        let pace = self.pace.filter(|pace| *pace > 0.0)?;
-        Some(Span::from_nanos((distance.secs() / pace * 1e9) as u64))
+    /// Sets the clock. The time until now, while requests were held for other limits, counts in the
+    /// pace.
+    pub(crate) fn catch_up(&mut self, time: VirtualTime) {
+        self.time = time;
+    }
+
+    /// How long the clock takes to advance by `distance`.
+    pub(crate) fn time_for(&self, distance: Span) -> Span {
+        Span::from_nanos((distance.nanos() as f64 * self.pace.unwrap_or_default()) as u64)
     }
 }

@@ -6,7 +6,7 @@
 //! long.
 
 use super::Scheduler;
-use super::dispatch::HeldStart;
+use super::dispatch_plan::HeldStart;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Bill, LimitSet};
@@ -22,23 +22,22 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn may_backfill(&self, class: ClassId, alone: Time) -> bool {
         let held = self.queues.class(class).held().and(self.resource.windowed());
         let before = |next: Time| alone - self.resource.spec().horizon < next;
-        held != LimitSet::default() && self.next_dispatch.is_none_or(before)
+        held != LimitSet::default() && self.plan.next().is_none_or(before)
     }
 
     /// Starts requests of `class` that fit into the rest of the windows for which others are held.
     pub(crate) fn backfill(&mut self, now: Time, class: ClassId) {
         let windowed = self.resource.windowed();
-        let held: Vec<&HeldStart> =
-            self.holds.iter().filter(|hold| hold.class == class && windowed.has(hold.limit)).collect();
-        let Some(until) = held.iter().map(|hold| hold.key.at).min() else { return };
+        let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
+        let Some(until) = held.iter().map(|hold| hold.start.at).min() else { return };
         let amount = |hold: &HeldStart| self.permits.get(hold.slot).bill.get(hold.limit);
         // A request that needs as much as the held one cannot fit either.
         let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
-        let is_held = |slot: Slot| self.holds.iter().any(|hold| hold.slot == slot);
+        let is_held = |slot: Slot| self.plan.holds().any(|hold| hold.slot == slot);
         let candidates = self.queues.class(class).order().front(MAX_CANDIDATES);
         let candidates = candidates.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         let candidates: Vec<Slot> = candidates.map(|(slot, _)| slot).collect();
-        let tier = self.tier(class);
+        let tier = self.resource.tier(class);
         for slot in candidates {
             if self.blocking_key(now, slot, tier).is_none() {
                 self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));

@@ -2,21 +2,18 @@
 //!
 //! The new limits count at once. Waiting requests are charged by them in short steps, which this
 //! event and the following wake-ups take: class by class, in the order of arrival. Meanwhile
-//! nothing waiting is dispatched, and requests that come in stand behind all that wait. A hand-over
-//! takes the same steps, and refuses each request.
+//! nothing waiting is dispatched, and new requests queue after all waiting ones. A hand-over takes
+//! the same steps, and refuses each request.
 
 use super::Scheduler;
 use super::key_labels::KeyLabels;
 use crate::collections::Slot;
-use crate::fencing::GrantBudget;
 use crate::policy::{Bill, Call, Resource, Succession};
 use crate::queue::Waiting;
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
-/// Remembered units of former limits: far more than any resource has.
-const MAX_FORMER_UNITS: usize = 1024;
 /// Waiting requests that one event charges by changed limits: half a millisecond.
 const MAX_CHARGED: usize = 64;
 /// Waiting requests that one event refuses in a hand-over: half a millisecond, too.
@@ -34,36 +31,34 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
+        let resource = self.with_found(resource);
+        self.count_by(now, resource);
+        self.enforce_found(now);
+    }
+
+    /// Has these limits count from now on.
+    pub(crate) fn count_by(&mut self, now: Time, resource: Resource) {
         let succession = Succession::between(&self.resource, &resource);
         self.ledger.change(now, &resource, &succession);
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
         self.shadow_limits.change(now, &resource);
-        self.former_units.extend(self.resource.units());
-        while self.former_units.len() > MAX_FORMER_UNITS {
-            self.former_units.pop_first();
-        }
+        self.calls.change_limits();
         self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_edition(now, resource);
-        self.grant_budget = self.grant_budget.take().map(|budget| GrantBudget::after(&budget, &self.resource));
+        self.term.change_limits(&self.resource);
         self.charge_pending(&former);
         self.continue_change(now);
-        self.ledger.note_change();
     }
 
     /// Takes their turns from all waiting requests. Returns the former limits.
     pub(crate) fn begin_edition(&mut self, now: Time, resource: Resource) -> Resource {
         let former = std::mem::replace(&mut self.resource, resource);
-        self.former_limits.insert(self.queues.edition(), former.clone());
+        self.former.add(self.queues.edition(), former.clone());
         self.queues.begin_edition(&self.resource, now);
-        self.next_dispatch = None;
+        self.plan.set_next(None);
         former
-    }
-
-    /// Whether some waiting requests are not charged by the present limits yet.
-    pub(crate) fn is_changing(&self) -> bool {
-        !self.former_limits.is_empty()
     }
 
     /// Whether a waiting request has no turn under the present limits yet.
@@ -73,19 +68,18 @@ impl<R: Clone> Scheduler<R> {
 
     /// The limits by which a waiting request is charged.
     pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &Resource {
-        // Requests that came during a change are of the edition below that of the change.
-        self.former_limits.range(waiting.edition..).next().map_or(&self.resource, |(_, former)| former)
+        self.former.of(waiting.edition).unwrap_or(&self.resource)
     }
 
     /// Takes the next steps of a change of limits, or of a hand-over.
     pub(crate) fn continue_change(&mut self, now: Time) {
-        if !self.is_changing() {
+        if !self.former.are_charging() {
             return;
         }
-        let steps = if self.handing_over { MAX_SENT_AWAY } else { MAX_CHARGED };
+        let steps = if self.term.is_ending() { MAX_SENT_AWAY } else { MAX_CHARGED };
         for _ in 0..steps {
             match self.queues.first_former() {
-                Some(slot) if self.handing_over => self.turn_away(slot, Refusal::Unavailable),
+                Some(slot) if self.term.is_ending() => self.turn_away(slot, Refusal::Unavailable),
                 Some(slot) => self.charge_anew(now, slot),
                 None => match self.queues.drop_former_key() {
                     Some(key) => self.ledger.keys.note_change(key),
@@ -96,7 +90,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn end_change(&mut self, now: Time) {
-        self.former_limits.clear();
+        self.former.end_change();
         self.queues.updates.tell_all(now);
         self.ask_pending(now);
         self.ledger.note_change();
@@ -125,7 +119,7 @@ impl<R: Clone> Scheduler<R> {
         self.permits.set_bill(slot, bill);
         self.enter_queue(slot);
         if self.permits.get(slot).waiting().deadline.is_some() {
-            self.offer_or_turn_away(now, slot, self.tier(class));
+            self.offer_or_turn_away(now, slot, self.resource.tier(class));
         }
     }
 

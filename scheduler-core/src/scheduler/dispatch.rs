@@ -7,11 +7,12 @@
 //! class that need the same limit, unless they [backfill](super::backfill) a window.
 
 use super::Scheduler;
-use super::permits::Stage;
+use super::dispatch_plan::HeldStart;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
-use crate::limits::StartKey;
+use crate::limits::{StartKey, just_past};
+use crate::permits::Stage;
 use crate::policy::LimitSet;
 use crate::queue::StartReason;
 use rampmeter_protocol::time::{Span, Time};
@@ -23,27 +24,13 @@ const PROMOTED_TIER: Tier = 0;
 /// How often requests are dispatched again that wait until more is known of the stock.
 const RECHECK: Span = Span::from_millis(50);
 
-/// Starts, refusals and examined keys of one event, which take a few hundred microseconds. The
-/// next event goes on.
-const MAX_STEPS: usize = 256;
-
-/// A start that a waiting request would get, beyond the horizon.
-#[derive(Debug)]
-pub(crate) struct HeldStart {
-    pub(crate) class: ClassId,
-    pub(crate) slot: Slot,
-    pub(crate) key: StartKey,
-    /// The limit that it waits for.
-    pub(crate) limit: LimitId,
-}
-
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.delivery.is_held_up() || self.is_changing() {
+        if self.is_held_up() || self.former.are_charging() {
             return;
         }
-        self.steps_left = MAX_STEPS;
+        self.plan.begin();
         self.refuse_late(now);
         self.refuse_without_quota(now);
         self.examine_keys(now);
@@ -52,16 +39,13 @@ impl<R: Clone> Scheduler<R> {
             self.serve_class(now, class);
         }
         self.examine_keys(now);
-        // The buckets become what they were without holds, so that no key has to be examined again.
-        let noted = std::mem::take(self.ledger.keys.changed_mut());
-        let holds = std::mem::take(&mut self.holds);
-        for hold in &holds {
-            self.ledger.withdraw(now, hold.key, &self.permits.get(hold.slot).bill);
-        }
-        *self.ledger.keys.changed_mut() = noted;
-        self.ledger.take_change();
-        self.next_dispatch =
-            if self.steps_left == 0 { Some(just_past(now)) } else { self.next_dispatch_after(now, &holds) };
+        let holds = self.plan.take_holds();
+        let charged = holds.iter().map(|hold| (hold.start, &*self.permits.get(hold.slot).bill));
+        self.ledger.withdraw_holds(now, charged);
+        self.plan.set_next(match self.plan.has_steps() {
+            true => self.next_dispatch_after(now, &holds),
+            false => Some(just_past(now)),
+        });
     }
 
     /// Starts starved requests, or holds the starts that they wait for.
@@ -76,28 +60,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// Serves a class queue until every request in it has to wait.
     fn serve_class(&mut self, now: Time, class: ClassId) {
-        while let Some(slot) = self.first_due(class, self.blocked(class)) {
-            if !self.take_step() {
+        while let Some(slot) = self.first_due(class, self.plan.blocked(class)) {
+            if !self.plan.take_step() {
                 return;
             }
             self.take_turn(now, class, slot, StartReason::InTurn);
         }
-        let blocked = self.blocked(class);
-        self.queues.class_mut(class).hold(now, blocked);
+        let blocked = self.plan.blocked(class);
+        self.queues.hold(now, class, blocked);
         self.backfill(now, class);
-    }
-
-    /// The limits for which requests of a class are held.
-    fn blocked(&self, class: ClassId) -> LimitSet {
-        let held = self.holds.iter().filter(|hold| hold.class == class);
-        held.fold(LimitSet::default(), |blocked, hold| blocked.with(hold.limit))
-    }
-
-    /// Counts a step, if this event has any left.
-    pub(crate) fn take_step(&mut self) -> bool {
-        let has_time = self.steps_left > 0;
-        self.steps_left -= usize::from(has_time);
-        has_time
     }
 
     /// The first request that needs no blocked limit. If its client has one with an earlier
@@ -127,7 +98,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
-        let tier = if reason == StartReason::Promoted { PROMOTED_TIER } else { self.tier(class) };
+        let tier = if reason == StartReason::Promoted { PROMOTED_TIER } else { self.resource.tier(class) };
         // First, as no request waits for a quota, even for that of a key.
         if self.turn_away_if_spent(now, slot) {
             return;
@@ -160,7 +131,7 @@ impl<R: Clone> Scheduler<R> {
     /// Refuses all waiting requests that need a spent quota, also those in key queues.
     fn refuse_without_quota(&mut self, now: Time) {
         while let Some(slot) = self.without_quota(now)
-            && self.take_step()
+            && self.plan.take_step()
         {
             self.turn_away_if_spent(now, slot);
         }
@@ -190,9 +161,10 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let (class, serial) = (permit.waiting().class, permit.waiting().arrival.serial);
         // A start that waits for the store may be due now, but only a future one can be withdrawn.
-        let key = StartKey { at: offer.at.max(just_past(now)), serial };
-        self.ledger.commit(now, key, &permit.bill, tier);
-        self.holds.push(HeldStart { class, slot, key, limit });
+        let start = StartKey { at: offer.at.max(just_past(now)), serial };
+        let due = offer.at - self.resource.spec().horizon;
+        self.ledger.commit(now, start, &permit.bill, tier);
+        self.plan.hold(HeldStart { class, slot, start, due, limit });
     }
 
     /// The limit that keeps a waiting request from its start: it can pay only later, or the store
@@ -210,15 +182,18 @@ impl<R: Clone> Scheduler<R> {
         if let Some(limit) = self.ledger.unproven(now, bill) {
             return Some(limit);
         }
-        let budget = self.grant_budget.as_mut().filter(|budget| !budget.covers(&self.resource, bill, offer.at))?;
-        budget.note_shortage(&self.resource, bill, offer.at.since(now));
-        budget.lacking(&self.resource, bill)
+        if self.is_covered(bill, offer.at) {
+            return None;
+        }
+        self.term.note_shortage(&self.resource, bill, offer.at.since(now));
+        self.term.lacking(&self.resource, bill)
     }
 
     /// Grants a waiting request the start of `offer`.
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
         let waiting = self.stop_waiting(slot);
-        self.queues.class_mut(waiting.class).leave(&self.resource, &waiting, Some((now, reason)));
+        self.queues.serve(&self.resource, now, &waiting, reason);
+        self.queues.class_mut(waiting.class).note_start(&waiting, offer.at);
         let granted = self.next_start(offer, waiting.class, Stage::Told);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.arrival.at), false);
@@ -227,10 +202,10 @@ impl<R: Clone> Scheduler<R> {
     /// Refuses requests whose deadlines would be missed even if they went first.
     fn refuse_late(&mut self, now: Time) {
         while let Some((deadline, slot)) = self.queues.first_deadline()
-            && self.take_step()
+            && self.plan.take_step()
         {
             let permit = self.permits.get(slot);
-            let tier = self.tier(permit.waiting().class);
+            let tier = self.resource.tier(permit.waiting().class);
             let soonest = self.ledger.earliest_once_settled(now, &permit.bill, tier);
             if deadline >= soonest {
                 return;
@@ -253,16 +228,11 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn next_dispatch_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
-        let starts = holds.iter().map(|hold| hold.key.at - self.resource.spec().horizon);
+        let starts = holds.iter().map(|hold| hold.due);
         let promotions = self.promotions().map(|(at, ..)| at);
         let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);
         starts.chain(promotions).chain(key_queue).chain(deadline).chain(slow_start).filter(|at| *at > now).min()
     }
-}
-
-/// The next instant: a deadline is kept at its own instant, and missed at this one.
-pub(crate) fn just_past(time: Time) -> Time {
-    time + Span::from_nanos(1)
 }

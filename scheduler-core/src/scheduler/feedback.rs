@@ -10,13 +10,14 @@
 //! needs the word of a second client, such as the one that makes the probe call after the minute.
 
 use super::Scheduler;
-use super::permits::Granted;
-use crate::adaptation::{Observation, Reading, Scope, Verdict};
+use crate::adaptation::{Attribution, Limits, Observation, Reading, Verdict, may_be_of};
 use crate::command::{Command, FreezeNotice};
-use crate::ids::{Asker, LimitId};
+use crate::discovery::Blame;
+use crate::ids::{Connection, LimitId};
 use crate::limits::{Interval, Statement, UNCONFIRMED};
+use crate::permits::Granted;
+use crate::policy::Bill;
 use crate::policy::spec::Follow;
-use crate::policy::{Bill, Limit};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -30,12 +31,6 @@ const UNKNOWN_RESET: Span = Span::from_secs(3600);
 /// The longest pause for a spent quota, if none of the call's limits is one.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
-/// An answer that states less than one part in this many of a capacity is about another limit.
-const LEAST_PART: u64 = 10;
-/// How often people are told that capacities have changed.
-const CAPACITY_NEWS: Span = Span::from_secs(10);
-
-type Limits = SmallVec<[LimitId; 3]>;
 type Pauses = SmallVec<[Pause; 3]>;
 
 /// How long calls of a limit are to pause.
@@ -48,41 +43,47 @@ struct Pause {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Takes note of the answer to a call of `asker` that was charged `bill`. If a limit rejected
-    /// the call, returns the bill that it is settled at: the other charges are refunded.
+    /// Takes note of the answer to a call over `connection` that was charged `bill`. If a limit
+    /// rejected the call, returns the bill that it is settled at: the other charges are refunded.
     pub(crate) fn observe(
         &mut self,
         now: Time,
-        (asker, granted): (Asker, &Granted),
+        (connection, granted): (Connection, &Granted),
         bill: &Bill,
         observation: &Observation,
     ) -> Option<Bill> {
         let mut settled = None;
-        let at = granted.key.at.min(now);
+        let at = granted.start.at.min(now);
+        let blamed = self.search_by(now, (connection, at), bill, observation);
         match &observation.verdict {
-            Verdict::Passed => self.ledger.note_served(now, granted.key, at, bill),
-            Verdict::Limited { scope, retry_after, others } => {
-                let limits = self.blamed(bill, scope);
-                let pauses = self.pauses(now, asker, bill, &limits, *retry_after);
-                if !others {
+            Verdict::Passed => self.ledger.note_served(now, granted.start, at, bill),
+            // The upstream has taken nothing, and will as soon as another call has ended.
+            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(Blame::Places) => {
+                settled = Some(bill.keyed_part());
+            }
+            Verdict::Busy => {}
+            Verdict::Limited { scope, retry_after, by_other_accounts } => {
+                let limits = Attribution::new(&self.resource, bill).blamed(scope);
+                let pauses = self.pauses(now, connection, bill, &limits, *retry_after);
+                if !by_other_accounts {
                     settled = Some(self.learn_rejection(now, at, bill, &pauses));
                 }
-                self.freeze(now, asker, bill, &pauses);
+                self.freeze(now, connection, bill, &pauses);
             }
             Verdict::Exhausted { scope, reset } => {
                 let reset = reset.unwrap_or(UNKNOWN_RESET);
-                let (limits, are_quotas) = self.exhausted(bill, scope);
+                let (limits, are_quotas) = Attribution::new(&self.resource, bill).exhausted(scope);
                 let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
-                let pauses = self.pauses(now, asker, bill, &limits, Some(told));
+                let pauses = self.pauses(now, connection, bill, &limits, Some(told));
                 match are_quotas {
-                    true => self.spend_quotas(now, asker, bill, &pauses),
-                    false => self.freeze(now, asker, bill, &pauses),
+                    true => self.spend_quotas(now, connection, bill, &pauses),
+                    false => self.freeze(now, connection, bill, &pauses),
                 }
                 settled = Some(bill.keyed_part());
             }
         }
         for reading in &observation.readings {
-            self.compare(now, (asker, at), bill, observation, reading);
+            self.compare(now, (connection, at), bill, observation, reading);
         }
         settled
     }
@@ -101,49 +102,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// The refusal of a bill that needs a spent quota.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.holds.iter().map(|hold| hold.key))?;
+        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds().map(|hold| hold.start))?;
         let retry_after = (until < Time::NEVER).then(|| until.since(now));
         Some(Refusal::QuotaSpent { limit, retry_after })
     }
 
-    /// The limits of the bill that a scope means. A limit that the call was not charged to is none.
-    fn limits_in(&self, bill: &Bill, scope: &Scope) -> Limits {
-        let charged = |means: &dyn Fn(LimitId) -> bool| bill.charged().filter(|limit| means(*limit)).collect();
-        match scope {
-            Scope::Unnamed => charged(&|_| true),
-            Scope::Unit(unit) => charged(&|limit| *self.resource[limit].spec().unit == **unit),
-            Scope::Limit(name) => match self.resource.limit(name) {
-                Some(named) => charged(&|limit| limit == named),
-                None => charged(&|_| true),
-            },
-        }
-    }
-
-    /// The limits of the bill that rejected the call: any, if none of those is meant.
-    fn blamed(&self, bill: &Bill, scope: &Scope) -> Limits {
-        let meant = self.limits_in(bill, scope);
-        if meant.is_empty() { bill.charged().collect() } else { meant }
-    }
-
-    /// The limits of the bill that are spent, and whether they are quotas. If none is one, it is a
-    /// limit of a long period.
-    fn exhausted(&self, bill: &Bill, scope: &Scope) -> (Limits, bool) {
-        let blamed = self.blamed(bill, scope);
-        let of = |is: fn(&Limit) -> bool| -> Limits {
-            blamed.iter().copied().filter(|limit| is(&self.resource[*limit])).collect()
-        };
-        let (quotas, long) = (of(Limit::is_quota), of(Limit::has_long_period));
-        match (quotas.is_empty(), long.is_empty()) {
-            (false, _) => (quotas, true),
-            (true, false) => (long, false),
-            (true, true) => (blamed, false),
-        }
-    }
-
     /// The pause of each limit, as far as it is believed.
-    fn pauses(&self, now: Time, asker: Asker, bill: &Bill, limits: &Limits, told: Option<Span>) -> Pauses {
+    fn pauses(&self, now: Time, connection: Connection, bill: &Bill, limits: &Limits, told: Option<Span>) -> Pauses {
         let pause = |limit: &LimitId| {
-            let believed = told.map(|told| match self.ledger.is_claimed_by_another(now, bill, *limit, asker) {
+            let believed = told.map(|told| match self.ledger.is_claimed_by_another(now, bill, *limit, connection) {
                 true => told,
                 false => told.min(UNCONFIRMED),
             });
@@ -153,11 +120,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
-    /// correction sets the level as a whole, and so do those of keys.
+    /// correction sets the level as a whole. The charges to keys stay, too.
     fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, pauses: &Pauses) -> Bill {
         let mut settled = bill.keyed_part();
         let slack = |pause: &&Pause| self.ledger.adaptive(pause.limit).slack(at, bill.get(pause.limit));
-        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none());
+        let is_guess = |limit: LimitId| self.resource[limit].spec().guessed;
+        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_guess(pause.limit));
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(slack) {
             let cost = bill.get(*limit);
             self.ledger.adaptive_mut(*limit).learn_rejection(now, at, cost, *believed);
@@ -166,7 +134,7 @@ impl<R: Clone> Scheduler<R> {
         settled
     }
 
-    fn freeze(&mut self, now: Time, asker: Asker, bill: &Bill, pauses: &Pauses) {
+    fn freeze(&mut self, now: Time, connection: Connection, bill: &Bill, pauses: &Pauses) {
         let mut longest = Span::ZERO;
         let mut voids = false;
         for Pause { limit, believed, is_claim } in pauses {
@@ -177,20 +145,20 @@ impl<R: Clone> Scheduler<R> {
             // Starts within the horizon were told already, and cannot be called back.
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
             if *is_claim {
-                self.ledger.note_claim(now, bill, *limit, asker);
+                self.ledger.note_claim(now, bill, *limit, connection);
             }
             longest = longest.max(pause);
         }
-        self.hasten_checkpoint();
+        self.term.hasten_checkpoint();
         if voids {
             let limits = pauses.iter().map(|pause| pause.limit).collect();
-            self.push(Command::Announce(FreezeNotice { limits, span: longest }));
+            self.outbox.push(Command::Announce(FreezeNotice { limits, span: longest }));
         }
     }
 
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
     /// call follows if only one client says so.
-    fn spend_quotas(&mut self, now: Time, asker: Asker, bill: &Bill, pauses: &Pauses) {
+    fn spend_quotas(&mut self, now: Time, connection: Connection, bill: &Bill, pauses: &Pauses) {
         for Pause { limit, believed, is_claim } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
@@ -200,10 +168,10 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.freeze(now, bill, *limit, until, until);
             }
             if *is_claim {
-                self.ledger.note_claim(now, bill, *limit, asker);
+                self.ledger.note_claim(now, bill, *limit, connection);
             }
         }
-        self.hasten_checkpoint();
+        self.term.hasten_checkpoint();
     }
 
     /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
@@ -217,20 +185,21 @@ impl<R: Clone> Scheduler<R> {
     /// Ends the pauses of these limits: the upstream's word no longer counts.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
-        self.hasten_checkpoint();
+        self.term.hasten_checkpoint();
     }
 
     /// Compares a reading with the limit that it is about.
     fn compare(
         &mut self,
         now: Time,
-        (asker, at): (Asker, Time),
+        (connection, at): (Connection, Time),
         bill: &Bill,
         observation: &Observation,
         reading: &Reading,
     ) {
-        let [limit] = self.limits_read(bill, observation, reading)[..] else { return };
-        self.follow_capacity(now, asker, bill, limit, reading);
+        let attribution = Attribution::new(&self.resource, bill);
+        let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
+        self.follow_capacity(now, connection, bill, limit, reading);
         let in_use = &self.ledger.adaptive(limit).limit;
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             self.ledger.adaptive_mut(limit).learn_level(now, at, at, reading.remaining);
@@ -243,75 +212,41 @@ impl<R: Clone> Scheduler<R> {
         });
         let statement = Statement {
             at,
-            asker,
+            connection,
             remaining: in_use.rate().credit(reading.remaining),
             resets: ends.map(|ends| ends.until),
-            ends: ends.filter(|_| is_of(in_use, reading)),
+            ends: ends.filter(|_| may_be_of(in_use, reading)),
         };
         let is_believed = self.ledger.learn(now, bill, limit, &statement);
-        self.counters.disbelieved += u64::from(!is_believed);
+        if !is_believed {
+            self.outbox.count_disbelieved();
+        }
     }
 
     /// Keeps to the capacity that a reading states. A key's own capacity is a part of what is left.
-    fn follow_capacity(&mut self, now: Time, asker: Asker, bill: &Bill, limit: LimitId, reading: &Reading) {
+    fn follow_capacity(&mut self, now: Time, connection: Connection, bill: &Bill, limit: LimitId, reading: &Reading) {
         let follows = self.resource.spec().follow == Follow::Headers && bill.key_charge(limit).is_none();
-        let (written, is_of_it) = (self.resource[limit].spec().capacity, is_of(&self.resource[limit], reading));
-        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
+        let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));
+        if reading.capacity > Some(written) || !is_of_it {
+            self.outbox.count_disbelieved();
+        }
         if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
-            && self.ledger.adaptive_mut(limit).hear_capacity(now, asker, capacity)
+            && self.ledger.adaptive_mut(limit).hear_capacity(now, connection, capacity)
         {
-            self.capacity_changes.insert(limit);
-            self.hasten_checkpoint();
+            self.capacity_news.note(limit);
+            self.term.hasten_checkpoint();
         }
     }
 
     /// The limits whose capacity has changed by the upstream's word, every few seconds. Answers
     /// that contradict each other fill no log.
     pub fn take_capacity_changes(&mut self, now: Time) -> BTreeSet<LimitId> {
-        if self.capacity_changes.is_empty() || now < self.next_capacity_news {
-            return BTreeSet::new();
-        }
-        self.next_capacity_news = now + CAPACITY_NEWS;
-        std::mem::take(&mut self.capacity_changes)
+        self.capacity_news.take(now)
     }
 
     /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
     #[must_use]
     pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
-        self.ledger.adaptive(limit).stated.less().map(|stated| stated.capacity)
+        self.ledger.adaptive(limit).stated.lowered().map(|stated| stated.capacity)
     }
-
-    /// The limits of the bill that a reading may be about. Of several, the capacity tells which
-    /// one, or else its rank: an answer that tells of as many buckets as there are limits tells of
-    /// each.
-    fn limits_read(&self, bill: &Bill, observation: &Observation, reading: &Reading) -> Limits {
-        let mut limits = self.limits_in(bill, &reading.scope);
-        limits.retain(|limit| !self.resource[*limit].is_until_settled());
-        let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
-        if limits.len() < 2 {
-            return limits;
-        }
-        if limits.iter().any(|limit| Some(capacity(*limit)) == reading.capacity) {
-            limits.retain(|limit| Some(capacity(*limit)) == reading.capacity);
-            return limits;
-        }
-        let beside = observation.readings.iter().filter(|other| self.limits_in(bill, &other.scope) == limits);
-        let told: Vec<Option<Amount>> = beside.map(|other| other.capacity).collect();
-        let rank = told.iter().filter(|told| **told < reading.capacity).count();
-        let is_one_of_each =
-            told.len() == limits.len() && told.iter().filter(|told| **told == reading.capacity).count() == 1;
-        limits.sort_by_key(|limit| capacity(*limit));
-        match reading.capacity.filter(|_| is_one_of_each) {
-            Some(_) => limits.drain(rank..=rank).collect(),
-            None => Limits::new(),
-        }
-    }
-}
-
-/// Whether a reading may be of this limit. Another limit may hold the call up, too, but its windows
-/// and its capacity are not these.
-fn is_of(limit: &Limit, reading: &Reading) -> bool {
-    let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
-    let least = limit.spec().capacity.micros() / LEAST_PART;
-    fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }

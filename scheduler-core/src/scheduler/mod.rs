@@ -1,41 +1,47 @@
 //! The scheduler of one resource: takes events, and gives commands.
+//!
+//! Its state consists of parts, each with an invariant and private fields. The methods here and in
+//! the files of this folder are those that need several parts.
 
 mod ask;
 mod backfill;
 mod change;
 mod delivery;
+mod discover;
 mod dispatch;
+mod dispatch_plan;
 mod feedback;
-mod idle_permits;
+mod former_limits;
 mod key_labels;
 mod key_waits;
-mod pending_answers;
-pub(crate) mod permits;
+mod outbox;
+mod outlook;
+pub(crate) mod parts;
+mod pending;
+mod rejections;
 mod settle;
 mod store;
 pub mod undelivered;
 mod updates;
+mod waiting;
 
-use crate::adaptation::CostEstimates;
+use crate::adaptation::{CapacityNews, CostEstimates, DeliveryJitter, RecentCalls};
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
+use crate::discovery::LimitSearch;
+use crate::discovery::found_limit::FoundSnapshot;
 use crate::event::{Ask, Event};
-use crate::fencing::GrantBudget;
-use crate::ids::{ClassId, LimitId, Tier};
+use crate::fencing::Term;
+use crate::ids::Tier;
 use crate::ledger::{Ledger, ShadowLimits};
-use crate::policy::Resource;
-use crate::queue::{Edition, Queues};
-use crate::refusal::Refusal;
-use delivery::Delivery;
-use dispatch::HeldStart;
+use crate::permits::{Granted, PendingAnswers, Permits, Stage, State, ToldStart, ToldStarts};
+use crate::policy::{Bill, Resource};
+use crate::queue::Queues;
+use dispatch_plan::DispatchPlan;
+use former_limits::FormerLimits;
 use key_labels::KeyLabels;
-use pending_answers::PendingAnswers;
-use permits::{Granted, Permits, Stage, State};
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::status::Counters;
+use outbox::Outbox;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Owns the buckets of one resource and decides when each call may start.
@@ -56,8 +62,6 @@ use std::sync::Arc;
 /// use rampmeter_protocol::{amount::Amount, id::PermitId, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
-/// use rampmeter_scheduler_core::identity::Identity;
-/// use rampmeter_scheduler_core::ids::Asker;
 /// use rampmeter_scheduler_core::policy::resource::Resource;
 /// use rampmeter_scheduler_core::scheduler::Scheduler;
 /// use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
@@ -73,10 +77,7 @@ use std::sync::Arc;
 /// let mut scheduler = Scheduler::new(resource, 1, Time::ORIGIN);
 /// let mut delays = Vec::new();
 /// for worker in ["a", "b", "c"] {
-///     let ask = Ask {
-///         to: worker, id: PermitId::new(worker)?, asker: Asker::UNKNOWN, identity: Identity::default(), bill: bill.clone(), class, mode: Mode::Reserve,
-///         max_wait: None, age: Span::ZERO, progress: false, client: None, call: None,
-///     };
+///     let ask = Ask::new(worker, PermitId::new(worker)?, bill.clone(), class, Mode::Reserve);
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
 ///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
 ///         delays.push(grant.delay);
@@ -87,40 +88,28 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct Scheduler<R> {
-    pub(crate) resource: Resource,
-    pub(crate) epoch: u64,
-    pub(crate) ledger: Ledger,
-    pub(crate) permits: Permits<R>,
-    pub(crate) queues: Queues,
-    pub(crate) counters: Counters,
-    pub(crate) cost_estimates: CostEstimates,
-    /// What the store allows to be granted; a scheduler without a store has none.
-    pub(crate) grant_budget: Option<GrantBudget>,
-    /// Units of former limits: calls that were granted under them may still state such costs.
-    former_units: BTreeSet<Name>,
-    /// Limits whose capacity in force has changed by the upstream's word.
-    capacity_changes: BTreeSet<LimitId>,
-    /// When people are told of them next.
-    next_capacity_news: Time,
-    /// Former limits of requests that are not charged by the present ones yet, by edition.
-    former_limits: BTreeMap<Edition, Resource>,
-    pub(crate) key_labels: KeyLabels,
+    resource: Resource,
+    former: FormerLimits,
+    term: Term,
+    /// What calls take of the limits.
+    ledger: Ledger,
+    /// The search for unwritten limits, if the resource wants one.
+    search: Option<Box<LimitSearch>>,
     /// Limits that are measured and not enforced.
-    pub(crate) shadow_limits: ShadowLimits,
-    /// When this scheduler took the resource over: with its first checkpoint, if it has a store.
-    pub(crate) since: Time,
+    shadow_limits: ShadowLimits,
+    permits: Permits<R>,
+    pending: PendingAnswers<R>,
+    told: ToldStarts,
+    queues: Queues,
+    plan: DispatchPlan,
+    calls: RecentCalls,
+    cost_estimates: CostEstimates,
+    delivery_jitter: DeliveryJitter,
+    capacity_news: CapacityNews,
+    key_labels: KeyLabels,
+    outbox: Outbox<R>,
     /// The time of the latest event.
     now: Time,
-    pub(crate) serial: u64,
-    next_dispatch: Option<Time>,
-    /// Starts that are kept free while waiting requests are dispatched; none between events.
-    holds: Vec<HeldStart>,
-    /// Steps that this event has left.
-    steps_left: usize,
-    handing_over: bool,
-    delivery: Delivery,
-    pending_answers: PendingAnswers<R>,
-    commands: VecDeque<Command<R>>,
 }
 
 /// When the driver has to come back, and why.
@@ -146,38 +135,43 @@ pub enum Reason {
     PendingAnswers,
     /// What was learned of the upstream is looked at again.
     Review,
+    /// What was found of unwritten limits is looked at again.
+    Search,
 }
 
 impl<R: Clone> Scheduler<R> {
     /// A scheduler that takes `resource` over at `now`, without any record of it.
     #[must_use]
     pub fn new(resource: Resource, epoch: u64, now: Time) -> Self {
-        Scheduler {
-            epoch,
+        Scheduler::beginning(resource, epoch, now, &[])
+    }
+
+    /// The same, with the limits that a predecessor has found.
+    pub(crate) fn beginning(resource: Resource, epoch: u64, now: Time, found: &[FoundSnapshot]) -> Self {
+        let search = LimitSearch::begin(&resource, now, found).map(Box::new);
+        let resource = search.as_ref().map_or(resource, |search| search.resource());
+        let mut scheduler = Scheduler {
+            search,
+            former: FormerLimits::default(),
+            term: Term::new(epoch, now),
             ledger: Ledger::new(&resource, now),
-            permits: Permits::new(resource.spec().bounds.max_permits),
-            queues: Queues::new(&resource, now),
-            counters: Counters::default(),
-            cost_estimates: CostEstimates::default(),
-            grant_budget: None,
-            former_units: BTreeSet::new(),
-            capacity_changes: BTreeSet::new(),
-            next_capacity_news: Time::ORIGIN,
-            former_limits: BTreeMap::new(),
-            key_labels: KeyLabels::new(&resource),
             shadow_limits: ShadowLimits::new(&resource, now),
-            since: now,
+            permits: Permits::new(resource.spec().bounds.max_permits),
+            pending: PendingAnswers::new(),
+            told: ToldStarts::default(),
+            queues: Queues::new(&resource, now),
+            plan: DispatchPlan::default(),
+            calls: RecentCalls::default(),
+            cost_estimates: CostEstimates::default(),
+            delivery_jitter: DeliveryJitter::new(now),
+            capacity_news: CapacityNews::default(),
+            key_labels: KeyLabels::new(&resource),
+            outbox: Outbox::new(),
             now,
-            serial: 0,
-            next_dispatch: None,
-            holds: Vec::new(),
-            steps_left: 0,
-            handing_over: false,
-            delivery: Delivery::default(),
-            pending_answers: PendingAnswers::new(),
-            commands: VecDeque::new(),
             resource,
-        }
+        };
+        scheduler.enforce_found(now);
+        scheduler
     }
 
     /// The resource.
@@ -189,7 +183,7 @@ impl<R: Clone> Scheduler<R> {
     /// The leader's epoch.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.term.epoch()
     }
 
     /// Takes note of what happened at `now`.
@@ -218,13 +212,13 @@ impl<R: Clone> Scheduler<R> {
             }
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
-            Event::Doubt => self.doubt(),
+            Event::Doubt => self.term.doubt(),
             Event::Delivered(until) => self.delivered(until),
             Event::HeldUp => self.held_up(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
-            Event::Recheck => self.hasten_checkpoint(),
-            Event::Epoch(epoch) => self.raise_epoch(epoch),
+            Event::Recheck => self.term.hasten_checkpoint(),
+            Event::Epoch(epoch) => self.term.raise_epoch(epoch),
             Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
             Event::Thaw(limits) => self.thaw(now, &limits),
             Event::Empty(limits) => self.empty(now, &limits),
@@ -232,17 +226,19 @@ impl<R: Clone> Scheduler<R> {
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
-        // 3. Waiting requests that can start are granted their starts.
+        // 3. Limits that were found count.
+        self.search_on(now);
+        // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && self.waiting() > 0;
         self.queues.updates.note(changed);
-        if changed || self.next_dispatch.is_some_and(|at| at <= now) {
+        if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);
         }
-        // 4. The other waiting requests are told how they stand.
-        if self.queues.updates.next() <= now && !self.is_changing() {
+        // 5. The other waiting requests are told how they stand.
+        if self.queues.updates.next() <= now && !self.former.are_charging() {
             self.send_updates(now);
         }
-        // 5. Old permits are forgotten.
+        // 6. Old permits are forgotten.
         if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
             self.permits.expire(now);
         }
@@ -250,20 +246,21 @@ impl<R: Clone> Scheduler<R> {
 
     /// The next thing to do; call until there is none.
     pub fn poll_command(&mut self) -> Option<Command<R>> {
-        self.commands.pop_front()
+        self.outbox.pop()
     }
 
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An
     /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let dispatch = self.next_dispatch.filter(|_| !self.delivery.is_held_up());
+        let dispatch = self.plan.next().filter(|_| !self.told.are_held_up());
         let wakeups = [
-            (Reason::Dispatch, if self.is_changing() { Some(self.now) } else { dispatch }),
+            (Reason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
             (Reason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
             (Reason::Expiry, self.permits.next_expiry()),
-            (Reason::PendingAnswers, self.next_pending_timeout()),
+            (Reason::PendingAnswers, self.pending.next_timeout()),
             (Reason::Review, self.next_review()),
+            (Reason::Search, self.next_search()),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
@@ -274,53 +271,52 @@ impl<R: Clone> Scheduler<R> {
         self.queues.waiting()
     }
 
-    pub(crate) fn push(&mut self, command: Command<R>) {
-        self.commands.push_back(command);
+    /// Whether waiting requests are granted nothing, as answers do not arrive.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.told.are_held_up()
     }
 
-    pub(crate) fn refuse(&mut self, to: R, id: Option<PermitId>, refusal: Refusal) {
-        self.counters.refused += 1;
-        self.push(Command::Refuse { to, id, refusal });
-    }
-
-    pub(crate) fn next_serial(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial
+    /// Whether the store allows this start.
+    pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
+        self.term.covers(&self.resource, bill, start)
     }
 
     /// Tells `to` the start of the permit in `slot`.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
         let permit = self.permits.get(slot);
         let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
-        let Granted { key, limited_by, class, .. } = granted;
-        let delay = key.at.since(now);
+        let Granted { start, limited_by, class, .. } = granted;
+        let delay = start.at.since(now);
         // A repeated answer does not prolong the permit.
-        let validity = (key.at + self.resource.spec().validity).since(now + delay);
-        self.push(Command::Grant(Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated }));
+        let validity = (start.at + self.resource.spec().validity).since(now + delay);
+        let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
+        self.outbox.push(Command::Grant(grant));
     }
 
     /// Commits the permit in `slot` to a start; its request allows none later than `latest`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
-        let (key, bill) = (granted.key, Arc::clone(&permit.bill));
-        self.ledger.commit(now, key, &bill, tier);
-        self.ledger.note_start(key.at, &bill);
-        self.charge(&bill, key.at);
+        let (start, bill) = (granted.start, Arc::clone(&permit.bill));
+        self.ledger.commit(now, start, &bill, tier);
+        self.ledger.note_start(start.at, &bill);
+        self.term.charge(&self.resource, &bill, start.at);
         if granted.stage == Stage::Told {
-            self.delivery.note_told(now, slot, key.serial);
+            self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }
-        self.permits.started(slot, self.ledger.end(now, key, &bill), self.resource.is_small(&bill));
-        self.counters.granted += 1;
+        let end = self.ledger.end(now, start, &bill);
+        if self.resource.is_small(&bill) {
+            self.permits.started_small(slot, end);
+        } else {
+            self.permits.started(slot, end);
+        }
+        self.calls.begin(now, start);
+        self.outbox.count_granted();
         if let Some(shadow) = &bill.shadow {
             for limit in shadow.applicable().limits() {
-                self.shadow_limits.note_granted(now, key, limit, &shadow.only(limit), latest);
+                self.shadow_limits.note_granted(now, start, limit, &shadow.only(limit), latest);
             }
         }
-    }
-
-    pub(crate) fn tier(&self, class: ClassId) -> Tier {
-        self.resource.classes()[class.index()].tier
     }
 
     /// Aligns windows to another wall clock. A former window's usage counts in every new window
@@ -330,15 +326,15 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         self.resource = self.resource.clone().at_unix(unix_at_origin);
+        self.search.iter_mut().for_each(|search| search.at_unix(unix_at_origin));
         self.ledger.anchor(now, unix_at_origin);
         self.shadow_limits.anchor(now, unix_at_origin);
-        self.ledger.note_change();
     }
 
     /// Refuses all waiting requests, so that they ask the successor.
     fn hand_over(&mut self, now: Time) {
-        self.handing_over = true;
-        self.give_up_pending(now, now);
+        self.term.end();
+        self.give_up_pending(now);
         self.begin_edition(now, self.resource.clone());
         self.continue_change(now);
     }

@@ -1,14 +1,14 @@
 //! Settling permits: unused, used at a cost, or extended while the call is in flight.
 
 use super::Scheduler;
-use super::permits::{Granted, Stage, State};
-use crate::adaptation::{Observation, Verdict};
+use crate::adaptation::{CallTimes, Observation, Verdict};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ids::Asker;
-use crate::limits::StartKey;
+use crate::ids::Connection;
+use crate::limits::{CallMade, StartKey};
+use crate::permits::{Granted, Stage, State};
 use crate::policy::{Bill, LimitSet};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -18,23 +18,22 @@ use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome, observation, is_throttled } = settle;
-        self.counters.upstream_429 += u64::from(is_throttled);
+        let Settle { to, id, outcome, observation, is_throttled, times } = settle;
+        if is_throttled {
+            self.count_rejection(now, &id, observation.as_ref());
+        }
         let extended = matches!(outcome, Outcome::Extend(_)) && !self.is_over(&id);
         let done = match (self.permits.find(&id), outcome) {
-            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
+            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref(), times),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
             (None, Outcome::Unused) => self.cancel_pending(now, &id),
-            (None, Outcome::Used(_)) if self.pending_answers.has(&id) => Err(Refusal::StillWaiting),
+            (None, Outcome::Used(_)) if self.pending.has(&id) => Err(Refusal::StillWaiting),
             (None, Outcome::Extend(None) | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
         };
         match (to, done) {
-            (Some(to), Ok(())) => self.push(Command::Settled { to, id, extended }),
+            (Some(to), Ok(())) => self.outbox.push(Command::Settled { to, id, extended }),
             (None, Ok(())) => {}
-            (to, Err(refusal)) => {
-                self.counters.refused += u64::from(to.is_some());
-                self.push(Command::RefuseSettle { to, id, refusal });
-            }
+            (to, Err(refusal)) => self.outbox.refuse_settle(to, id, refusal),
         }
     }
 
@@ -50,11 +49,14 @@ impl<R: Clone> Scheduler<R> {
         slot: Slot,
         outcome: Outcome,
         observation: Option<&Observation>,
+        times: CallTimes,
     ) -> Result<(), Refusal> {
         match (&self.permits.get(slot).state, outcome) {
             (State::Granted(granted), Outcome::Unused) if granted.is_open() => self.give_back(now, slot, *granted),
             (State::Granted(granted), Outcome::Used(cost)) if granted.is_open() => {
-                return self.settle_used(now, slot, *granted, cost, observation);
+                let granted = *granted;
+                self.note_times(now, slot, times);
+                return self.settle_used(now, slot, granted, cost, observation);
             }
             (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
                 return self.renew(now, slot, *granted);
@@ -77,32 +79,40 @@ impl<R: Clone> Scheduler<R> {
         observation: Option<&Observation>,
     ) -> Result<(), Refusal> {
         let permit = self.permits.get(slot);
-        let (bill, asker) = (Arc::clone(&permit.bill), permit.asker);
-        let is_former = |unit: &str| self.former_units.iter().any(|former| **former == *unit);
-        cost.retain(|(unit, _)| self.resource.counts(unit) || !is_former(unit));
+        let (bill, connection) = (Arc::clone(&permit.bill), permit.connection);
+        cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former.counted(unit));
         // The call was made and answered, whatever its cost is said to be.
         let checked = self.resource.check_units(by_unit(&cost));
         cost.retain(|(unit, _)| self.resource.counts(unit));
         let actual = self.resource.corrected(&bill, by_unit(&cost));
-        self.shadow_limits.correct(now, granted.key, &bill, Some(&cost));
+        self.shadow_limits.correct(now, granted.start, &bill, Some(&cost));
         // The cost of a rejected call teaches nothing.
         let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
         for (unit, amount) in cost.iter().filter(|_| served) {
             self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
         }
-        let answered = (asker, &granted);
+        self.calls.end(now, granted.start, served.then_some(&actual));
+        let answered = (connection, &granted);
         let settled = observation.and_then(|observation| self.observe(now, answered, &bill, observation));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked
+    }
+
+    /// Learns from the times of a call by how much delays differ.
+    fn note_times(&mut self, now: Time, slot: Slot, times: CallTimes) {
+        let connection = self.permits.get(slot).connection;
+        if let Some(jitter) = self.delivery_jitter.note(now, connection, times) {
+            self.ledger.measure(now, jitter);
+        }
     }
 
     /// Cancels a waiting request, and answers it too: the settle may come from another client.
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
-        self.permits.started(slot, now, false);
-        self.counters.returned += 1;
-        self.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
+        self.permits.started(slot, now);
+        self.outbox.count_returned();
+        self.outbox.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
@@ -117,14 +127,13 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
-        let places = self.places(now, granted.key, slot);
+        self.calls.withdraw(granted.start);
+        let places = self.places(now, granted.start, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        if let Some(budget) = &mut self.grant_budget {
-            budget.release(&self.resource, granted.key, &bill, places, false);
-        }
-        self.discharge(now, granted.key, &bill);
-        self.shadow_limits.correct(now, granted.key, &bill, None);
-        self.counters.returned += 1;
+        self.term.release(&self.resource, granted.start, &bill, places, CallMade::No);
+        self.discharge(now, granted.start, &bill);
+        self.shadow_limits.correct(now, granted.start, &bill, None);
+        self.outbox.count_returned();
     }
 
     /// Makes the buckets as if the start of `key` had never been promised.
@@ -132,50 +141,51 @@ impl<R: Clone> Scheduler<R> {
         if key.at > now {
             self.ledger.withdraw(now, key, bill);
         } else {
-            self.ledger.correct(now, key, bill, &Bill::new(), false);
+            self.ledger.correct(now, key, bill, &Bill::new(), CallMade::No);
         }
     }
 
     /// Renews the leases of a call in flight, if a successor would know of it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        let mut lapsed = self.resource.held_part(&bill);
-        if lapsed.is_empty() {
+        let mut expired = self.resource.in_flight_part(&bill);
+        if expired.is_empty() {
             return Ok(());
         }
         self.check_renewals(now)?;
-        self.ledger.leases(now, granted.key, &bill).for_each(|(limit, _)| lapsed.set(limit, Amount::ZERO));
-        self.charge(&lapsed, now);
-        let fits = self.ledger.renew(now, granted.key, &bill);
-        self.permits.renewed(slot, self.ledger.end(now, granted.key, &bill));
+        self.ledger.leases(now, granted.start, &bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
+        self.term.charge(&self.resource, &expired, now);
+        let fits = self.ledger.renew(now, granted.start, &bill);
+        self.permits.renewed(slot, self.ledger.end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
 
     fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
-        let covered = self.grant_budget.as_ref().is_none_or(|budget| budget.covers_renewals(now));
-        if covered { Ok(()) } else { Err(Refusal::Unavailable) }
+        if self.term.covers_renewals(now) { Ok(()) } else { Err(Refusal::Unavailable) }
     }
 
     /// Counts a call in flight anew whose permit is not known, as its predecessor died before the
     /// store knew the id. The predecessor's checkpoint keeps places for such calls until their
     /// leases end, so until then the call may count twice. It always counts once.
     fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
-        let bill = self.resource.held_part(call);
+        let bill = self.resource.in_flight_part(call);
         if !self.may_be_of_predecessor(now, &bill) {
             return Err(Refusal::UnknownPermit);
         }
-        if self.handing_over {
+        if self.term.is_ending() {
             return Err(Refusal::Unavailable);
         }
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
-        let key = StartKey { at: now, serial: self.next_serial() };
+        let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
         self.ledger.renew(now, key, &bill);
-        self.charge(&bill, now);
+        self.term.charge(&self.resource, &bill, now);
+        self.calls.begin(now, key);
         let end = self.ledger.end(now, key, &bill);
-        let slot = self.permits.insert(id.clone(), Asker::UNKNOWN, Identity::default(), bill, State::Granted(granted));
-        self.permits.started(slot, end, false);
+        let slot =
+            self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
+        self.permits.started(slot, end);
         Ok(())
     }
 
@@ -183,30 +193,28 @@ impl<R: Clone> Scheduler<R> {
     /// renewed within one lease of the take-over; later, a stranger would take places unasked.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
-        longest.is_some_and(|lease| now <= self.since + lease)
+        longest.is_some_and(|lease| self.term.began_within(now, lease))
     }
 
     /// Corrects the buckets to the actual cost. A call that was made before its start counts from
     /// now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
-        let tier = self.tier(granted.class);
-        let places = self.places(now, granted.key, slot);
+        let tier = self.resource.tier(granted.class);
+        let places = self.places(now, granted.start, slot);
         let permit = self.permits.get_mut(slot);
-        permit.state = State::Granted(Granted { stage: Stage::Settled, ..granted });
+        permit.state = State::Granted(granted.in_stage(Stage::Settled));
         let bill = Arc::clone(&permit.bill);
         if granted.is_promised(now) {
-            self.ledger.withdraw(now, granted.key, &bill);
-            let early = StartKey { at: now, ..granted.key };
+            self.ledger.withdraw(now, granted.start, &bill);
+            let early = StartKey { at: now, ..granted.start };
             self.ledger.commit(now, early, actual, tier);
-            self.ledger.correct(now, early, actual, actual, true);
+            self.ledger.correct(now, early, actual, actual, CallMade::Yes);
         } else {
-            self.ledger.correct(now, granted.key, &bill, actual, true);
+            self.ledger.correct(now, granted.start, &bill, actual, CallMade::Yes);
         }
-        self.charge(&actual.excess_over(&bill), now);
-        if let Some(budget) = &mut self.grant_budget {
-            budget.release(&self.resource, granted.key, &bill, places, true);
-        }
-        self.counters.settled += 1;
+        self.term.charge(&self.resource, &actual.excess_over(&bill), now);
+        self.term.release(&self.resource, granted.start, &bill, places, CallMade::Yes);
+        self.outbox.count_settled();
     }
 
     /// The limits in which the call of `key` still holds its place.

@@ -1,9 +1,7 @@
 //! What the store allows to be granted, and what follows from its answers.
 
 use super::Scheduler;
-use crate::fencing::GrantBudget;
 use crate::ids::LimitId;
-use crate::policy::Bill;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 
@@ -15,8 +13,7 @@ impl<R: Clone> Scheduler<R> {
     /// it.
     #[must_use]
     pub fn fenced(mut self) -> Self {
-        self.grant_budget = Some(GrantBudget::new(&self.resource));
-        self.since = Time::NEVER;
+        self.term = self.term.fenced(&self.resource);
         self
     }
 
@@ -32,65 +29,34 @@ impl<R: Clone> Scheduler<R> {
     /// None if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
-        self.grant_budget.as_ref().map(GrantBudget::due)
-    }
-
-    /// Makes the next checkpoint due soon, as a successor has to know what has just happened.
-    pub(crate) fn hasten_checkpoint(&mut self) {
-        if let Some(budget) = &mut self.grant_budget {
-            budget.renew_soon();
-        }
-    }
-
-    pub(crate) fn doubt(&mut self) {
-        if let Some(budget) = &mut self.grant_budget {
-            budget.doubt();
-        }
+        self.term.next_checkpoint()
     }
 
     /// Whether no other scheduler can have led since the last
     /// [`Event::Doubt`](crate::event::Event::Doubt).
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        self.grant_budget.as_ref().is_none_or(GrantBudget::is_trusted)
+        self.term.is_trusted()
     }
 
     /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
     /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
     /// too long, on the word of a client.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
-        self.raise_epoch(epoch);
+        self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
-        self.doubt();
-    }
-
-    /// Goes on in a higher epoch.
-    pub(crate) fn raise_epoch(&mut self, epoch: u64) {
-        self.epoch = self.epoch.max(epoch);
+        self.term.doubt();
     }
 
     /// Takes the whole stock of these limits, by an operator's order.
     pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
         let names: Vec<Name> = limits.iter().map(|limit| self.resource[*limit].spec().name.clone()).collect();
         self.ledger.drain(now, |limit| names.contains(&limit.spec().name));
-        self.doubt();
-    }
-
-    /// Whether the store allows this start.
-    pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
-        self.grant_budget.as_ref().is_none_or(|budget| budget.covers(&self.resource, bill, start))
-    }
-
-    /// Charges a start to the grant budget.
-    pub(crate) fn charge(&mut self, bill: &Bill, start: Time) {
-        if let Some(budget) = &mut self.grant_budget {
-            budget.charge(&self.resource, bill, start);
-        }
+        self.term.doubt();
     }
 
     pub(crate) fn store_lost(&mut self, now: Time) {
-        if let Some(budget) = &mut self.grant_budget {
-            budget.store_lost(&self.resource, now);
+        if self.term.store_lost(&self.resource, now) {
             self.ledger.note_change();
         }
     }

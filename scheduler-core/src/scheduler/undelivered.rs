@@ -1,9 +1,9 @@
 //! Clients that are gone: their permits go back, and their waits end.
 
 use super::Scheduler;
-use super::permits::{Permit, State};
 use crate::collections::Slot;
 use crate::ids::ClassId;
+use crate::permits::{Permit, State};
 use crate::queue::Waiting;
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -42,7 +42,7 @@ impl<R: Clone> Scheduler<R> {
         match self.permits.get(slot).state {
             State::Waiting(_) => {
                 self.drop_waiting(slot);
-                self.counters.returned += 1;
+                self.outbox.count_returned();
             }
             State::Granted(granted) if granted.is_open() => self.give_back_untold(now, slot, granted),
             State::Granted(_) | State::Returned => {}

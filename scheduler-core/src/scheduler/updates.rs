@@ -14,7 +14,7 @@ impl<R: Clone> Scheduler<R> {
         let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
             let (position, offer) = self.outlook(now, slot);
-            if full || is_worth_telling(now, self.permits.get(slot).waiting().told, offer.at) {
+            if full || is_worth_telling(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
                 self.send_update(now, slot, position, offer);
             }
         }
@@ -23,7 +23,7 @@ impl<R: Clone> Scheduler<R> {
     /// Tells a waiting request how it stands, if it wants updates. A change of limits tells all at
     /// its end.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
-        if self.permits.get(slot).waiting().progress && !self.is_changing() {
+        if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
             let (position, offer) = self.outlook(now, slot);
             self.send_update(now, slot, position, offer);
         }
@@ -33,8 +33,11 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         let id = permit.id.clone();
         let waiting = permit.waiting_mut();
-        waiting.told = Some(offer.at);
+        if waiting.last_estimate.is_none() && waiting.at_key.is_none() {
+            waiting.first_estimate = Some(offer.at);
+        }
+        waiting.last_estimate = Some(offer.at);
         let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
-        self.push(Command::Queued { to, id, position, eta, limited_by });
+        self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
     }
 }

@@ -4,9 +4,9 @@ use super::listing::RequestPage;
 use super::reasons::Obstacle;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
+use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
-use crate::scheduler::permits::{Permit, State};
 use rampmeter_protocol::explain::{self, Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::reason::Reason;
@@ -19,7 +19,7 @@ impl<R: Clone> Scheduler<R> {
     /// [`Refusal::UnknownPermit`] for an unknown id.
     pub fn explain(&mut self, now: Time, question: &Question) -> Result<Explanation, Refusal> {
         let limits = self.limit_status(now);
-        let find = |id: &PermitId| self.permits.find(id).ok_or(Refusal::UnknownPermit);
+        let find = |id: &PermitId| self.permits().find(id).ok_or(Refusal::UnknownPermit);
         let slot = question.id.as_ref().map(find).transpose()?;
         let after = question.after.as_ref().map(find).transpose()?;
         let request = slot.map(|slot| self.explain_one(now, slot));
@@ -27,31 +27,31 @@ impl<R: Clone> Scheduler<R> {
         let RequestPage { slots, more } =
             slot.map_or_else(|| self.page_after(after), |slot| self.page_ahead_of(slot, waiting));
         let first = slots.into_iter().map(|slot| self.explain_one(now, slot)).collect();
-        let (resource, epoch) = (self.resource.name().clone(), self.epoch);
+        let (resource, epoch) = (self.resource().name().clone(), self.epoch());
         Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
     }
 
     fn explain_one(&self, now: Time, slot: Slot) -> Explained {
-        let permit = self.permits.get(slot);
+        let permit = self.permits().get(slot);
         match &permit.state {
             State::Waiting(_) => self.explain_waiting(now, slot),
             State::Granted(granted) => {
-                let eta_ms = granted.key.at.since(now).millis() - now.since(granted.key.at).millis();
+                let eta_ms = granted.start.at.since(now).millis() - now.since(granted.start.at).millis();
                 let limited_by = granted.limited_by;
                 Explained { eta_ms, ..self.describe(now, permit, explain::State::Granted, granted.class, limited_by) }
             }
             State::Returned => {
-                self.describe(now, permit, explain::State::Returned, self.resource.default_class(), None)
+                self.describe(now, permit, explain::State::Returned, self.resource().default_class(), None)
             }
         }
     }
 
     fn explain_waiting(&self, now: Time, slot: Slot) -> Explained {
-        let permit = self.permits.get(slot);
+        let permit = self.permits().get(slot);
         let waiting = permit.waiting();
         let (position, offer) = self.outlook(now, slot);
         let Obstacle { limit, reason } = self.obstacle(now, permit, position, offer);
-        let is_named = self.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
+        let is_named = self.resource().spec().fair_share.is_some() && !waiting.client.is_empty();
         // Leases tell only when a place is free at the latest.
         let in_flight = limit.filter(|_| matches!(reason, Reason::InFlight | Reason::Headroom | Reason::Share));
         let likely = in_flight.and_then(|limit| self.likely_wait(now, &permit.bill, limit, position));
@@ -75,13 +75,13 @@ impl<R: Clone> Scheduler<R> {
         class: ClassId,
         limited_by: Option<LimitId>,
     ) -> Explained {
-        let resource = permit.as_waiting().map_or(&self.resource, |waiting| self.limits_of(waiting));
+        let resource = permit.as_waiting().map_or(self.resource(), |waiting| self.limits_of(waiting));
         let name = |limit: LimitId| resource[limit].spec().name.clone();
-        let tier = self.tier(class);
+        let tier = self.resource().tier(class);
         Explained {
             id: permit.id.clone(),
             state,
-            class: self.resource.classes()[class.index()].name.clone(),
+            class: self.resource().classes()[class.index()].name.clone(),
             client: None,
             takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
             limited_by: limited_by.map(name),

@@ -21,7 +21,7 @@ impl<R: Clone> Scheduler<R> {
     /// or in all class queues and then in key queues.
     pub(super) fn page_ahead_of(&self, slot: Slot, waiting: u64) -> RequestPage {
         let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
-        let own = self.permits.get(slot).as_waiting();
+        let own = self.permits().get(slot).as_waiting();
         let slots: Vec<Slot> = match own.and_then(|own| self.key_queue_of(own)) {
             Some((_, key_queue)) => key_queue.iter().take(count).collect(),
             None => self.listed_after(None, count),
@@ -32,13 +32,13 @@ impl<R: Clone> Scheduler<R> {
     /// The first waiting requests behind the one in `after`. If that does not wait, or if there is
     /// none, those at the front.
     pub(super) fn page_after(&self, after: Option<Slot>) -> RequestPage {
-        let after = after.filter(|slot| self.permits.get(*slot).as_waiting().is_some());
+        let after = after.filter(|slot| self.permits().get(*slot).as_waiting().is_some());
         let slots = self.listed_after(after, MAX_LISTED);
         RequestPage { more: slots.last().map_or(0, |last| self.count_after(*last)), slots }
     }
 
     fn listed_after(&self, after: Option<Slot>, count: usize) -> Vec<Slot> {
-        let cursor = after.map(|slot| (slot, self.permits.get(slot).waiting()));
+        let cursor = after.map(|slot| (slot, self.permits().get(slot).waiting()));
         let in_order = self.class_queues().flat_map(|(class, queue)| {
             let is_listed = cursor.is_none_or(|(_, last)| last.at_key.is_none() && last.class <= class);
             let behind = cursor.filter(|(_, last)| last.class == class).map(|(slot, last)| (last.position.turn, slot));
@@ -61,16 +61,16 @@ impl<R: Clone> Scheduler<R> {
 
     /// How many requests are listed behind the waiting one in `slot`.
     fn count_after(&self, slot: Slot) -> u64 {
-        let last = self.permits.get(slot).waiting();
+        let last = self.permits().get(slot).waiting();
         if last.at_key.is_some() {
             return self.in_key_queues_after(Some(last)).take(MAX_COUNTED).count() as u64;
         }
-        let (ahead, _) = self.queues.class(last.class).order().ahead_of(&self.resource, last.position.turn);
-        let before: usize = self.queues.before(last.class).iter().map(|queue| queue.order().len()).sum();
+        let (ahead, _) = self.queues().class(last.class).order().ahead_of(self.resource(), last.position.turn);
+        let before: usize = self.queues().before(last.class).iter().map(|queue| queue.order().len()).sum();
         (self.waiting() - before - ahead - 1) as u64
     }
 
     fn class_queues(&self) -> impl Iterator<Item = (ClassId, &ClassQueue)> {
-        (0..).map(ClassId).zip(self.queues.classes())
+        (0..).map(ClassId).zip(self.queues().classes())
     }
 }

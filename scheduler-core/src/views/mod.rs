@@ -1,8 +1,10 @@
-//! Read-only views for people: status and explanations.
+//! What people are shown: status and explanations. A view spends the promises that are past, and
+//! changes nothing else.
 
 mod explain;
 mod listing;
 mod reasons;
 pub mod report;
+mod useful_workers;
 
 pub(crate) use report::limits_of;

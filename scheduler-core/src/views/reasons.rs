@@ -1,14 +1,13 @@
 //! What keeps a request from its start: the limit, the reason, and the state of the bucket.
 
 use crate::arithmetic::Credit;
-use crate::fencing::GrantBudget;
 use crate::ids::{LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::Bucket;
+use crate::permits::Permit;
 use crate::policy::{Bill, Limit};
 use crate::queue::Waiting;
 use crate::scheduler::Scheduler;
-use crate::scheduler::permits::Permit;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::time::{Span, Time};
@@ -31,16 +30,16 @@ impl<R: Clone> Scheduler<R> {
         if self.is_former(waiting) {
             return Obstacle { limit: None, reason: Reason::Turn };
         }
-        let tier = self.tier(waiting.class);
+        let tier = self.resource().tier(waiting.class);
         let at_key = self.key_queue_of(waiting).map(|(limit, _)| limit);
-        let alone = || self.ledger.earliest(now, bill, tier).limited_by;
+        let alone = || self.ledger().earliest(now, bill, tier).limited_by;
         let limit = expected.limited_by.or(at_key).or_else(alone);
         let in_bucket = limit.and_then(|limit| self.obstacle_in(now, bill, limit, tier));
         let (limit, reason) = match in_bucket {
             Some(Reason::Stock | Reason::InFlight) | None if self.is_passed(permit) => (limit, Reason::Share),
             Some(reason) => (limit, reason),
             None if position > 0 || at_key.is_some() => (limit, Reason::Turn),
-            None => match self.ledger.unproven(now, bill) {
+            None => match self.ledger().unproven(now, bill) {
                 Some(unproven) => (Some(unproven), Reason::Unproven),
                 None if self.waits_for_store(now, bill) => (limit, Reason::Store),
                 None => (limit, Reason::Turn),
@@ -52,18 +51,18 @@ impl<R: Clone> Scheduler<R> {
     /// What delays one more request of the default class, if anything does.
     #[must_use]
     pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
-        let class = self.resource.default_class();
-        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        let class = self.resource().default_class();
+        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
         let limit = self.limited_by(now)?;
-        let reason = self.obstacle_in(now, &bill, limit, self.tier(class)).unwrap_or(Reason::Turn);
-        Some((limit, reason, self.holder(now, &bill, limit, self.tier(class))))
+        let reason = self.obstacle_in(now, &bill, limit, self.resource().tier(class)).unwrap_or(Reason::Turn);
+        Some((limit, reason, self.holder(now, &bill, limit, self.resource().tier(class))))
     }
 
     /// Why the bucket in which `bill` is charged to `limit` cannot pay within the horizon, even if
     /// no other request came first.
     fn obstacle_in(&self, now: Time, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
-        let (cost, latest) = (bill.get(limit), now + self.resource.spec().horizon);
-        let is_spent = self.ledger.adaptive(limit).spent_until(now).is_some();
+        let (cost, latest) = (bill.get(limit), now + self.resource().spec().horizon);
+        let is_spent = self.ledger().adaptive(limit).spent_until(now).is_some();
         let why = |bucket: &Bucket, limit: &Limit| {
             let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
             match bucket.freeze() {
@@ -77,59 +76,59 @@ impl<R: Clone> Scheduler<R> {
                 Some(_) | None => Some(Reason::Stock),
             }
         };
-        self.ledger.read_each(now, &bill.only(limit), why).next()?
+        self.ledger().read_each(now, &bill.only(limit), why).next()?
     }
 
     /// Whether requests of other clients go first that came later.
     fn is_passed(&self, permit: &Permit<R>) -> bool {
         let own = permit.waiting();
-        if self.resource.spec().fair_share.is_none() || own.at_key.is_some() {
+        if self.resource().spec().fair_share.is_none() || own.at_key.is_some() {
             return false;
         }
         let passes = |other: &Waiting<R>| other.client != own.client && other.arrival > own.arrival;
-        let front = self.queues.class(own.class).order().front(MAX_COMPARED);
-        let ahead = front.map(|(slot, _)| self.permits.get(slot).waiting());
+        let front = self.queues().class(own.class).order().front(MAX_COMPARED);
+        let ahead = front.map(|(slot, _)| self.permits().get(slot).waiting());
         ahead.take_while(|other| other.position.turn < own.position.turn).any(passes)
     }
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
     fn waits_for_store(&self, now: Time, bill: &Bill) -> bool {
-        let is_uncovered = |budget: &GrantBudget| !budget.covers(&self.resource, bill, now);
-        self.is_held_up() || self.grant_budget.as_ref().is_some_and(is_uncovered)
+        self.is_held_up() || !self.is_covered(bill, now)
     }
 
     /// The state of the bucket in which `bill` is charged to `limit`.
     pub(super) fn holder(&self, now: Time, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
         let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
-        let (cost, adaptive) = (bill.get(limit), self.ledger.adaptive(limit));
+        let (cost, adaptive) = (bill.get(limit), self.ledger().adaptive(limit));
         let call_time = adaptive.call_time.mean();
         let until_reset = adaptive.spent_until(now).unwrap_or(now);
         let until = |time: Time| time.since(now).millis();
         let describe = |bucket: &Bucket, limit: &Limit| {
-            let headroom = limit.headroom(tier);
+            let (headroom, for_others) = (limit.headroom(tier), bucket.held_for_others(limit, now));
             let pays = bucket.earliest(limit, now, limit.start_cost(cost, tier)).max(until_reset);
             let likely_end = call_time.and_then(|taken| bucket.likely_end(limit, now, taken));
             Holder {
                 key: key.clone(),
                 level: limit.rate().units(bucket.level(limit, now)),
                 next_free_ms: until(bucket.opens(limit, now).max(until_reset)),
+                held_back: (for_others > Credit::ZERO).then(|| limit.rate().units(for_others)),
                 leaves: (headroom > Credit::ZERO).then(|| limit.rate().units(headroom)),
                 pays_in_ms: (pays < Time::NEVER).then(|| until(pays)),
                 frozen_ms: bucket.freeze().map(|freeze| freeze.until()).filter(|end| *end > now).map(until),
                 likely_free_ms: likely_end.map(until),
             }
         };
-        self.ledger.read_each(now, &bill.only(limit), describe).next()
+        self.ledger().read_each(now, &bill.only(limit), describe).next()
     }
 
     /// How long a request behind `position` others will probably wait for calls in flight to end.
     pub(super) fn likely_wait(&self, now: Time, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
-        let (call_time, cost) = (self.ledger.adaptive(limit).call_time.mean()?, bill.get(limit));
+        let (call_time, cost) = (self.ledger().adaptive(limit).call_time.mean()?, bill.get(limit));
         let wait = |bucket: &Bucket, limit: &Limit| {
             let first = bucket.likely_end(limit, now, call_time)?.since(now);
             let places = limit.full().div_ceil(limit.rate().credit(cost)).max(1);
             Some(first + Span::from_nanos(call_time.nanos().saturating_mul(position) / places))
         };
-        self.ledger.read_each(now, &bill.only(limit), wait).next()?
+        self.ledger().read_each(now, &bill.only(limit), wait).next()?
     }
 }

@@ -13,7 +13,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, Correction, Counters, LimitStatus, Told};
+use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, Told};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -21,26 +21,30 @@ impl<R: Clone> Scheduler<R> {
     /// The status of all limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
-        self.ledger.advance(now);
-        let mut limits = limits_of(&self.resource, &self.ledger, now);
-        for (limit, labels) in self.key_labels.missing() {
+        self.advance(now);
+        let mut limits = limits_of(self.resource(), self.ledger(), now);
+        for (limit, labels) in self.key_labels().missing() {
             limits[limit.index()].missing_labels = labels.to_vec();
         }
-        limits.extend(self.shadow_limits.status(now));
+        limits.iter_mut().for_each(|limit| self.tell_found(now, limit));
+        limits.extend(self.shadow_limits().status(now));
         limits
     }
 
-    /// The labels of this limit's key that no request has carried yet.
-    #[must_use]
-    pub fn missing_labels(&self, limit: LimitId) -> &[String] {
-        self.key_labels.missing_of(limit)
-    }
-
-    /// Notes the labels of a request. Returns the limits that have just skipped many requests,
-    /// because no request carries the labels of their keys.
-    #[must_use]
-    pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
-        self.key_labels.note(&self.resource, labels)
+    /// Shows a limit that was found as it could be written, and what it was found by.
+    fn tell_found(&self, now: Time, limit: &mut LimitStatus) {
+        let Some(found) = self.found(&limit.name) else { return };
+        if found.spec.guessed {
+            let counting = found.counting();
+            (limit.capacity, limit.period_ms) = (counting.capacity.units(), counting.period.millis());
+            limit.learned = None;
+        }
+        limit.found = Some(FoundStatus {
+            by: found.origin.as_str().to_owned(),
+            for_ms: now.since(found.since).millis(),
+            routes: found.routes().cloned().collect(),
+            key: found.spec.applies.key.clone(),
+        });
     }
 
     /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
@@ -48,11 +52,11 @@ impl<R: Clone> Scheduler<R> {
     /// must not be before the last event.
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
-        self.ledger.advance(now);
-        let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
+        self.advance(now);
+        let permit = self.permits().find(id).map(|slot| self.permits().get(slot));
         let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !self.is_former(waiting)));
         let Some(permit) = known else { return Vec::new() };
-        self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
+        self.ledger().read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
     /// The status of all classes at `now`, the most urgent first.
@@ -63,37 +67,19 @@ impl<R: Clone> Scheduler<R> {
             queued: queue.waiting() as u64,
             oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
         };
-        self.queues.classes().iter().zip(self.resource.classes()).map(status).collect()
-    }
-
-    /// The learned corrections of cost estimates, by kind of call.
-    #[must_use]
-    pub fn corrections(&self) -> Vec<Correction> {
-        self.cost_estimates.report()
-    }
-
-    /// Totals since the start of this scheduler.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    /// The number of remembered permits.
-    #[must_use]
-    pub fn remembered(&self) -> usize {
-        self.permits.len()
+        self.queues().classes().iter().zip(self.resource().classes()).map(status).collect()
     }
 
     /// The limit that would delay or refuse one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
-        let class = self.resource.default_class();
-        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        let class = self.resource().default_class();
+        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
         if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
             return Some(limit);
         }
-        let behind = self.backlog_of(self.queues.through(class));
-        self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, self.tier(class)).limited_by
+        let behind = self.queues().backlog_through(self.resource(), class);
+        self.ledger().paid_after(now, &behind, |_| Credit::ZERO, &bill, self.resource().tier(class)).limited_by
     }
 }
 
@@ -101,19 +87,19 @@ impl<R: Clone> Scheduler<R> {
 pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
-        let (spec, book) = (limit.spec(), ledger.adaptive(id));
+        let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
-        let (bucket, kept) = lowest.map_or((&book.bucket, &book.limit), |known| (&known.bucket, limit));
-        let likely_free = || bucket.likely_end(kept, now, book.call_time.mean()?);
+        let (bucket, kept) = lowest.map_or((&adaptive.bucket, &adaptive.limit), |known| (&known.bucket, limit));
+        let likely_free = || bucket.likely_end(kept, now, adaptive.call_time.mean()?);
         let is_full = bucket.level(kept, now) <= Credit::ZERO;
-        let next_free = bucket.opens(kept, now).max(book.spent_until(now).unwrap_or(now));
+        let next_free = bucket.opens(kept, now).max(adaptive.spent_until(now).unwrap_or(now));
         LimitStatus {
             name: spec.name.clone(),
             unit: spec.unit.clone(),
             algorithm: spec.algorithm.as_str().to_owned(),
             capacity: spec.capacity.units(),
             period_ms: spec.period.millis(),
-            margin: limit.margin().units(),
+            margin: limit.margin().units() + limit.rate().units(adaptive.estimator.beyond_margin()),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
@@ -121,8 +107,9 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             missing_labels: Vec::new(),
-            learned: book.estimator.report(now),
-            told: told(bucket, kept, book.stated.less(), now),
+            learned: adaptive.estimator.report(now),
+            told: told(bucket, kept, adaptive.stated.lowered(), now),
+            found: None,
             shadow: None,
         }
     };
@@ -136,6 +123,7 @@ fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Op
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
         others: limit.rate().units(bucket.claimed(now)),
+        held_back: limit.rate().units(bucket.held_for_others(limit, now)),
         window_ends_ms: ends.map(|ends| ends.until.since(now).millis()),
         window_slack_ms: ends.map(|ends| ends.length().millis()),
     };

@@ -8,12 +8,14 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, ResourceSpec, SpecField,
+    ClassField, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, ResourceField, ResourceSpec,
+    SpecField,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
@@ -145,23 +147,26 @@ fn wrong_specifications_say_where_and_why() {
     let good = crate::common::ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
     let table: [(Spoil, SpecField); 12] = [
-        (|spec| spec.limits.clear(), SpecField::Resource("limit")),
-        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource("limit")),
-        (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, "name")),
-        (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, "capacity")),
-        (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, "period")),
-        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, "period")),
-        (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), SpecField::Limit(0, "margin")),
+        (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
+        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource(ResourceField::Limits)),
+        (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, LimitField::Name)),
+        (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, LimitField::Capacity)),
+        (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, LimitField::Period)),
+        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, LimitField::Period)),
+        (
+            |spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity),
+            SpecField::Limit(0, LimitField::Margin),
+        ),
         (
             |spec| spec.classes = vec![crate::common::class("a", 0.0), crate::common::class("a", 0.5)],
-            SpecField::Class(1, "name"),
+            SpecField::Class(1, ClassField::Name),
         ),
-        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], SpecField::Class(0, "headroom")),
-        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], SpecField::Class(0, "headroom")),
-        (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource("default_class")),
+        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], SpecField::Class(0, ClassField::Headroom)),
+        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], SpecField::Class(0, ClassField::Headroom)),
+        (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource(ResourceField::DefaultClass)),
         (
             |spec| spec.classes = (0..=MAX_CLASSES).map(|at| crate::common::class(&format!("c{at}"), 0.0)).collect(),
-            SpecField::Resource("classes"),
+            SpecField::Resource(ResourceField::Classes),
         ),
     ];
     Resource::new(&good()).unwrap();
@@ -172,7 +177,7 @@ fn wrong_specifications_say_where_and_why() {
     }
     let mut at_once = with_bulk(good(), 0.0);
     at_once.classes[1].max_starvation = Some(Span::ZERO);
-    assert_eq!(Resource::new(&at_once).unwrap_err().place, SpecField::Class(1, "max_starvation"));
+    assert_eq!(Resource::new(&at_once).unwrap_err().place, SpecField::Class(1, ClassField::MaxStarvation));
 }
 
 #[test]
@@ -184,10 +189,10 @@ fn all_faults_of_a_specification_are_told() {
     let faults = Resource::faults(&spec);
     let places: Vec<SpecField> = faults.iter().map(|fault| fault.place).collect();
     let expected = [
-        SpecField::Resource("default_class"),
-        SpecField::Limit(0, "capacity"),
-        SpecField::Limit(0, "period"),
-        SpecField::Class(1, "headroom"),
+        SpecField::Resource(ResourceField::DefaultClass),
+        SpecField::Limit(0, LimitField::Capacity),
+        SpecField::Limit(0, LimitField::Period),
+        SpecField::Class(1, ClassField::Headroom),
     ];
     assert_eq!(places, expected);
     assert_eq!(faults[0].reason, "there is no class `nobody`; there are `urgent`, `bulk`");
@@ -257,7 +262,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
     match kind {
         Kind::Ask { id, cost, bulk, mode, within } => Event::Ask(Ask {
             to,
-            asker: Asker::UNKNOWN,
+            connection: Connection::UNKNOWN,
             id: id.map_or(PermitId::secret(to as u128), permit),
             identity: Identity::default(),
             bill: resource.bill(&Labels::new(), [("requests", units(*cost))].into_iter()).unwrap(),
@@ -278,6 +283,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: None,
                 is_throttled: false,
+                times: CallTimes::default(),
             })
         }
         Kind::HandOver => Event::HandOver,

@@ -8,7 +8,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 
 fn two_limits() -> ResourceSpec {
@@ -264,13 +264,13 @@ fn a_worker_that_lies_slows_the_others_down_to_the_floor_and_stops_them_for_a_mi
 }
 
 fn rejected(retry_after: Option<u64>) -> Verdict {
-    Verdict::Limited { scope: Scope::Unnamed, retry_after: retry_after.map(span), others: false }
+    Verdict::Limited { scope: Scope::Unnamed, retry_after: retry_after.map(span), by_other_accounts: false }
 }
 
 /// Calls if that is possible now, and settles. Whether there was a call.
-fn settle_now(world: &mut World, now: Time, (id, asker): (&str, u16), verdict: Verdict) -> bool {
+fn settle_now(world: &mut World, now: Time, (id, connection): (&str, u16), verdict: Verdict) -> bool {
     let mut asked = wish(Mode::Allow, &[]).named(id);
-    asked.asker = Asker(asker);
+    asked.connection = Connection(connection);
     let request = world.ask(now, &asked);
     let granted = world.start(request).is_some();
     if granted {

@@ -21,7 +21,7 @@ fn an_amount_is_refilled_to_the_nanosecond_and_not_before() {
     for (capacity, period_ms, paid, nanos) in table {
         let rate = Rate::new(amount(capacity), Span::from_millis(period_ms));
         let paid = rate.credit(amount(paid));
-        assert_eq!(rate.time_to_refill(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
+        assert_eq!(rate.refilled_at(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
         assert!(rate.refill(Time::from_nanos(nanos - 1)) < paid, "{capacity} in {period_ms} ms");
     }
 }
@@ -40,8 +40,8 @@ fn nothing_overflows_at_the_bounds() {
     let most = Amount::from_micros(999_999_999_999_999).unwrap();
     let period = MAX_PERIOD.saturating_sub(Span::from_nanos(1));
     let rate = Rate::new(most, period);
-    assert_eq!(rate.time_to_refill(rate.credit(most)), Time::from_nanos(period.nanos()));
-    assert_eq!(rate.time_to_refill(rate.refill(Time::NEVER)), Time::NEVER);
+    assert_eq!(rate.refilled_at(rate.credit(most)), Time::from_nanos(period.nanos()));
+    assert_eq!(rate.refilled_at(rate.refill(Time::NEVER)), Time::NEVER);
     let algorithms = [
         Algorithm::TokenBucket,
         Algorithm::FixedWindow(Alignment::Epoch),

@@ -5,7 +5,7 @@
 use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::settle::{Headers, Response, Settle};
+use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -32,7 +32,8 @@ fn a_settle_counts_the_upstreams_429() {
     let mut world = World::new(&ten_per_second());
     for (status, counted) in [(200, 0), (429, 1), (503, 1), (429, 2)] {
         let response = Response { status, headers: Headers::default(), quota_spent: false, code: None };
-        let settle = Settle { response: Some(response), ..Settle::used(PermitId::new("unknown").unwrap()) };
+        let report = Report { response: Some(response), ..Report::default() };
+        let settle = Settle::reported(PermitId::new("unknown").unwrap(), report);
         let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
         world.handle(ms(0), Event::Settle(settle));
         assert_eq!(world.scheduler.counters().upstream_429, counted);
@@ -330,7 +331,7 @@ impl Upstream {
             Verdict::Passed
         } else {
             self.rejected += 1;
-            Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false }
+            Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false }
         };
         Observation { verdict, readings: Vec::new(), spent: Vec::new() }
     }

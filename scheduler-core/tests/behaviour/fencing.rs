@@ -622,6 +622,23 @@ fn a_far_start_waits_for_the_store() {
     }
 }
 
+/// The answer of the store dispatches the requests that wait for it. Until then nothing is due,
+/// whatever the horizon is.
+#[test]
+fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered() {
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
+    for horizon in [0, 50] {
+        let spec = ResourceSpec { horizon: span(horizon), ..spec() };
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, at(0)).fenced());
+        let waiting = world.ask(at(0), &wish_of(Mode::Wait, [1, 0, 0], 0));
+        let next = world.scheduler.next_wakeup().expect("the client is told how it stands").at;
+        assert!(next >= at(100), "horizon of {horizon} ms: woken at {next}");
+        let checkpoint = world.scheduler.checkpoint(at(1)).unwrap();
+        world.handle(at(6), Event::CheckpointStored(checkpoint.number));
+        assert_eq!(world.start(waiting), Some(at(6)));
+    }
+}
+
 /// A request without a covering checkpoint is judged again with each one, and waits for half a
 /// second in all.
 #[test]

@@ -3,7 +3,7 @@
 use crate::common::{limit, name, resource, span};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern, ResourceSpec, SpecField};
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitField, LimitSpec, Pattern, ResourceSpec, SpecField};
 
 fn limits(applies: Vec<Applies>) -> ResourceSpec {
     let one = |(number, applies)| LimitSpec {
@@ -109,6 +109,6 @@ fn different_values_make_different_keys() {
 fn what_is_no_regular_expression() {
     let spec = limits(vec![Applies::default(), matching("route", expression("("))]);
     let fault = Resource::new(&spec).unwrap_err();
-    assert_eq!(fault.place, SpecField::Limit(1, "match"));
+    assert_eq!(fault.place, SpecField::Limit(1, LimitField::Match));
     assert!(fault.reason.starts_with("not a regular expression: regex parse error"), "{fault}");
 }

@@ -7,7 +7,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::refusal::{Bounded, Refusal};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 #[test]
@@ -268,8 +268,8 @@ fn no_client_fills_the_queue_alone() {
 fn the_refusal_at_a_bound_names_it() {
     let mut world = play(&bounded(0, 1), "0 reserve a requests=10 -> a@0");
     let table = [
-        (Mode::Reserve, Refusal::QueueFull { what: "remembered permits", bound: 1, retry_after: span(1000) }),
-        (Mode::Wait, Refusal::QueueFull { what: "remembered permits", bound: 1, retry_after: span(1000) }),
+        (Mode::Reserve, Refusal::QueueFull { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
+        (Mode::Wait, Refusal::QueueFull { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
     ];
     for (mode, refusal) in table {
         let asked = world.ask(ms(10), &wish(mode, &[]));
@@ -277,7 +277,7 @@ fn the_refusal_at_a_bound_names_it() {
     }
     let mut world = play(&bounded(0, 2), "0 reserve a requests=10 -> a@0");
     let asked = world.ask(ms(10), &wish(Mode::Wait, &[]));
-    let refusal = Refusal::QueueFull { what: "waiting requests", bound: 0, retry_after: span(1000) };
+    let refusal = Refusal::QueueFull { what: Bounded::Waiting, bound: 0, retry_after: span(1000) };
     assert_eq!(world.said(asked), Some(Said::Refused(refusal)));
 }
 

@@ -6,6 +6,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
@@ -227,10 +228,11 @@ fn a_settle_with_a_wrong_unit_counts_but_for_that_unit() {
         ",
     );
     // The answer of the upstream counts too, and nobody has to want an answer.
-    let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), others: false };
+    let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), by_other_accounts: false };
     let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
     let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);
-    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true };
+    let times = CallTimes::default();
+    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true, times };
     world.handle(ms(0), Event::Settle(settle));
     assert!(matches!(world.said(NOBODY), Some(Said::Refused(Refusal::UnknownUnit { .. }))));
     play_on(world, "0 why next -> requests:frozen+500");

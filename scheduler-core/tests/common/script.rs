@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<asker>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
 //! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
@@ -40,9 +40,9 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
@@ -220,7 +220,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),
-        Some(("by", number)) => wish.asker = Asker(number.parse().unwrap()),
+        Some(("by", number)) => wish.connection = Connection(number.parse().unwrap()),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
         None => panic!("no such option: {option}"),
     }
@@ -240,6 +240,7 @@ fn observed(status: &str, options: &[&str]) -> Observation {
                 capacity: None,
                 reset: None,
                 reset_grain: Span::ZERO,
+                described: Described::default(),
             }),
             Some(("of", capacity)) => last_reading(&mut observation).capacity = Some(amount(capacity.parse().unwrap())),
             Some(("reset", reset)) => last_reading(&mut observation).reset = Some(millis(reset)),
@@ -249,7 +250,7 @@ fn observed(status: &str, options: &[&str]) -> Observation {
         }
     }
     observation.verdict = match status {
-        "429" => Verdict::Limited { scope, retry_after: after, others },
+        "429" => Verdict::Limited { scope, retry_after: after, by_other_accounts: others },
         "403" => Verdict::Exhausted { scope, reset: after },
         _ => Verdict::Passed,
     };

@@ -6,11 +6,12 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Command, FreezeNotice};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::{Asker, LimitId};
+use rampmeter_scheduler_core::ids::{Connection, LimitId};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::rules::Call;
@@ -50,7 +51,7 @@ pub(crate) enum Said {
 /// A request in a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
-    pub(crate) asker: Asker,
+    pub(crate) connection: Connection,
     pub(crate) id: Option<&'a str>,
     pub(crate) cost: Vec<(&'a str, f64)>,
     pub(crate) class: Option<&'a str>,
@@ -65,14 +66,18 @@ pub(crate) struct Wish<'a> {
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
-    let (cost, labels, age, asker) = (cost.to_vec(), Vec::new(), Span::ZERO, Asker::UNKNOWN);
+    let (cost, labels, age, connection) = (cost.to_vec(), Vec::new(), Span::ZERO, Connection::UNKNOWN);
     let (class, max_wait, client, from) = (None, None, None, None);
-    Wish { asker, id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
+    Wish { connection, id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
 }
 
 impl<'a> Wish<'a> {
     pub(crate) fn named(self, id: &'a str) -> Self {
         Wish { id: Some(id), ..self }
+    }
+
+    pub(crate) fn by(self, connection: Connection) -> Self {
+        Wish { connection, ..self }
     }
 
     fn labels(&self) -> Labels<'a> {
@@ -128,10 +133,10 @@ impl World {
         });
         let identity = wish.identity(&by_unit);
         let client = wish.client.map(Into::into);
-        let Wish { asker, mode, max_wait, age, progress, .. } = *wish;
+        let Wish { connection, mode, max_wait, age, progress, .. } = *wish;
         self.handle(
             now,
-            Event::Ask(Ask { to, asker, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
+            Event::Ask(Ask { to, connection, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
         );
         to
     }
@@ -155,8 +160,17 @@ impl World {
         observation: Option<Observation>,
     ) -> Said {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
+        let times = CallTimes::default();
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false, times }));
         self.said(SETTLER).expect("a settle is answered at once")
+    }
+
+    /// Settles a call that was sent so much late, and whose answer took so long.
+    pub(crate) fn settle_timed(&mut self, now: Time, id: &str, late: Span, elapsed: Span) {
+        let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
+        let times = CallTimes { late: Some(late), elapsed: Some(elapsed) };
+        let settle = Settle { to: Some(SETTLER), id, outcome, observation: None, is_throttled: false, times };
+        self.handle(now, Event::Settle(settle));
     }
 
     /// Lets time pass, with every requested wake-up.

@@ -23,7 +23,7 @@
 //! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
 //!   429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
-//!   nothing about a limit.
+//!   nothing about a limit. Without it the upstream is busy: it may have a cap on calls in flight.
 //!
 //! ```
 //! use rampmeter_dialects::{Dialect, Reader};
@@ -36,7 +36,7 @@
 //! let response = Response { status: 429, headers, quota_spent: false, code: None };
 //! let reading = Reader::of(Dialect::SentinelHub).read(&response, 0);
 //! let retry_after = Some(Span::from_millis(1500));
-//! let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false };
+//! let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };
 //! assert_eq!(reading.observation.verdict, limited);
 //! ```
 

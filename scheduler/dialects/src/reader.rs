@@ -10,7 +10,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 
 /// The longest pause that an answer can ask for. An upstream that asks for more is called again
 /// after this time.
@@ -57,6 +57,12 @@ impl Reader {
     #[must_use]
     pub fn counting_in(self, unit: Option<RetryAfterUnit>) -> Self {
         Reader { retry_after: unit.unwrap_or(self.retry_after), ..self }
+    }
+
+    /// The dialect that it reads.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
     }
 
     /// Reads an answer that came at `unix_ms`, milliseconds since 1970. It accepts any answer.
@@ -133,14 +139,17 @@ impl AnswerHeaders<'_> {
         let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
         let (reset, reset_grain) = self.first_reset(bucket.reset);
         let scope = self.scope(&bucket.of);
-        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset, reset_grain })
+        let described = Described { is_gradual: bucket.refill == Refill::Gradually, ..Described::default() };
+        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset, reset_grain, described })
     }
 
     fn figures(&mut self, figures: &Figures) -> Option<Reading> {
         let stock = self.value(figures.header, figures.read)?;
         let (remaining, capacity, reset) = (stock.remaining, Some(stock.capacity), stock.reset.map(bounded));
         let reset_grain = Reading::grain_of(reset);
-        Some(Reading { scope: Scope::Unit(figures.unit.to_owned()), remaining, capacity, reset, reset_grain })
+        let described = Described { is_gradual: true, period: stock.period, ..Described::default() };
+        let scope = Scope::Unit(figures.unit.to_owned());
+        Some(Reading { scope, remaining, capacity, reset, reset_grain, described })
     }
 
     /// A window that is used up; any other tells nothing.
@@ -148,7 +157,8 @@ impl AnswerHeaders<'_> {
         let used = self.value(share.used, number::number)?;
         let (reset, reset_grain) = self.first_reset(&[share.reset]);
         let scope = Scope::Limit(share.limit.to_owned());
-        (used >= 1.0).then_some(Reading { scope, remaining: Amount::ZERO, capacity: None, reset, reset_grain })
+        let (remaining, described) = (Amount::ZERO, Described::default());
+        (used >= 1.0).then_some(Reading { scope, remaining, capacity: None, reset, reset_grain, described })
     }
 
     /// The first of the resets that an answer has, and its grain.
@@ -229,6 +239,7 @@ impl Objections<'_> {
             Some(objection) => match objection.means {
                 Means::Limited => self.limited(self.tells(Tells::SharedLimit)),
                 Means::Overloaded => self.limited(true),
+                Means::Busy => Verdict::Busy,
                 Means::Exhausted => self.exhausted(),
             },
         }
@@ -237,6 +248,7 @@ impl Objections<'_> {
     fn holds(&self, when: When) -> bool {
         match when {
             When::Always => true,
+            When::NamesNoTime => self.retry_after.is_none() && self.empty().next().is_none(),
             When::HasRetryAfter => self.retry_after.is_some(),
             When::HasRetryAfterOrEmptyBucket => self.retry_after.is_some() || self.empty().next().is_some(),
         }
@@ -244,7 +256,7 @@ impl Objections<'_> {
 
     fn limited(&self, others: bool) -> Verdict {
         let retry_after = self.retry_after.or(self.windows_end()).map(|pause| pause.min(MAX_PAUSE));
-        Verdict::Limited { scope: self.scope(), retry_after, others }
+        Verdict::Limited { scope: self.scope(), retry_after, by_other_accounts: others }
     }
 
     fn exhausted(&self) -> Verdict {

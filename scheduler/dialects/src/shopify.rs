@@ -22,12 +22,14 @@ pub(crate) fn throttle_status(text: &str) -> Option<Stock> {
         return None;
     }
     let reset = if rate > 0.0 { number::span((most - left).max(0.0) / rate * 1000.0) } else { None };
-    Some(Stock { remaining: number::left(left)?, capacity: number::left(most)?, reset })
+    let period = if rate > 0.0 { number::span(most / rate * 1000.0) } else { None };
+    Some(Stock { remaining: number::left(left)?, capacity: number::left(most)?, reset, period })
 }
 
 /// `32/40`: 32 of 40 requests are in the bucket.
 pub(crate) fn call_limit(text: &str) -> Option<Stock> {
     let (used, most) = text.split_once('/')?;
     let (used, most) = (number::number(used)?, number::number(most)?);
-    Some(Stock { remaining: number::left((most - used).max(0.0))?, capacity: number::left(most)?, reset: None })
+    let remaining = number::left((most - used).max(0.0))?;
+    Some(Stock { remaining, capacity: number::left(most)?, reset: None, period: None })
 }

@@ -4,7 +4,7 @@ use crate::number;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
+use rampmeter_scheduler_core::adaptation::observation::{Described, Reading, Scope};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 
 /// One policy: `"burst";q=100;w=60;qu="tokens"`.
@@ -15,6 +15,8 @@ pub(crate) struct Policy {
     partition: Option<Vec<u8>>,
     capacity: Option<Amount>,
     unit: Option<String>,
+    /// The length of its window.
+    period: Option<Span>,
 }
 
 /// The policies of `RateLimit-Policy`; nothing if it is not a structured field.
@@ -24,6 +26,7 @@ pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
         partition: partition(&item.params),
         capacity: item.params.get("q").and_then(amount),
         unit: item.params.get("qu").and_then(text_of),
+        period: item.params.get("w").and_then(number_of).and_then(|seconds| number::span(seconds * 1000.0)),
     };
     Some(items(text)?.iter().map(policy).collect())
 }
@@ -45,11 +48,17 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let policy = named.clone().find(|policy| policy.partition == partition).or_else(|| named.next());
     let reset = reset(&item.params);
     Some(Reading {
-        scope: scope(name, policy.and_then(|policy| policy.unit.clone())),
+        scope: scope(name.clone(), policy.and_then(|policy| policy.unit.clone())),
         remaining: amount(item.params.get("r")?)?,
         capacity: policy.and_then(|policy| policy.capacity),
         reset,
         reset_grain: Reading::grain_of(reset),
+        described: Described {
+            name,
+            period: policy.and_then(|policy| policy.period),
+            is_keyed: Some(partition.is_some()),
+            ..Described::default()
+        },
     })
 }
 
@@ -82,6 +91,7 @@ fn earlier(text: &str) -> Option<Reading> {
         capacity: field("limit").and_then(number::left),
         reset,
         reset_grain: Reading::grain_of(reset),
+        described: Described::default(),
     })
 }
 

@@ -45,6 +45,8 @@ pub(crate) struct Objection {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
     Always,
+    /// Neither a pause in `Retry-After` nor an empty bucket.
+    NamesNoTime,
     /// A pause in `Retry-After`.
     HasRetryAfter,
     /// A pause in `Retry-After`, or an empty bucket.
@@ -58,6 +60,8 @@ pub(crate) enum Means {
     Limited,
     /// The upstream is overloaded, regardless of the caller.
     Overloaded,
+    /// The upstream has no room for the call, and says nothing more.
+    Busy,
     /// A quota is spent.
     Exhausted,
 }
@@ -108,9 +112,11 @@ pub(crate) struct Stock {
     pub(crate) capacity: Amount,
     /// The time until the bucket is full.
     pub(crate) reset: Option<Span>,
+    /// The time in which an empty bucket fills.
+    pub(crate) period: Option<Span>,
 }
 
-/// A window that tells which share of it is used. How much that is, nobody knows. Only a window
+/// A window that tells which share of it is used. The amount is not known. Only a window
 /// that is used up tells something about calls.
 #[derive(Debug)]
 pub(crate) struct Share {

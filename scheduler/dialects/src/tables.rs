@@ -10,10 +10,12 @@ use crate::unit::RetryAfterUnit;
 const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
 const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasRetryAfter, means: Means::Overloaded };
 
+const BUSY: Objection = Objection { status: 503, when: When::NamesNoTime, means: Means::Busy };
+
 pub(crate) static PLAIN: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
     spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
+    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW, BUSY],
     remarks: &[],
     buckets: &[],
     figures: &[],
@@ -26,7 +28,11 @@ pub(crate) static PLAIN: Table = Table {
 pub(crate) static SENTINEL_HUB: Table = Table {
     retry_after: RetryAfterUnit::Milliseconds,
     spent_codes: &["ACCESS_INSUFFICIENT_PROCESSING_UNITS"],
-    objections: &[TOO_MANY_REQUESTS, Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted }],
+    objections: &[
+        TOO_MANY_REQUESTS,
+        Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted },
+        BUSY,
+    ],
     remarks: &[],
     buckets: &[],
     figures: &[],
@@ -39,7 +45,7 @@ pub(crate) static SENTINEL_HUB: Table = Table {
 pub(crate) static IETF: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
     spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW],
+    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW, BUSY],
     remarks: &[],
     buckets: &[Bucket {
         of: BucketScope::Unnamed,
@@ -59,7 +65,7 @@ pub(crate) static IETF: Table = Table {
 pub(crate) static DISCORD: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
     spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS],
+    objections: &[TOO_MANY_REQUESTS, BUSY],
     remarks: &[
         Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
         Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
@@ -83,7 +89,7 @@ pub(crate) static DISCORD: Table = Table {
 pub(crate) static OPENAI: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
     spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS],
+    objections: &[TOO_MANY_REQUESTS, BUSY],
     remarks: &[],
     buckets: &[
         Bucket {
@@ -113,7 +119,7 @@ pub(crate) static OPENAI: Table = Table {
 pub(crate) static ANTHROPIC: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
     spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS],
+    objections: &[TOO_MANY_REQUESTS, BUSY],
     remarks: &[],
     buckets: &[
         Bucket {
@@ -173,6 +179,7 @@ pub(crate) static GITHUB: Table = Table {
     objections: &[
         TOO_MANY_REQUESTS,
         Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },
+        BUSY,
     ],
     remarks: &[],
     buckets: &[Bucket {
@@ -192,7 +199,7 @@ pub(crate) static GITHUB: Table = Table {
 
 pub(crate) static SHOPIFY: Table = Table {
     retry_after: RetryAfterUnit::Seconds,
-    objections: &[TOO_MANY_REQUESTS],
+    objections: &[TOO_MANY_REQUESTS, BUSY],
     remarks: &[],
     buckets: &[],
     figures: &[

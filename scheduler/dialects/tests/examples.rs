@@ -47,7 +47,7 @@ fn plain() {
         ("429\nRetry-After: Wednesday, 21-Oct-26 07:28:30 GMT",     "limited unnamed for 30s"),
         ("429\nRetry-After: Wed Oct 21 07:28:30 2026",              "limited unnamed for 30s"),
         ("503\nRetry-After: 5",                                     "limited unnamed for 5s by others"),
-        ("503",                                                     "passed"),
+        ("503",                                                     "busy"),
         ("500\nRetry-After: 5",                                     "passed"),
         ("403\nRetry-After: 5",                                     "passed"),
         ("402 quota spent",                                         "exhausted unnamed for ?"),

@@ -3,20 +3,18 @@
 use super::counting::counting_limits;
 use super::nats_arg::NatsArg;
 use super::output;
-use super::rules_edit::{Present, Terms, replace};
+use super::rules_edit::{Terms, replace};
 use super::status::known_resources;
-use crate::config::{Applied, ResourceRules, Rules, parse_rules};
+use crate::config::{ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
+use crate::serve::limits::present_rules::{PresentRules, written_by};
 use crate::store::RuleStore;
 use anyhow::{Context, bail};
 use async_nats::Client;
-use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
-use sha2::{Digest, Sha256};
-use std::fmt::Write;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -62,10 +60,10 @@ impl ApplyArgs {
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let file = args.path();
     let text = text(file)?;
-    let rules = with_author(parse_rules(file, &text)?, &args, &text);
+    let rules = written_by(parse_rules(file, &text)?, &args.by, &file.display().to_string(), &text);
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
     let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
-    let mut present = Present::read(&store).await?;
+    let mut present = PresentRules::read(&store).await?;
     present.counting = counting_limits(&client, &args.nats.prefix, rules.names()).await?;
     if !args.new {
         refuse_unknown(&client, &args.nats.prefix, &present, &rules).await?;
@@ -80,7 +78,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
 
 /// # Errors
 /// If a resource has neither a leader nor rules, nor a scheduler that knows it.
-async fn refuse_unknown(client: &Client, prefix: &Name, present: &Present, rules: &Rules) -> anyhow::Result<()> {
+async fn refuse_unknown(client: &Client, prefix: &Name, present: &PresentRules, rules: &Rules) -> anyhow::Result<()> {
     let has_limits = |name: &Name| present.counting.of(name).is_some() || present.rules.of(name).is_some();
     let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
     if unknown.is_empty() {
@@ -115,17 +113,4 @@ fn text(file: &Path) -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("standard input can't be read")?;
     Ok(text)
-}
-
-/// The rules with a note on their author, time and file.
-fn with_author(mut rules: Rules, args: &ApplyArgs, text: &str) -> Rules {
-    let sha256 = Sha256::digest(text).iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a string takes everything");
-        digits
-    });
-    let now = i64::try_from(unix_ms() / 1000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    let at = now.map_or_else(String::new, |now| now.to_string());
-    let applied = Applied { by: args.by.clone(), at, file: args.path().display().to_string(), sha256 };
-    rules.resources.iter_mut().for_each(|rules| rules.applied = Some(applied.clone()));
-    rules
 }

@@ -5,7 +5,6 @@ use crate::config::{self, Config, Configured};
 use crate::provider::matching::{new_limits, unmatched};
 use crate::provider::{Provider, ProviderSettings};
 use rampmeter_protocol::clock::Clock;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// What `check` takes.
@@ -35,9 +34,8 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     }
     let path = args.file.as_ref().unwrap_or(&args.config);
     let config = config::load(path)?;
-    if let Ok(address) = config.http.listen.parse::<SocketAddr>() {
-        config.http.check_reach(address.ip())?;
-    }
+    config.nats.servers()?;
+    config.http.check()?;
     for note in &config.notes {
         output::line(format_args!("note: {note}"))?;
     }
@@ -52,6 +50,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
 
 fn describe(configured: &Configured) -> String {
     let limits = match configured.spec.limits.len() {
+        0 if configured.provider.is_none() => "no limits but those that are found".to_owned(),
         0 => "no limits but its provider's".to_owned(),
         1 => "1 limit".to_owned(),
         limits => format!("{limits} limits"),

@@ -15,9 +15,20 @@ const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 /// If `url` is an address elsewhere, or why the server does not run. The log of NATS is part of the
 /// text if `verbose` says so.
 pub(super) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
-    let (port, login) = (port(url)?, login(url)?);
+    start_with(Options { port: port(url)?, login: login(url)?, ..Options::default() }, data, verbose).await
+}
+
+/// Starts the server on a free port, with its data in `data`.
+///
+/// # Errors
+/// Why the server does not run. The log of NATS is part of the text if `verbose` says so.
+pub(super) async fn start_anywhere(data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
+    start_with(Options::default(), data, verbose).await
+}
+
+async fn start_with(options: Options, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     let binary = Binary::find().await?;
-    let options = Options { port, store: Some(data), login, outlives_interrupt: true, ..Options::default() };
+    let options = Options { store: Some(data), outlives_interrupt: true, ..options };
     let server = Server::start(&binary, options).await.map_err(|error| explained(error, verbose))?;
     tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
     Ok(server)

@@ -54,7 +54,7 @@ pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
 
 fn render(explanation: &Explanation) -> String {
     let about = match &explanation.request {
-        Some(request) => describe(request, explanation),
+        Some(request) => describe(request, explanation, text_width()),
         None if explanation.waiting == 0 => "no request waits\n".to_owned(),
         None => waiting(explanation),
     };
@@ -83,8 +83,8 @@ fn left_out(explanation: &Explanation) -> String {
     }
 }
 
-/// Why a request waits, in sentences.
-fn describe(request: &Explained, explanation: &Explanation) -> String {
+/// Why a request waits, in lines of so many columns.
+pub(super) fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
     let title = format!("`{}`, class `{}`{client}", request.id, request.class);
     let when = duration(request.eta_ms.abs());
@@ -96,7 +96,7 @@ fn describe(request: &Explained, explanation: &Explanation) -> String {
             "{title}\nhas waited {}, will probably start {}\n{}{}\n",
             duration(request.waited_ms),
             in_duration(request.eta_ms),
-            because(request, explanation).map_or(String::new(), |because| wrapped(&because, text_width()) + "\n"),
+            because(request, explanation).map_or(String::new(), |because| wrapped(&because, columns) + "\n"),
             ahead(request.position),
         ),
     }
@@ -118,7 +118,7 @@ fn because(request: &Explained, explanation: &Explanation) -> Option<String> {
 }
 
 /// The limit that holds a request, with its key, and the reason.
-fn holder(request: &Explained) -> String {
+pub(super) fn holder(request: &Explained) -> String {
     let key = request.held_by.as_ref().and_then(|holder| holder.key.as_ref());
     let limit = request.limited_by.as_ref().map(|limit| match key {
         Some(key) => format!("{limit} of {}", escaped(key)),

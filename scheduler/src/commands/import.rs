@@ -3,7 +3,8 @@
 use super::output;
 use crate::config;
 use anyhow::Context;
-use rampmeter_import_governor::{Rule, Settings, configuration, rules};
+use rampmeter_import_api_commons as api_commons;
+use rampmeter_import_governor as governor;
 use rampmeter_protocol::name::Name;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,27 @@ pub struct ImportArgs {
 enum From {
     /// Turn rates files of EOM Governor into a resource with a limit for each rule.
     Governor(GovernorArgs),
+    /// Turn limits that API Commons describes into a resource, if they were harvested or probed.
+    ApiCommons(ApiCommonsArgs),
+}
+
+/// What `import api-commons` takes.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A document is a list of limits, or has a list of `limits` beside its `method`. Only limits whose method is `harvested` or
+`probed` are taken over; most others are guesses. They become sliding windows, which are right whatever window the
+provider keeps. Limits of users or addresses need the label `user` or `address`, those of a part of the API the label
+`endpoint` with the limit's name.")]
+struct ApiCommonsArgs {
+    /// The document, YAML or JSON.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The plan, if limits depend on it.
+    #[arg(long, value_name = "NAME")]
+    tier: Option<String>,
+    /// The name of the resource.
+    #[arg(long, value_name = "NAME", default_value = "api")]
+    resource: Name,
 }
 
 /// What `import governor` takes.
@@ -51,12 +73,33 @@ struct GovernorArgs {
 /// # Errors
 /// If a file can't be read, or the scheduler can't keep to a rule.
 pub fn run(args: ImportArgs) -> anyhow::Result<()> {
-    let From::Governor(args) = args.from;
+    match args.from {
+        From::Governor(args) => import_governor(&args),
+        From::ApiCommons(args) => import_api_commons(args),
+    }
+}
+
+fn import_governor(args: &GovernorArgs) -> anyhow::Result<()> {
     let projects = args.projects.as_deref().map_or(Ok(Vec::new()), read)?;
-    let settings = Settings { resource: args.resource, project_label: args.project_label.clone() };
-    let text = configuration(&settings, projects, read(&args.rates)?)?;
+    let settings = governor::Settings { resource: args.resource.clone(), project_label: args.project_label.clone() };
+    let text = governor::configuration(&settings, projects, read(&args.rates)?)?;
     config::parse(Path::new("the imported configuration"), &text).context("these rules can't be kept to")?;
     output::print(format_args!("{}{text}", header(&args.project_label)))
+}
+
+/// What was left out stands in the configuration, so that its reader can't miss it.
+fn import_api_commons(args: ApiCommonsArgs) -> anyhow::Result<()> {
+    let file = args.file.display();
+    let text = std::fs::read_to_string(&args.file).with_context(|| format!("{file} can't be read"))?;
+    let document =
+        api_commons::document(&text).with_context(|| format!("{file} is no rate limits document of API Commons"))?;
+    let settings = api_commons::Settings { resource: args.resource, tier: args.tier };
+    let imported = api_commons::import(&settings, document)?;
+    let text = imported.configuration;
+    config::parse(Path::new("the imported configuration"), &text).context("these limits can't be kept to")?;
+    let left_out: String = imported.left_out.iter().map(|left| format!("# Left out: {left}\n")).collect();
+    let name = args.file.file_name().unwrap_or_default().to_string_lossy();
+    output::print(format_args!("# Imported from {name}, as API Commons describes limits.\n{left_out}\n{text}"))
 }
 
 /// What workers have to send, as comments above the configuration.
@@ -68,7 +111,7 @@ fn header(project_label: &str) -> String {
     )
 }
 
-fn read(path: &Path) -> anyhow::Result<Vec<Rule>> {
+fn read(path: &Path) -> anyhow::Result<Vec<governor::Rule>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("{} can't be read", path.display()))?;
-    rules(&text).with_context(|| format!("{} is not a list of Governor's rules", path.display()))
+    governor::rules(&text).with_context(|| format!("{} is not a list of Governor's rules", path.display()))
 }

@@ -1,7 +1,6 @@
 //! `rampmeter init`
 
 use super::output;
-use super::table::{table, trimmed};
 use anyhow::bail;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 
@@ -84,17 +83,20 @@ pub fn run(args: &PresetArgs) -> anyhow::Result<()> {
 }
 
 fn list() -> anyhow::Result<()> {
-    let mut table = table(&["preset", "plans", "limits of"]);
-    for preset in &PRESETS {
-        table.add_row([preset.name, &preset.plans().join(", "), preset.about()]);
-    }
-    output::line(trimmed(&table))
+    output::line(PRESETS.iter().map(Preset::entry).collect::<Vec<_>>().join("\n"))
 }
 
 impl Preset {
     /// The first line.
     fn about(&self) -> &'static str {
         self.text.lines().next().map_or("", |line| line.trim_start_matches("# "))
+    }
+
+    /// What the list shows of it.
+    fn entry(&self) -> String {
+        let plans = self.plans();
+        let plans = if plans.is_empty() { String::new() } else { format!(" · plans {}", plans.join(", ")) };
+        format!("{}{plans}\n  {}", self.name, self.about())
     }
 
     /// The names of the plans, that of the file first.
@@ -138,6 +140,14 @@ fn values_by_plan(line: &'static str) -> Option<Vec<(&'static str, &'static str)
 #[cfg(test)]
 mod tests {
     use super::{PRESETS, values_by_plan};
+
+    #[test]
+    fn the_list_fits_into_eighty_columns() {
+        for preset in &PRESETS {
+            let entry = preset.entry();
+            assert!(entry.lines().all(|line| line.chars().count() <= 80), "{entry}");
+        }
+    }
 
     /// A file holds the values of its first plan, and each comment names the same plans.
     #[test]

@@ -4,6 +4,7 @@ use super::nats_arg::NatsArg;
 use super::output;
 use super::status::ask;
 use crate::connection::connect;
+use async_nats::Client;
 use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
@@ -70,22 +71,35 @@ pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
 }
 
 impl LimitCommand {
-    /// Gives the order until nothing more is to be done.
     async fn give(self) -> anyhow::Result<()> {
         let client = connect(&self.nats.table(), "rampmeter-limits").await?;
         let subject = (self.subject)(&Subjects::new(&self.nats.prefix)?, &self.resource);
-        let order = serde_json::to_vec(&LimitOrder { limit: self.limit })?;
-        let mut answer: LimitOrderDone = ask(&client, subject.clone(), order.clone(), &self.resource).await?;
-        while answer.more {
-            let next: LimitOrderDone = ask(&client, subject.clone(), order.clone(), &self.resource).await?;
-            answer.more = next.more;
-        }
+        let answer = order(&client, subject, &self.resource, self.limit).await?;
         match self.json {
             true => output::json(&answer)?,
             false => output::line(format_args!("{}: {}", answer.resource, told(&answer.limits, self.done)))?,
         }
         Ok(())
     }
+}
+
+/// Gives an order about one limit or all until nothing more is to be done.
+///
+/// # Errors
+/// If no scheduler leads the resource, or it refuses.
+pub(super) async fn order(
+    client: &Client,
+    subject: String,
+    resource: &Name,
+    limit: Option<Name>,
+) -> anyhow::Result<LimitOrderDone> {
+    let order = serde_json::to_vec(&LimitOrder { limit })?;
+    let mut answer: LimitOrderDone = ask(client, subject.clone(), order.clone(), resource).await?;
+    while answer.more {
+        let next: LimitOrderDone = ask(client, subject.clone(), order.clone(), resource).await?;
+        answer.more = next.more;
+    }
+    Ok(answer)
 }
 
 fn told(limits: &[Name], done: &str) -> String {

@@ -1,12 +1,14 @@
 //! `rampmeter limits`
 
 use super::counting::counting_limits;
+use super::learned_limits;
 use super::nats_arg::NatsArg;
 use super::output;
-use super::rules_edit::{Present, Terms, replace};
+use super::rules_edit::{Terms, replace};
 use super::status::known_resources;
 use crate::config::{ResourceRules, Rules};
 use crate::connection::connect;
+use crate::serve::limits::present_rules::PresentRules;
 use crate::store::RuleStore;
 use anyhow::{Context, bail};
 use rampmeter_protocol::name::Name;
@@ -32,6 +34,10 @@ enum Action {
 struct GetArgs {
     /// The resource; all, if none is named.
     resource: Option<Name>,
+    /// Print only the limits that were found (`discover`), as a configuration that says what each
+    /// was found by.
+    #[arg(long, conflicts_with = "json")]
+    learned: bool,
     /// Print an object with the revision and all resources.
     #[arg(long)]
     json: bool,
@@ -67,8 +73,8 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
 async fn show(args: GetArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-limits").await?;
     let mut present = match RuleStore::existing(&client, &args.nats.prefix).await? {
-        Some(store) => Present::read(&store).await?,
-        None => Present::none(),
+        Some(store) => PresentRules::read(&store).await?,
+        None => PresentRules::none(),
     };
     let mut names: Vec<Name> = match &args.resource {
         Some(name) => vec![name.clone()],
@@ -77,6 +83,9 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     names.extend(present.rules.names().filter(|_| args.resource.is_none()).cloned());
     names.sort();
     names.dedup();
+    if args.learned {
+        return learned_limits::show(&client, &args.nats.prefix, &names).await;
+    }
     present.counting = counting_limits(&client, &args.nats.prefix, names.iter()).await?;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
@@ -135,7 +144,7 @@ impl LimitsSource {
 
 impl ShownLimits {
     /// What counts of `name`; nothing if neither a leader nor the store knows it.
-    fn of(present: &Present, name: &Name) -> Option<ShownLimits> {
+    fn of(present: &PresentRules, name: &Name) -> Option<ShownLimits> {
         let applied = present.rules.of(name);
         Some(match (present.counting.of(name), applied) {
             (None, None) => return None,
@@ -154,7 +163,7 @@ fn chosen(rules: &Rules, resource: &Name) -> anyhow::Result<()> {
     own.map(drop).with_context(|| format!("no limits were applied to `{resource}`: those of the configuration count"))
 }
 
-fn as_json(present: &Present, shown: &[ShownLimits]) -> Value {
+fn as_json(present: &PresentRules, shown: &[ShownLimits]) -> Value {
     let resource = |ShownLimits { source, rules }: &ShownLimits| {
         let ResourceRules { name, applied, written, .. } = rules;
         json!({"name": name, "source": source.name(), "applied": applied, "limits": written})
@@ -168,7 +177,7 @@ async fn reset(args: ResetArgs) -> anyhow::Result<()> {
     let Some(store) = RuleStore::existing(&client, &args.nats.prefix).await? else {
         bail!("no limits were ever applied: those of the configuration count");
     };
-    let present = Present::read(&store).await?;
+    let present = PresentRules::read(&store).await?;
     chosen(&present.rules, &args.resource)?;
     let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };
     let after = present.rules.without(&args.resource);

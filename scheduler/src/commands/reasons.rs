@@ -23,7 +23,12 @@ pub(super) fn sentence(reason: Reason, limit: &LimitStatus, holder: &Holder, abo
         None => "there will never be enough".to_owned(),
     };
     match reason {
-        Reason::Stock => format!("{has}, and {takes}: {enough}"),
+        Reason::Stock => match holder.held_back {
+            Some(others) => {
+                format!("{has}, of which {} are held back for others, and {takes}: {enough}", amount(others))
+            }
+            None => format!("{has}, and {takes}: {enough}"),
+        },
         Reason::Headroom => {
             let class = about.class.map_or("its class".to_owned(), |class| format!("class `{class}`"));
             format!("{has}; {class} must leave {}, and {takes}: {enough}", amount(holder.leaves.unwrap_or_default()))
@@ -100,6 +105,7 @@ mod tests {
             level: 90.92,
             next_free_ms: 0.0,
             leaves: Some(90.0),
+            held_back: None,
             pays_in_ms: Some(3_080.0),
             frozen_ms: Some(5_000.0),
             likely_free_ms: None,
@@ -126,6 +132,11 @@ mod tests {
         assert_eq!(told, format!("0 of 100 places of `few` are free, the others have calls in flight: {place}"));
         let told = sentence(Reason::Headroom, &limit(), &likely, &about);
         assert_eq!(told, format!("`few` has 0 of 100 left; class `bulk` must leave 90, and this takes 4: {place}"));
+        let kept = Holder { held_back: Some(12.0), ..holder.clone() };
+        let told = sentence(Reason::Stock, &limit(), &kept, &about);
+        let expected =
+            "`few` has 90.92 of 100 left, of which 12 are held back for others, and this takes 4: enough in 3.1 s";
+        assert_eq!(told, expected);
         let never = Holder { key: Some("team\u{7}".to_owned()), pays_in_ms: None, ..holder };
         let told = sentence(Reason::QuotaSpent, &limit(), &never, &about);
         assert_eq!(told, "the quota `few` of `team\\u{7}` is spent, and is never reset");

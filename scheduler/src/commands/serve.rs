@@ -2,13 +2,16 @@
 
 use super::embedded_nats;
 use super::open_files::allow_many_files;
+use super::proxy::{self, Proxies};
 use super::signal::asked_to_stop;
-use crate::config::{self, Config};
+use crate::config::{self, Config, ProxySettings};
 use crate::serve::{self, Running};
+use anyhow::bail;
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -45,11 +48,13 @@ pub struct ServeArgs {
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     allow_many_files();
     let config = configuration(&args)?;
-    let servers: Servers = config.nats.url.parse()?;
+    let (servers, nats) = (config.nats.servers()?, config.nats.clone());
+    let proxies = proxies(&config)?;
     let mut embedded = match args.embedded_nats {
         true => Some(embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
         false => None,
     };
+    let has_front = config.http.front;
     let mut asked = pin!(asked_to_stop());
     let mut running = tokio::select! {
         running = serve::start(config) => running?,
@@ -61,14 +66,16 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
+    let front = running.http().filter(|_| has_front);
+    let proxies = Proxies::start_any(&nats, proxies).await?;
     let leaders = running.leaders();
     let reason = tokio::select! {
         signal = asked => Ok(signal?),
         () = ended(&mut embedded) => Ok("the end of the embedded nats-server"),
         broken = running.broken() => Err(broken),
-        never = tell_ready(leaders, &servers) => match never {},
+        never = tell_ready(leaders, &servers, front) => match never {},
     };
-    let handed_over = hand_over(running, &reason).await;
+    let handed_over = hand_over(running, proxies, &reason).await;
     reason?;
     handed_over?;
     if let Some(mut server) = embedded {
@@ -80,12 +87,16 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// Logs once that start-up is over: which scheduler leads which resource, and where workers
 /// connect.
-async fn tell_ready(leaders: impl Future<Output = Vec<(Name, Option<String>)>>, servers: &Servers) -> Infallible {
-    tracing::info!("{}", ready(&leaders.await, servers));
+async fn tell_ready(
+    leaders: impl Future<Output = Vec<(Name, Option<String>)>>,
+    servers: &Servers,
+    front: Option<SocketAddr>,
+) -> Infallible {
+    tracing::info!("{}", ready(&leaders.await, servers, front));
     std::future::pending().await
 }
 
-fn ready(leaders: &[(Name, Option<String>)], servers: &Servers) -> String {
+fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<SocketAddr>) -> String {
     let own: Vec<String> =
         leaders.iter().filter(|(_, other)| other.is_none()).map(|(name, _)| format!("`{name}`")).collect();
     let leads = (!own.is_empty()).then(|| format!("leads {}", own.join(", ")));
@@ -93,15 +104,34 @@ fn ready(leaders: &[(Name, Option<String>)], servers: &Servers) -> String {
         .iter()
         .filter_map(|(name, other)| Some(format!("stands by for `{name}`, which {} leads", other.as_ref()?)));
     let duties = leads.into_iter().chain(others).collect::<Vec<_>>().join("; ");
-    format!("ready: {duties}; workers connect to {servers}")
+    let front = front.map(|address| format!(" or http://{address}")).unwrap_or_default();
+    format!("ready: {duties}; workers connect to {servers}{front}")
 }
 
-async fn hand_over(running: Running, reason: &anyhow::Result<&'static str>) -> anyhow::Result<()> {
+/// Requests that proxies hold may finish first: they need this scheduler's permits.
+async fn hand_over(
+    running: Running,
+    proxies: Option<Proxies>,
+    reason: &anyhow::Result<&'static str>,
+) -> anyhow::Result<()> {
     match reason {
         Ok(reason) => tracing::info!("{reason}: handing over"),
         Err(broken) => tracing::error!("{broken:#}: handing over what is left"),
     }
+    if let Some(proxies) = proxies {
+        proxies.stop().await;
+    }
     running.stop().await
+}
+
+/// The proxies of the file.
+fn proxies(config: &Config) -> anyhow::Result<Vec<ProxySettings>> {
+    if config.resources.is_empty() {
+        bail!("there is no [[resource]]; `rampmeter proxy` runs proxies without a scheduler");
+    }
+    let mut proxies = config.proxies.clone();
+    proxy::complete(&mut proxies, Some(config))?;
+    Ok(proxies)
 }
 
 fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
@@ -137,6 +167,8 @@ mod tests {
         let servers = "nats://user:secret@10.0.0.1:4222".parse().unwrap();
         let told = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
                     workers connect to nats://10.0.0.1:4222";
-        assert_eq!(ready(&leaders, &servers), told);
+        assert_eq!(ready(&leaders, &servers, None), told);
+        let front = Some(SocketAddr::from(([10, 0, 0, 2], 80)));
+        assert_eq!(ready(&leaders, &servers, front), format!("{told} or http://10.0.0.2:80"));
     }
 }

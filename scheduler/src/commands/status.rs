@@ -14,7 +14,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
-    Correction, DifferingScheduler, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
+    Correction, DifferingScheduler, FoundStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
 };
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
@@ -134,9 +134,23 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 
 /// The status of one resource, as tables.
 fn render(status: &Status) -> String {
+    let notes = status.limits.iter().flat_map(notes).map(|note| wrapped(&note, text_width()) + "\n");
+    format!(
+        "{}\n{}\n{}{}{}{}\n",
+        heading(status, text_width()),
+        trimmed(&limits(status)),
+        notes.collect::<String>(),
+        missing_labels(status),
+        corrections(&status.corrections),
+        trimmed(&classes(status)),
+    )
+}
+
+/// What counts for the resource as a whole, in lines of so many columns.
+pub(super) fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}\n{}\n{}{}{}{}\n",
+        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}",
         status.resource,
         status.epoch,
         status.leader,
@@ -148,12 +162,7 @@ fn render(status: &Status) -> String {
         count(counters.settled),
         count(counters.returned),
         count(counters.upstream_429),
-        delayed(status),
-        trimmed(&limits(status)),
-        status.limits.iter().flat_map(notes).collect::<String>(),
-        missing_labels(status),
-        corrections(&status.corrections),
-        trimmed(&classes(status)),
+        delayed(status, columns),
     )
 }
 
@@ -169,14 +178,20 @@ fn differing(other: &DifferingScheduler) -> String {
 }
 
 /// What delays the next request of the default class.
-fn delayed(status: &Status) -> String {
+fn delayed(status: &Status, columns: usize) -> String {
     let limit = status.limits.iter().find(|limit| Some(&limit.name) == status.limited_by.as_ref());
     match (&status.limited_by, limit, status.reason, &status.held_by) {
-        (None, ..) => "nothing delays the next request".to_owned(),
+        (None, ..) => match status.classes.iter().map(|class| class.queued).sum::<u64>() {
+            0 => "nothing delays the next request".to_owned(),
+            waiting => {
+                let (waiting, resource) = (count(waiting), &status.resource);
+                format!("nothing delays the next request, but {waiting} wait:\nrampmeter explain {resource}")
+            }
+        },
         (Some(_), Some(limit), Some(reason), Some(holder)) => {
             let verb = if reason == Reason::QuotaSpent { "refused" } else { "delayed" };
             let because = sentence(reason, limit, holder, &About { takes: None, class: None });
-            format!("the next request is {verb} by `{}`:\n{}", limit.name, wrapped(&because, text_width()))
+            format!("the next request is {verb} by `{}`:\n{}", limit.name, wrapped(&because, columns))
         }
         (Some(name), ..) => format!("the next request is delayed by `{name}`"),
     }
@@ -253,7 +268,7 @@ fn corrections(corrections: &[Correction]) -> String {
     }
 }
 
-fn period(limit: &LimitStatus) -> String {
+pub(super) fn period(limit: &LimitStatus) -> String {
     match &*limit.algorithm {
         IN_FLIGHT => "in flight".to_owned(),
         QUOTA if limit.period_ms <= 0.0 => "in all".to_owned(),
@@ -261,7 +276,7 @@ fn period(limit: &LimitStatus) -> String {
     }
 }
 
-fn next_free(limit: &LimitStatus) -> String {
+pub(super) fn next_free(limit: &LimitStatus) -> String {
     match limit.likely_free_ms {
         Some(likely) => format!("~ {}", duration(likely)),
         None if limit.next_free_ms <= 0.0 => "now".to_owned(),
@@ -269,8 +284,8 @@ fn next_free(limit: &LimitStatus) -> String {
     }
 }
 
-/// What else there is to know of a limit, a line each.
-fn notes(limit: &LimitStatus) -> Vec<String> {
+/// What else there is to know of a limit, a sentence each.
+pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
     let margin = (limit.margin > 0.0)
         .then(|| format!("a margin of {} is never used, because clocks and delays differ", amount(limit.margin)));
     let in_flight = (limit.algorithm == IN_FLIGHT).then(|| {
@@ -297,9 +312,27 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             count(shadow.would_refuse)
         )
     });
-    let all = [margin, in_flight, keys, frozen, learned, told, shadow];
-    let notes = all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name));
-    notes.map(|note| wrapped(&note, text_width()) + "\n").collect()
+    let found = limit.found.as_ref().map(found);
+    let all = [found, margin, in_flight, keys, frozen, learned, told, shadow];
+    all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
+}
+
+/// How a limit was found.
+fn found(found: &FoundStatus) -> String {
+    let by = match &*found.by {
+        "headers" => "the upstream's headers tell of it",
+        "refusals" => "the upstream has refused faster calls, or was not called faster yet",
+        "in-flight" => "the upstream has refused more calls in flight, or was slower with more",
+        other => other,
+    };
+    let (routes, keys) = (list(" for routes ", &found.routes), list(", each value of ", &found.key));
+    format!("nobody has written it: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
+}
+
+/// Names behind a beginning; nothing if there are none.
+fn list(beginning: &str, names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", escaped(name))).collect();
+    if names.is_empty() { String::new() } else { format!("{beginning}{}", names.join(", ")) }
 }
 
 /// What the upstream's headers tell.
@@ -308,12 +341,13 @@ fn told(told: Told) -> String {
     let capacity =
         capacity.map(|(capacity, since)| format!("a capacity of {} since {}", amount(capacity), duration(since)));
     let others = (told.others > 0.0).then(|| format!("{} used by others", amount(told.others)));
+    let held_back = (told.held_back > 0.0).then(|| format!("{} held back for them", amount(told.held_back)));
     let slack = told.window_slack_ms.unwrap_or_default();
     let ends = told.window_ends_ms.map(|ends| match slack > 0.0 {
         true => format!("a window that ends in {}, or up to {} earlier", duration(ends), duration(slack)),
         false => format!("a window that ends in {}", duration(ends)),
     });
-    let all: Vec<String> = [capacity, others, ends].into_iter().flatten().collect();
+    let all: Vec<String> = [capacity, others, held_back, ends].into_iter().flatten().collect();
     format!("the upstream's headers tell of {}", all.join(", "))
 }
 

@@ -75,15 +75,16 @@ enum RetryAfterForm {
 pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
     let preset = args.known()?;
     let limits = limits(&preset).join(", ");
+    let call = if args.preset.is_some() { "process" } else { "process?processing-units=2.5" };
     let upstream = Upstream::start(args.config(preset)).await?;
     output::line(format_args!("{} enforces {limits}", upstream.url()))?;
     let url = upstream.url();
-    output::line(format_args!("try: curl -i '{url}/process?processing-units=2.5'   counts: {url}/stats"))?;
+    output::line(format_args!("try: curl -i '{url}/{call}'   counts: {url}/stats"))?;
     asked_to_stop().await?;
     let total = upstream.stats().total;
     let (sent, bad) = (total.sent(), total.bad);
     upstream.stop().await;
-    output::line(format_args!("{sent} calls: {} ok, {} × 429, {bad} malformed", total.ok, total.rate_limited))
+    output::line(format_args!("{sent} calls: {} ok, {} refused, {bad} malformed", total.ok, total.rate_limited))
 }
 
 impl UpstreamArgs {

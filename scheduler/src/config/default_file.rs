@@ -2,9 +2,11 @@
 //! it.
 
 use super::algorithm::ALGORITHMS;
+use super::credential::CredentialTable;
 use super::http::{CheckTable, HttpTable};
 use super::keys::{Key, Shown};
 use super::provider::ProviderTable;
+use super::proxy::{ProxyTable, RouteTable};
 use super::table::{ClassTable, LimitTable, NatsTable, ResourceTable};
 use super::tls::TlsTable;
 use rampmeter_dialects::Dialect;
@@ -20,6 +22,19 @@ const HEAD: &str = "\
 
 const CHECK: &str = "\
 # The check that reverse proxies make before they let a request through: /check.
+";
+
+const PROXY: &str = "\
+# A proxy that holds requests until their permits start: `rampmeter proxy`, or beside the scheduler.
+";
+
+const CREDENTIAL: &str = "\
+# The secret that the proxy above shows to the upstream, so that its clients need none. Every client
+# that reaches the proxy then calls the upstream in its name.
+";
+
+const ROUTE: &str = "\
+# A kind of requests of the proxy above.
 ";
 
 const RESOURCE: &str = "\
@@ -57,6 +72,9 @@ pub fn default_file() -> String {
     write(&mut file, "[nats]", NatsTable::KEYS);
     write(&mut file, "[http]", HttpTable::KEYS);
     write_commented_out(&mut file, CHECK, "[http.check]", CheckTable::KEYS);
+    write_commented_out(&mut file, PROXY, "[[proxy]]", ProxyTable::KEYS);
+    write_commented_out(&mut file, CREDENTIAL, "[proxy.credential]", CredentialTable::KEYS);
+    write_commented_out(&mut file, ROUTE, "[[proxy.route]]", RouteTable::KEYS);
     file.push_str(RESOURCE);
     write(&mut file, "[[resource]]", ResourceTable::KEYS);
     write_commented_out(&mut file, PROVIDER, "[resource.provider]", ProviderTable::KEYS);
@@ -109,11 +127,14 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 8] = [
+    const PLACES: [Tried; 11] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
+        (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
+        (CredentialTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
+        (RouteTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),
         (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
         (ClassTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),
         (
@@ -132,15 +153,18 @@ mod tests {
             "trusted_hops" => "trusted_proxies = [\"127.0.0.1\"]\n",
             "cert_file" => "key_file = \"a.pem\"\n",
             "key_file" => "cert_file = \"a.pem\"\n",
+            "client_ca_file" => "cert_file = \"a.pem\"\nkey_file = \"b.pem\"\n",
             "ride_for" => "on_kv_loss = \"ride\"\n",
             "weights" => "fair_share = \"client\"\n",
-            "client_secret_file" => "",
+            "client_secret_file" | "secret_file" | "oauth" => "",
+            "safe_rate" => "on_unavailable = \"safe-rate\"\n",
             "period" | "refill_interval" => "",
             "drain_velocity" => "algorithm = \"leaky-bucket\"\n",
             "aligned" => "algorithm = \"fixed-window\"\nperiod = \"1s\"\n",
             "zone" => "algorithm = \"fixed-window\"\naligned = \"day\"\n",
             "resets" => "algorithm = \"quota\"\n",
             "time_to_live" => "algorithm = \"concurrency\"\n",
+            _ if std::ptr::eq(keys, CredentialTable::KEYS) => "secret_env = \"S\"\n",
             _ if std::ptr::eq(keys, ProviderTable::KEYS) => "client_secret_env = \"D\"\n",
             _ if is_limit => "period = \"1s\"\n",
             _ => "",

@@ -1,6 +1,6 @@
 //! `[http]` and `[http.check]` of the file.
 
-use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, TokenPlace};
+use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenPlace};
 use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::provider::variable;
@@ -37,6 +37,9 @@ keys! {
         /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
         /// false leaves health and metrics.
         front: Option<bool> = Default("true"),
+        /// Whether the front has a page for people at /. It shows the names of clients to all that
+        /// get permits here; if there are tokens, to those with `page = "view"` or "operate".
+        page: Option<bool> = Default("true"),
         /// The names by which clients and proxies call this scheduler, without a port, beside its
         /// addresses and `localhost`. A request for another Host is answered with 421, because web
         /// pages can have their own names lead here.
@@ -107,6 +110,7 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
     Ok(HttpSettings {
         listen: table.listen.clone().unwrap_or(defaults.listen),
         front,
+        page: table.page.unwrap_or(defaults.page),
         hosts: table.hosts.as_ref().map(|names| hosts(source, names)).transpose()?.unwrap_or(defaults.hosts),
         tokens: tokens(source, table)?,
         max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?
@@ -148,7 +152,7 @@ fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenPlace>, Conf
 }
 
 /// A number, which has to be within `range`.
-fn counted(
+pub(super) fn counted(
     source: &Source,
     number: Option<&Spanned<usize>>,
     range: &RangeInclusive<usize>,
@@ -163,16 +167,20 @@ fn counted(
 }
 
 /// The nearest proxy is trusted by its address: a client that is none may write any header.
-fn trusted_hops(source: &Source, table: &CheckTable) -> Result<Option<usize>, ConfigError> {
-    match &table.trusted_hops {
+fn trusted_hops(source: &Source, table: &OriginTable<'_>) -> Result<Option<usize>, ConfigError> {
+    match table.trusted_hops {
         Some(hops) if table.trusted_proxies.is_empty() => {
             Err(source.fault(&hops.span(), "`trusted_hops` needs `trusted_proxies` with the proxy that asks here"))
         }
-        hops => counted(source, hops.as_ref(), &TRUSTED_HOPS),
+        hops => counted(source, hops, &TRUSTED_HOPS),
     }
 }
 
 fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, ConfigError> {
+    if let Some(from) = table.labels.values().find(|from| from.get_ref() == "client-certificate") {
+        let reason = "\"client-certificate\" is for [[proxy]]; a reverse proxy tells the name in a header";
+        return Err(source.fault(&from.span(), reason));
+    }
     Ok(CheckSettings {
         resource: name(source, &table.resource)?,
         class: table.class.as_ref().map(|class| name(source, class)).transpose()?,
@@ -181,10 +189,33 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
             Some(OnUnavailableTable::Allow) => OnUnavailable::Allow,
             Some(OnUnavailableTable::Refuse) | None => OnUnavailable::Refuse,
         },
+        origin: origin(
+            source,
+            &OriginTable {
+                trusted_proxies: &table.trusted_proxies,
+                trusted_hops: table.trusted_hops.as_ref(),
+                normalise: table.normalise,
+                labels: &table.labels,
+            },
+        )?,
+    })
+}
+
+/// The keys that `[http.check]` and `[[proxy]]` share.
+pub(super) struct OriginTable<'a> {
+    pub(super) trusted_proxies: &'a [Spanned<String>],
+    pub(super) trusted_hops: Option<&'a Spanned<usize>>,
+    pub(super) normalise: Option<bool>,
+    pub(super) labels: &'a BTreeMap<Spanned<String>, Spanned<String>>,
+}
+
+/// What is read of a request.
+pub(super) fn origin(source: &Source, table: &OriginTable<'_>) -> Result<OriginSettings, ConfigError> {
+    Ok(OriginSettings {
         trusted_proxies: table.trusted_proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,
         trusted_hops: trusted_hops(source, table)?,
         normalise: table.normalise.unwrap_or_default(),
-        labels: labels(source, &table.labels)?,
+        labels: labels(source, table.labels)?,
     })
 }
 
@@ -205,7 +236,7 @@ fn labels(
     table.iter().map(|(key, from)| Ok((label_key(source, key)?, label_source(source, from)?))).collect()
 }
 
-fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
+pub(super) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
     match (1..=MAX_LABEL_KEY).contains(&key.get_ref().chars().count()) {
         true => Ok(key.get_ref().clone()),
         false => Err(source.fault(&key.span(), format!("a label's key has 1 to {MAX_LABEL_KEY} characters"))),
@@ -219,6 +250,7 @@ fn label_source(source: &Source, text: &Spanned<String>) -> Result<LabelSource, 
         ("path", None) => Ok(LabelSource::Path),
         ("method", None) => Ok(LabelSource::Method),
         ("client-address", None) => Ok(LabelSource::ClientAddress),
+        ("client-certificate", None) => Ok(LabelSource::ClientCertificate),
         (_, None) => Err(source
             .fault(&text.span(), "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"")),
     }

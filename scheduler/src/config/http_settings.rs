@@ -18,6 +18,8 @@ pub struct HttpSettings {
     pub listen: String,
     /// Whether permits are served too, beside health and metrics.
     pub front: bool,
+    /// Whether the front has a page for people, too.
+    pub page: bool,
     /// The names of this scheduler, beside its addresses and `localhost`.
     pub hosts: Vec<String>,
     /// The place of the tokens of which the front's clients have to show one.
@@ -48,6 +50,13 @@ pub struct CheckSettings {
     pub throttle: Option<Span>,
     /// The answer when no scheduler answers.
     pub on_unavailable: OnUnavailable,
+    /// What is read of the original request.
+    pub origin: OriginSettings,
+}
+
+/// What is read of a request: its labels, and whom to believe about its client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OriginSettings {
     /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
     /// How many proxies have noted an address; without it, trusted addresses are passed over.
@@ -79,6 +88,8 @@ pub enum LabelSource {
     Method,
     /// The address of the original client.
     ClientAddress,
+    /// The name in the certificate that the client of a proxy has shown.
+    ClientCertificate,
 }
 
 impl Default for HttpSettings {
@@ -86,6 +97,7 @@ impl Default for HttpSettings {
         HttpSettings {
             listen: "127.0.0.1:9480".to_owned(),
             front: true,
+            page: true,
             // What the nginx that ships has called it.
             hosts: vec!["rampmeter".to_owned()],
             tokens: None,

@@ -4,7 +4,6 @@ use super::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, DEFAULT_FLOOR, Learn, LimitSpec, Margin, Pattern,
 };
@@ -12,7 +11,7 @@ use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow, guessed: _ } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -48,10 +47,13 @@ pub(crate) fn limit_tables(limits: &[LimitSpec]) -> Vec<Table> {
     limits.iter().map(limit_table).collect()
 }
 
-/// The limits of `resource` as `[[resource.limit]]` tables.
-pub(crate) fn limits_text(resource: &Resource) -> String {
-    let limits = limit_tables(&resource.spec().limits);
-    limits.iter().map(|limit| format!("[[resource.limit]]\n{}", limit_text(limit))).collect::<Vec<_>>().join("\n")
+/// Limits as `[[resource.limit]]` tables.
+pub(crate) fn limits_text(limits: &[LimitSpec]) -> String {
+    limit_tables(limits)
+        .iter()
+        .map(|limit| format!("[[resource.limit]]\n{}", limit_text(limit)))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 /// The keys that say when there is room again.

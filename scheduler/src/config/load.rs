@@ -9,6 +9,7 @@ use super::http_settings::HttpSettings;
 use super::place::{ConfigError, Source};
 use super::pricing::Pricing;
 use super::provider;
+use super::proxy::{ProxySettings, proxies};
 use super::safety::on_store_loss;
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, NatsTable, ResourceTable};
 use super::value::{amount, name};
@@ -21,7 +22,8 @@ use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecError, SpecField, StartPolicy,
+    ClassField, ClassSpec, Learn, LimitField, LimitSpec, Margin, ResourceField, ResourceSpec, SpecError, SpecField,
+    StartPolicy,
 };
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -35,8 +37,12 @@ pub struct Config {
     pub nats: NatsTable,
     /// The settings of HTTP.
     pub http: HttpSettings,
-    /// The resources, at least one, none twice.
+    /// The resources, none twice; at least one if there is no proxy.
     pub resources: Vec<Configured>,
+    /// The proxies.
+    pub proxies: Vec<ProxySettings>,
+    /// Whether the file names a NATS server, or its keys.
+    pub has_nats: bool,
     /// Remarks on settings that have no effect.
     pub notes: Vec<Note>,
 }
@@ -61,11 +67,10 @@ impl Configured {
         &self.spec.name
     }
 
-    /// The resource with the limits of the file; nothing if it has none.
+    /// The resource with the limits of the file; nothing if it has none and finds none.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
-        let has_limits = !self.spec.limits.is_empty();
-        has_limits.then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
+        self.spec.has_limits().then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
     }
 }
 
@@ -89,16 +94,19 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let source = Source { path, text, is_stored: false };
     let (file, mut faults) = read::<FileTable>(&source, |_| "")?;
+    if file.resource.is_empty() && file.proxy.is_empty() && faults.is_empty() {
+        faults.add(source.fault(&(0..0), "there is no [[resource]]"));
+    }
     let resources = resources(&source, &mut faults, &file.resource);
+    let proxies = proxies(&source, &mut faults, &file.proxy);
     let http = faults.take(super::http::settings(&source, &file.http));
     let notes = notes(&file.resource);
-    faults.or(http.map(|http| Config { nats: file.nats, http, resources, notes }))
+    let has_nats = file.nats.is_some();
+    let nats = file.nats.unwrap_or_default();
+    faults.or(http.map(|http| Config { nats, http, resources, proxies, has_nats, notes }))
 }
 
 fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTable>]) -> Vec<Configured> {
-    if tables.is_empty() && faults.is_empty() {
-        faults.add(source.fault(&(0..0), "there is no [[resource]]"));
-    }
     for (index, table) in tables.iter().enumerate() {
         let name = &table.get_ref().name;
         if tables[..index].iter().any(|other| other.get_ref().name.get_ref() == name.get_ref()) {
@@ -152,7 +160,12 @@ pub(super) fn resource_spec(
         return None;
     }
     let parts = written_parts(source, faults, spanned)?;
-    checked(source, faults, spanned, parts)
+    let spec = checked(source, faults, spanned, parts)?;
+    if spec.limits.is_empty() {
+        let place = spanned.get_ref().name.span();
+        faults.add(source.fault(&place, "a scenario shows how limits are used; write them: [[resource.limit]]"));
+    }
+    Some(spec)
 }
 
 /// What could be read of a resource.
@@ -178,8 +191,8 @@ fn checked(
     let mut found = Resource::faults(&spec);
     // Missing parts are no further faults.
     found.retain(|fault| match fault.place {
-        SpecField::Resource("limit") => whole,
-        SpecField::Resource("default_class") => all_classes,
+        SpecField::Resource(ResourceField::Limits) => whole,
+        SpecField::Resource(ResourceField::DefaultClass) => all_classes,
         SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
     });
     for fault in &mut found {
@@ -201,6 +214,9 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     let on_store_loss = faults.take(on_store_loss(source, table));
     let fair_share = faults.take(fair_share(source, table));
     let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
+    let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
+    let discover_route = table.discover_route.as_ref().map(|label| label_name(source, label)).transpose();
+    let discover_route = faults.take(discover_route);
     let name = faults.take(name(source, &table.name))?;
     let spoiled = faults.spoiled(spanned);
     let all_classes = classes.len() == table.classes.len() && !(spoiled && classes.is_empty());
@@ -212,6 +228,7 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     spec.on_store_loss = on_store_loss?;
     spec.fair_share = fair_share?;
     spec.learn_costs = learn_costs;
+    (spec.discover_key, spec.discover_route) = (discover_key, discover_route?);
     table.fill(&mut spec);
     Some(WrittenResource { spec, limits, classes, all_classes, whole })
 }
@@ -282,14 +299,16 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
     match error.place {
-        SpecField::Resource("default_class") => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        SpecField::Resource(ResourceField::DefaultClass) => {
+            table.default_class.as_ref().map_or(resource.span(), Spanned::span)
+        }
         SpecField::Resource(_) => table.name.span(),
         SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
         SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
     }
 }
 
-pub(super) fn limit_field(limit: &LimitTable, field: &str) -> Range<usize> {
+pub(super) fn limit_field(limit: &LimitTable, field: LimitField) -> Range<usize> {
     let velocity = limit.drain_velocity.as_ref().map(Spanned::span);
     let period = limit
         .period
@@ -299,21 +318,21 @@ pub(super) fn limit_field(limit: &LimitTable, field: &str) -> Range<usize> {
         .map(Spanned::span)
         .or(velocity);
     match field {
-        "capacity" => limit.capacity.span(),
-        "period" => period.unwrap_or(limit.name.span()),
-        "margin" => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
-        "match" => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
-        "key" => limit.key.first().map_or(limit.name.span(), Spanned::span),
-        "floor" => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
-        _ => limit.name.span(),
+        LimitField::Capacity => limit.capacity.span(),
+        LimitField::Period => period.unwrap_or(limit.name.span()),
+        LimitField::Margin => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
+        LimitField::Match => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
+        LimitField::Key => limit.key.first().map_or(limit.name.span(), Spanned::span),
+        LimitField::Floor => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
+        LimitField::Name => limit.name.span(),
     }
 }
 
-fn class_field(class: &ClassTable, field: &str) -> Range<usize> {
+fn class_field(class: &ClassTable, field: ClassField) -> Range<usize> {
     match field {
-        "headroom" => class.headroom.as_ref().map_or(class.name.span(), Spanned::span),
-        "max_starvation" => class.max_starvation.as_ref().map_or(class.name.span(), Spanned::span),
-        _ => class.name.span(),
+        ClassField::Headroom => class.headroom.as_ref().map_or(class.name.span(), Spanned::span),
+        ClassField::MaxStarvation => class.max_starvation.as_ref().map_or(class.name.span(), Spanned::span),
+        ClassField::Name => class.name.span(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod algorithm;
 mod applies;
+mod credential;
 mod default_file;
 mod dialect;
 pub(crate) mod duration;
@@ -18,6 +19,7 @@ mod load;
 mod place;
 mod pricing;
 mod provider;
+mod proxy;
 mod range;
 mod rules;
 mod safety;
@@ -28,16 +30,20 @@ mod tls;
 mod token_file;
 mod value;
 
+pub use credential::{CredentialFrom, CredentialSettings};
 pub use default_file::default_file;
 pub(crate) use duration::parse as parse_duration;
-pub use http_settings::{CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, TokenPlace};
+pub use http_settings::{
+    CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenPlace,
+};
 pub(crate) use limit_table::{limit_tables, limits_text};
 pub use load::{Config, Configured, Note, load, parse};
 pub use place::ConfigError;
 pub use pricing::Pricing;
-pub(crate) use rules::limits_in_force;
+pub use proxy::{OnNoScheduler, ProxySettings};
 pub use rules::{Applied, ResourceRules, Rules, parse_rules, parse_stored_rules};
+pub(crate) use rules::{limit_text, limits_in_force};
 pub use scenario::{load_scenario, parse_scenario};
 pub use table::NatsTable;
-pub(crate) use token_file::LEAST_TOKEN;
-pub use token_file::{TokenSettings, parse_tokens};
+pub(crate) use token_file::MIN_TOKEN;
+pub use token_file::{PageRight, TokenSettings, parse_tokens};

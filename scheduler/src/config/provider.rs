@@ -169,7 +169,7 @@ pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String
 }
 
 /// A URL without secrets, since logs show it.
-fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri, ConfigError> {
+pub(super) fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri, ConfigError> {
     let fault = |reason: &str| source.fault(&text.span(), reason);
     let uri: Uri = text.get_ref().parse().map_err(|_| fault("a URL is written like \"https://host/path\""))?;
     let authority = uri.authority().ok_or_else(|| fault("a URL is written like \"https://host/path\""))?;
@@ -187,7 +187,8 @@ fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri,
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Whether `host`, as a URL has it, is this machine.
+pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }

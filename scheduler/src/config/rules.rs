@@ -141,7 +141,7 @@ pub(crate) fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, 
 }
 
 /// The limit as text: the name first, then the other keys in alphabetical order.
-pub(super) fn limit_text(limit: &Table) -> String {
+pub(crate) fn limit_text(limit: &Table) -> String {
     let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
     // An inner table is written in braces: with a header, the following keys would belong to it.
     let line = |(key, value): (&String, &Value)| format!("{key} = {value}\n");

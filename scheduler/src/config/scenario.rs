@@ -106,6 +106,7 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
 fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
     root.remove("nats");
     root.remove("http");
+    root.remove("proxy");
     let Some(resource) = root.get_mut("resource") else { return Ok(()) };
     if let DeValue::Array(resources) = resource.get_ref() {
         let [only] = &resources[..] else {

@@ -5,12 +5,15 @@
 use super::http::HttpTable;
 use super::keys::keys;
 use super::provider::ProviderTable;
+use super::proxy::ProxyTable;
 use super::value::{Bound, Duration};
+use anyhow::Context;
+use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls::Tls;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched,
+    ClassSpec, Discover, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched,
 };
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -20,10 +23,11 @@ use toml::Spanned;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FileTable {
-    #[serde(default)]
-    pub nats: NatsTable,
+    pub nats: Option<NatsTable>,
     #[serde(default)]
     pub http: HttpTable,
+    #[serde(default)]
+    pub proxy: Vec<Spanned<ProxyTable>>,
     #[serde(default)]
     pub resource: Vec<Spanned<ResourceTable>>,
 }
@@ -61,6 +65,14 @@ impl NatsTable {
     #[must_use]
     pub fn at(url: &str) -> Self {
         NatsTable { url: url.to_owned(), ..NatsTable::default() }
+    }
+
+    /// The servers at `url`.
+    ///
+    /// # Errors
+    /// If the URL names none.
+    pub fn servers(&self) -> anyhow::Result<Servers> {
+        self.url.parse().context("`nats.url`")
     }
 }
 
@@ -109,6 +121,15 @@ keys! {
         /// Which capacities count: "headers" keeps to what the upstream's answers state where that
         /// is less than what is written here, "written" never does.
         pub follow: Option<Spanned<FollowTable>> = Default(r#""headers""#) => follow,
+        /// Whether limits are found that are not written: `true` finds them by headers, a rate by
+        /// refused calls, and a cap on calls in flight. "in-flight" finds that cap alone.
+        pub discover: Option<Spanned<DiscoverTable>> = Default("false") => discover,
+        /// The label that names a call's route. A limit that answers name, as Discord's do, is for
+        /// the routes whose answers name it.
+        pub discover_route: Option<Spanned<String>> = Example(r#""route""#),
+        /// Labels for whose values the upstream may have buckets of their own.
+        #[serde(default)]
+        pub discover_key: Vec<Spanned<String>> = Example(r#"["guild", "channel"]"#),
         /// What a number in Retry-After counts: "seconds" or "milliseconds".
         /// Without this: what the dialect says.
         pub retry_after_unit: Option<Spanned<String>> = Example(r#""milliseconds""#),
@@ -230,6 +251,31 @@ impl From<FollowTable> for Follow {
     }
 }
 
+/// Which limits are found: `true`, `false` or `"in-flight"`.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(untagged, expecting = "limits are found with `true`, `false` or \"in-flight\"")]
+pub(super) enum DiscoverTable {
+    All(bool),
+    Only(DiscoverWord),
+}
+
+/// The limits that can be found alone.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum DiscoverWord {
+    InFlight,
+}
+
+impl From<DiscoverTable> for Discover {
+    fn from(written: DiscoverTable) -> Self {
+        match written {
+            DiscoverTable::All(true) => Discover::All,
+            DiscoverTable::All(false) => Discover::Nothing,
+            DiscoverTable::Only(DiscoverWord::InFlight) => Discover::InFlight,
+        }
+    }
+}
+
 /// What to do when the KV store does not answer.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -284,8 +330,8 @@ keys! {
         pub resets: Option<Spanned<String>> = Example(r#""month""#),
         /// How long a call may be in flight without being renewed or settled. For "concurrency".
         pub time_to_live: Option<Spanned<Duration>> = Example(r#""60s""#),
-        /// The stock that is held back against jitter, in tokens. "auto" is the rate times 50 ms
-        /// plus 1, at most a tenth of the capacity.
+        /// The stock that is held back against jitter, in tokens. "auto" is the rate times the
+        /// measured jitter plus 1, at most a tenth of the capacity. An unmeasured jitter is 50 ms.
         pub margin: Option<Spanned<MarginTable>> = Default(r#""auto""#),
         /// Whether the limit follows what the upstream really gives. It may give less because other
         /// clients use the account, or because it refills more slowly than it says.

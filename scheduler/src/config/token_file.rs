@@ -5,17 +5,17 @@ use super::value::name;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::name::Name;
 use secrecy::{ExposeSecret, SecretString};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::Spanned;
 
 /// Bytes of a token that cannot be guessed, even without a bound of attempts.
-pub(crate) const LEAST_TOKEN: usize = 16;
+pub(crate) const MIN_TOKEN: usize = 16;
 /// Tokens in one file: each request is compared with all of them.
 const MAX_TOKENS: usize = 256;
 /// Told of every text that is no file of tokens. The parser's own words may quote a secret.
-const FORM: &str = "a [[token]] has `name` and `secret`, and perhaps `resources`, `classes` (lists of names) and \
-                    `client` (a text)";
+const FORM: &str = "a [[token]] has `name` and `secret`, and perhaps `resources`, `classes` (lists of names), \
+                    `client` (a text) and `page` (\"view\" or \"operate\")";
 
 /// A token, and what its holder may ask for.
 #[derive(Clone, Debug)]
@@ -31,6 +31,18 @@ pub struct TokenSettings {
     pub classes: Option<Vec<Name>>,
     /// The value of the label `client`, if the holder may name no other.
     pub client: Option<String>,
+    /// What the holder may do on the web page; nothing if it is left out.
+    pub page: Option<PageRight>,
+}
+
+/// What the holder of a token may do on the web page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageRight {
+    /// Look.
+    View,
+    /// Look, and give an operator's orders.
+    Operate,
 }
 
 #[derive(Deserialize)]
@@ -48,6 +60,7 @@ struct TokenTable {
     resources: Option<Spanned<Vec<Spanned<String>>>>,
     classes: Option<Spanned<Vec<Spanned<String>>>>,
     client: Option<Spanned<String>>,
+    page: Option<PageRight>,
 }
 
 /// The tokens in `text`. Faults name `path` as its file, and no part of a secret.
@@ -82,8 +95,8 @@ fn has_same_secret(one: &TokenSettings, other: &TokenSettings) -> bool {
 
 fn token(source: &Source, table: &TokenTable) -> Result<TokenSettings, ConfigError> {
     let bytes = table.secret.get_ref().len();
-    if bytes < LEAST_TOKEN {
-        let reason = format!("a `secret` has {LEAST_TOKEN} bytes or more, not {bytes}: otherwise it can be guessed");
+    if bytes < MIN_TOKEN {
+        let reason = format!("a `secret` has {MIN_TOKEN} bytes or more, not {bytes}: otherwise it can be guessed");
         return Err(source.fault(&table.secret.span(), reason));
     }
     Ok(TokenSettings {
@@ -92,6 +105,7 @@ fn token(source: &Source, table: &TokenTable) -> Result<TokenSettings, ConfigErr
         resources: names(source, "resources", table.resources.as_ref())?,
         classes: names(source, "classes", table.classes.as_ref())?,
         client: table.client.as_ref().map(|client| client_value(source, client)).transpose()?,
+        page: table.page,
     })
 }
 
@@ -128,12 +142,13 @@ mod tests {
     #[test]
     fn a_token_has_a_name_a_secret_and_what_it_may_name() {
         let text = "[[token]]\nname = \"bulk\"\nsecret = \"canary-of-bulk-workers\"\nresources = [\"hub\"]\n\
-                    classes = [\"bulk\", \"standard\"]\nclient = \"team a\"\n\
+                    classes = [\"bulk\", \"standard\"]\nclient = \"team a\"\npage = \"operate\"\n\
                     [[token]]\nname = \"all\"\nsecret = \"canary-of-everything\"\n";
         let tokens = parse(text).unwrap();
         let shown = format!("{tokens:?}");
         assert!(!shown.contains("canary") && shown.contains("team a"), "{shown}");
         assert_eq!((tokens[0].client.as_deref(), &tokens[1].client), (Some("team a"), &None));
+        assert_eq!((tokens[0].page, tokens[1].page), (Some(PageRight::Operate), None));
         assert_eq!(&*tokens[0].classes.as_ref().unwrap()[0], "bulk");
         assert!(tokens[1].resources.is_none() && tokens[1].classes.is_none());
     }
@@ -153,6 +168,7 @@ mod tests {
             ("[[token]]\nsecret = \"canary-canary-canary\"\n".to_owned(), format!("1:1: {FORM}")),
             (token("clases = [\"bulk\"]\n"),                        format!("4:1: {FORM}")),
             (token("classes = \"canary\"\n"),                       format!("4:11: {FORM}")),
+            (token("page = \"canary\"\n"),                          format!("4:8: {FORM}")),
             (token("classes = []\n"),                               "4:11: `classes` has one name or more; leave it out to allow all".to_owned()),
             (token("resources = []\n"),                             "4:13: `resources` has one name or more; leave it out to allow all".to_owned()),
             (token("resources = [\"a.b\"]\n"),                      "4:14: a name is 1 to 64 characters of [A-Za-z0-9_-]".to_owned()),

@@ -29,6 +29,7 @@ mod token_counts;
 pub mod token_permits;
 
 pub use error::{FailureKind, ProviderError, Question};
+pub use oauth::{Credentials, OAuth};
 pub use provided::{Contract, ProvidedLevel, ProvidedLimit, Provider, SharedToken};
 pub use secret::SecretPlace;
 

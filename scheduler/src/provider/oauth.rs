@@ -1,16 +1,20 @@
 //! Gets an access token for client credentials, and keeps it while it is valid.
 
+use super::SharedToken;
 use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
 use super::secret::SecretPlace;
 use super::token::AccessToken;
 use super::token_permits::TokenPermits;
+use anyhow::Context;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
+use http::uri::Scheme;
 use http::{HeaderValue, Request, Uri};
 use http_body_util::Full;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rampmeter_protocol::clock::{Clock, unix_ms};
+use rampmeter_protocol::time::Span;
 use secrecy::{ExposeSecret, SecretString};
 
 /// The client's credentials, and the endpoint that takes them.
@@ -49,7 +53,7 @@ impl Credentials {
 
 /// Provides a valid token. It has one owner, so that two tasks never request a token at once.
 #[derive(Debug)]
-pub(super) struct OAuth {
+pub struct OAuth {
     http: Http,
     clock: Clock,
     credentials: Credentials,
@@ -58,6 +62,25 @@ pub(super) struct OAuth {
 }
 
 impl OAuth {
+    /// Gets tokens with `credentials`. Each answer may take `timeout`.
+    ///
+    /// # Errors
+    /// If the credentials can't be read, or the system has no certificates for TLS.
+    pub fn open(credentials: Credentials, timeout: Span, clock: Clock) -> anyhow::Result<Self> {
+        credentials.check().map_err(anyhow::Error::msg)?;
+        let http = Http::new(timeout, credentials.token_url.scheme() == Some(&Scheme::HTTPS));
+        Ok(OAuth::new(http.context("no certificates to check the token endpoint's with")?, clock, credentials))
+    }
+
+    /// The current token or a new one, and when it is replaced.
+    ///
+    /// # Errors
+    /// Why there is no token.
+    pub async fn shared(&mut self) -> Result<SharedToken, ProviderError> {
+        let token = self.token().await?;
+        Ok(SharedToken { secret: token.secret(), until: token.refresh_at })
+    }
+
     pub(super) fn new(http: Http, clock: Clock, credentials: Credentials) -> Self {
         OAuth { http, clock, credentials, token: None, permits: None }
     }
@@ -89,7 +112,7 @@ impl OAuth {
     }
 
     /// Drops the current token, which the API does not accept.
-    pub(super) fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.token = None;
     }
 

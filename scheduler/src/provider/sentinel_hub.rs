@@ -107,7 +107,6 @@ impl Provider for SentinelHub {
         if !self.share_token {
             return Ok(None);
         }
-        let token = self.oauth.token().await?;
-        Ok(Some(SharedToken { secret: token.secret(), until: token.refresh_at }))
+        self.oauth.shared().await.map(Some)
     }
 }

@@ -4,7 +4,7 @@ use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 
 /// What a scheduler does for a resource, as `/readyz` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -46,41 +46,50 @@ impl fmt::Display for Duty {
     }
 }
 
-/// The duties of all resources. The lock guards the map, for the time of one look-up.
+/// The duties of all resources.
 #[derive(Debug)]
 pub struct Health {
-    duties: Mutex<BTreeMap<Name, Duty>>,
+    duties: watch::Sender<BTreeMap<Name, Duty>>,
 }
 
 impl Health {
     /// All of `resources` are starting.
     pub fn new<'a>(resources: impl IntoIterator<Item = &'a Name>) -> Self {
         let duties = resources.into_iter().map(|name| (name.clone(), Duty::Starting)).collect();
-        Health { duties: Mutex::new(duties) }
+        Health { duties: watch::Sender::new(duties) }
     }
 
     /// Notes a change, and logs it.
     pub fn set(&self, resource: &Name, duty: Duty) {
-        let mut duties = self.lock();
-        if duties.get(resource) != Some(&duty) {
-            tracing::info!(%resource, "{duty}");
-            duties.insert(resource.clone(), duty);
-        }
+        self.duties.send_if_modified(|duties| {
+            let is_new = duties.get(resource) != Some(&duty);
+            if is_new {
+                tracing::info!(%resource, "{duty}");
+                duties.insert(resource.clone(), duty);
+            }
+            is_new
+        });
     }
 
     /// All duties now.
     #[must_use]
     pub fn duties(&self) -> BTreeMap<Name, Duty> {
-        self.lock().clone()
+        self.duties.borrow().clone()
     }
 
     /// Whether every resource is led, by this scheduler or another.
     #[must_use]
     pub fn is_ready(&self) -> bool {
-        self.lock().values().all(|duty| matches!(duty, Duty::Leading { .. } | Duty::Standby))
+        are_led(&self.duties.borrow())
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Name, Duty>> {
-        self.duties.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns when every resource is led, by this scheduler or another.
+    pub async fn ready(&self) {
+        let led = self.duties.subscribe().wait_for(are_led).await.map(drop);
+        led.expect("the sender lives as long as this");
     }
+}
+
+fn are_led(duties: &BTreeMap<Name, Duty>) -> bool {
+    duties.values().all(|duty| matches!(duty, Duty::Leading { .. } | Duty::Standby))
 }

@@ -11,7 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, ShadowStatus};
+use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, RejectionCause, ShadowStatus};
 
 /// The text of `/metrics`.
 #[must_use]
@@ -21,6 +21,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences
     register_limits(&mut registry, reports);
     register_classes(&mut registry, reports);
     register_counters(&mut registry, reports);
+    register_calls(&mut registry, reports);
     register_upstreams(&mut registry, reports);
     register_safety(&mut registry, reports, health);
     register_providers(&mut registry, reports);
@@ -55,11 +56,12 @@ fn register_limits(registry: &mut Registry, reports: &[Report]) {
     );
     let capacities = limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.capacity)));
     registry.register("capacity", "Tokens that the upstream's full bucket holds", Samples(capacities.collect()));
-    let rates = limits().map(|(report, limit)| {
-        let rate = limit.learned.map_or(1.0, |learned| learned.rate);
-        (limit_labels(report, limit), Gauge(rate))
-    });
-    registry.register("rate_in_use", "The rate in use, as a part of the configured one", Samples(rates.collect()));
+    let rates = || {
+        let rate = |limit: &LimitStatus| limit.learned.map_or(1.0, |learned| learned.rate);
+        Samples(limits().map(|(report, limit)| (limit_labels(report, limit), Gauge(rate(limit)))).collect())
+    };
+    registry.register("rate_in_use_ratio", "The rate in use, as a part of the configured one", rates());
+    registry.register("rate_in_use", "The former name of rate_in_use_ratio, for one more release", rates());
     let in_use = limits().map(|(report, limit)| {
         let stated = limit.told.and_then(|told| told.capacity).unwrap_or(limit.capacity);
         (limit_labels(report, limit), Gauge(stated))
@@ -133,6 +135,34 @@ fn register_counters(registry: &mut Registry, reports: &[Report]) {
     registry.register("remembered_permits", "Permits whose ids are known", Samples(remembered.collect()));
     let decisions = reports.iter().map(|report| (resource(report), report.tally.decisions));
     registry.register("decision_seconds", "From reading a message to having its answers", Samples(decisions.collect()));
+}
+
+fn register_calls(registry: &mut Registry, reports: &[Report]) {
+    let taken = reports.iter().map(|report| (resource(report), report.tally.calls));
+    registry.register("call_seconds", "From the start of a call to its settle", Samples(taken.collect()));
+    let in_flight = reports.iter().map(|report| (resource(report), Gauge(report.calls_in_flight as f64)));
+    registry.register(
+        "calls_in_flight",
+        "Calls that have started and were not settled, for five minutes at most",
+        Samples(in_flight.collect()),
+    );
+    let useful = reports.iter().filter_map(|report| Some((resource(report), Gauge(report.useful_workers?))));
+    registry.register(
+        "useful_workers",
+        "Workers of one call at a time that the limits can feed; absent before a call has told how long it takes",
+        Samples(useful.collect()),
+    );
+    let rejections = reports.iter().flat_map(|report| {
+        RejectionCause::ALL.into_iter().map(move |cause| {
+            let labels = vec![("resource", report.status.resource.to_string()), ("cause", cause.as_str().to_owned())];
+            (labels, Counter(report.status.counters.rejections.by(cause)))
+        })
+    });
+    registry.register(
+        "upstream_rejections",
+        "Calls that the upstream answered with 429, by cause",
+        Samples(rejections.collect()),
+    );
 }
 
 fn register_upstreams(registry: &mut Registry, reports: &[Report]) {

@@ -13,6 +13,7 @@ pub mod limits;
 pub mod messages;
 pub mod metrics;
 pub mod permits;
+mod service_messages;
 pub(crate) mod stop;
 
 use crate::config::{Config, Configured};
@@ -21,7 +22,7 @@ use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
 use anyhow::{Context, anyhow};
-use discovery::Announcement;
+use discovery::{Announcement, AnnouncementContext};
 use health::{Duty, Health};
 use http::pages::Pages;
 use http::{Backing, Serving, Socket};
@@ -31,7 +32,7 @@ use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
 use limits::differences::Differences;
 use limits::effective_limits::EffectiveLimits;
-use permits::loop_handle::Reporter;
+use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
 use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
@@ -89,8 +90,16 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let differences = Arc::new(Differences::default());
-    let announcement =
-        Announcement::start(client.clone(), subjects.clone(), leader.clone(), known, differences.clone()).await?;
+    let (loops, reporters) = loops_of(&config.resources);
+    let announced = AnnouncementContext {
+        client: client.clone(),
+        subjects: subjects.clone(),
+        leader: leader.clone(),
+        differences: differences.clone(),
+        reporters: reporters.clone(),
+        clock,
+    };
+    let announcement = Announcement::start(announced, known).await?;
     let peers = Arc::new(Peers::new(&leader));
     let neighbours = Neighbours { peers: peers.clone(), differences: differences.clone() };
     tokio::spawn(keep_calling(client.clone(), nats.prefix, neighbours, clock, stopping.clone()));
@@ -107,10 +116,8 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         process,
         leader,
     };
-    let (mut leaders, mut reporters) = (JoinSet::new(), Vec::new());
-    for (configured, provider) in config.resources.into_iter().zip(providers) {
-        let (publisher, led) = watch::channel(None);
-        reporters.push(Reporter::new(led.clone()));
+    let mut leaders = JoinSet::new();
+    for ((configured, provider), (publisher, led)) in config.resources.into_iter().zip(providers).zip(loops) {
         if let Some(backing) = &mut backing {
             backing.led.insert(configured.name().clone(), led.clone());
         }
@@ -125,6 +132,16 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         None => None,
     };
     Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http })
+}
+
+/// Where each resource's loop is shown, and what asks it for reports.
+fn loops_of(resources: &[Configured]) -> (Vec<(LoopPublisher, LoopWatch)>, Vec<Reporter>) {
+    let loops: Vec<(LoopPublisher, LoopWatch)> = resources.iter().map(|_| watch::channel(None)).collect();
+    let reporter = |(configured, (_, led)): (&Configured, &(LoopPublisher, LoopWatch))| {
+        Reporter::new(configured.name().clone(), led.clone())
+    };
+    let reporters = resources.iter().zip(&loops).map(reporter).collect();
+    (loops, reporters)
 }
 
 /// Starts the threads for permits, each with a connection of its own.
@@ -164,7 +181,7 @@ impl Running {
 
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
-        until_ready(&self.health).await;
+        self.health.ready().await;
     }
 
     /// Returns when every resource is led, with its leader: another scheduler, or none for this
@@ -172,7 +189,7 @@ impl Running {
     pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
         let (health, peers) = (self.health.clone(), self.peers.clone());
         async move {
-            until_ready(&health).await;
+            health.ready().await;
             let leader = |(name, duty): (Name, Duty)| {
                 let other = (!matches!(duty, Duty::Leading { .. })).then(|| peers.leader_of(&name));
                 (name, other)
@@ -199,12 +216,6 @@ impl Running {
             http.clear().await;
         }
         handed_over.map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
-    }
-}
-
-async fn until_ready(health: &Health) {
-    while !health.is_ready() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

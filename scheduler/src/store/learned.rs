@@ -3,9 +3,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{
-    ClaimedUsage, LearnedSnapshot, LimitPolicy, StatedSnapshot, ToldUsage,
-};
+use rampmeter_scheduler_core::durability::snapshot::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use serde::{Deserialize, Serialize};
 
@@ -27,39 +25,6 @@ pub(super) struct LearnedRecord {
     kept_back: u64,
     stock: u64,
     burst: u64,
-}
-
-/// What the upstream has told of usage. Times are in nanoseconds after the writing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct ToldRecord {
-    /// The earliest and the latest end of a window of the upstream.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    ends: Option<(i64, i64)>,
-    /// What others have used, which the usage includes: in millionths, its end, and when it is
-    /// forgotten if no answer repeats it.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    others: Vec<(u64, i64, Option<i64>)>,
-    /// What others are expected to use of a window.
-    #[serde(skip_serializing_if = "is_zero", default)]
-    expected: u64,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(amount: &u64) -> bool {
-    *amount == 0
-}
-
-impl ToldRecord {
-    pub(super) fn of(told: &ToldUsage) -> Self {
-        let others = told.claims.iter().map(|claim| (claim.micros, claim.until_nanos, claim.lapses_nanos));
-        ToldRecord { ends: told.window_ends, others: others.collect(), expected: told.expected_micros }
-    }
-
-    pub(super) fn told(&self) -> ToldUsage {
-        let claim = |&(micros, until_nanos, lapses_nanos): &_| ClaimedUsage { micros, until_nanos, lapses_nanos };
-        let claims = self.others.iter().map(claim).collect();
-        ToldUsage { window_ends: self.ends, claims, expected_micros: self.expected }
-    }
 }
 
 /// A capacity that the upstream states, in millionths.
@@ -144,15 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_written_like_this() {
-        let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
-        let claim = |micros, until_nanos, lapses_nanos| ClaimedUsage { micros, until_nanos, lapses_nanos };
-        let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
-        let told = ToldUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
-        for (told, golden) in [(told, golden), (ToldUsage::default(), empty)] {
-            assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
-            assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);
-        }
+    fn a_stated_capacity_is_written_like_this() {
         let golden = r#"{"written":100000000,"capacity":50000000,"age":7}"#;
         let amount = |micros| Amount::from_micros(micros).unwrap();
         let stated = StatedSnapshot { written: amount(100_000_000), capacity: amount(50_000_000), age_nanos: 7 };

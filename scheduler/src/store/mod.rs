@@ -5,8 +5,10 @@
 //! writes the remembered permits. Rules that are applied while schedulers run have a bucket of
 //! their own.
 
+mod array_form;
 mod bucket;
 mod envelope;
+mod found_record;
 mod kv;
 mod learned;
 mod moment;
@@ -15,10 +17,13 @@ mod page_record;
 mod pages;
 mod permit_record;
 mod record;
+mod rows;
 mod rules;
+mod usage_record;
 
 pub use bucket::OpenError;
 pub use envelope::Damage;
+pub use found_record::FoundRecord;
 pub(crate) use kv::CLOCK_KEY;
 pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, decode, parse};
 pub(crate) use moment::boot_ms;
@@ -26,5 +31,6 @@ pub use moment::{BootTime, Moment};
 pub use operation::StoreError;
 pub use page_record::StoredPages;
 pub use permit_record::PermitRecord;
-pub use record::{CostRecord, KeysRecord, LevelRecord, StateRecord, costs_of, freezes_of};
+pub use record::{FullestKey, KeysRecord, LevelRecord, StateRecord};
+pub use rows::{CostRow, FreezeRow};
 pub use rules::{Edition, RuleStore};

@@ -1,14 +1,15 @@
 //! The stored form of records. It is separate from the core's types, so that each can change alone.
 
 use super::envelope;
-use super::learned::{LearnedRecord, StatedRecord, ToldRecord};
+use super::found_record::FoundRecord;
+use super::learned::{LearnedRecord, StatedRecord};
 use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use super::permit_record::PermitRecord;
+use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, UsedKeyRow};
+use super::usage_record::UsageRecord;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{
-    CostFactor, DebitSnapshot, FreezeSnapshot, KeySnapshot, KeysSnapshot, LevelSnapshot, Snapshot, Usage, UsageSpan,
-};
+use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, KeysSnapshot, LevelSnapshot, Snapshot, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -39,13 +40,15 @@ pub struct StateRecord {
     /// The buckets of keys.
     #[serde(skip_serializing_if = "KeysRecord::is_empty", default)]
     pub keys: KeysRecord,
-    /// Frozen limits: limit, key, end in nanoseconds after the writing, and whether a quota is
-    /// spent.
+    /// Frozen limits and spent quotas.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub freezes: Vec<(Name, Option<String>, u64, bool)>,
-    /// Learned factors of costs: kind of call, unit, factor in millionths, and calls.
+    pub freezes: Vec<FreezeRow>,
+    /// Learned factors of costs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub costs: Vec<CostRecord>,
+    pub costs: Vec<CostRow>,
+    /// Unwritten limits that were found.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub found: Vec<FoundRecord>,
     /// The edition of the rules that counted at the writing; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
@@ -55,26 +58,35 @@ pub struct StateRecord {
     pub server: Option<String>,
 }
 
-/// A learned factor of costs.
-pub type CostRecord = (String, Name, i64, u64);
-
 /// The buckets of keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeysRecord {
-    /// Limit, key and level in millionths, after all promised permits are paid.
-    listed: Vec<(Name, String, i64)>,
-    /// Limit, key and usage, for limits that are no token buckets.
+    listed: Vec<KeyRow>,
+    /// Listed keys of limits that are no token buckets.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    taken: Vec<(Name, String, UsageRecord)>,
-    /// For limits with only known keys: the level and usage of each key that is not listed.
+    taken: Vec<UsedKeyRow>,
+    /// For limits with only known keys: the state of each key that is not listed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    known: Vec<(Name, i64, Option<UsageRecord>)>,
+    known: Vec<OtherKeysRow>,
     /// The time in nanoseconds after the writing at which all other keys are empty. Without it they
     /// are full.
     others_empty_in: Option<i64>,
     /// The pages with further known keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pages: Vec<PageRecord>,
+}
+
+/// The listed key of a limit that has the least left.
+#[derive(Clone, Copy, Debug)]
+pub struct FullestKey<'a> {
+    /// The limit.
+    pub limit: &'a Name,
+    /// The key.
+    pub key: &'a str,
+    /// The level of its bucket, in millionths.
+    pub micros: i64,
+    /// How many keys of the limit are listed.
+    pub listed: usize,
 }
 
 /// A bucket.
@@ -85,10 +97,9 @@ pub struct LevelRecord {
     micros: i64,
     /// What may still be granted, in millionths.
     budget: u64,
-    /// Pending debits for promised permits: the end in nanoseconds after the writing, and the
-    /// amount in millionths.
+    /// Pending debits for promised permits.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    withheld: Vec<(u64, u64)>,
+    withheld: Vec<DebitRow>,
     /// The usage, if the limit is no token bucket.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     taken: Option<UsageRecord>,
@@ -98,35 +109,6 @@ pub struct LevelRecord {
     /// The capacity that the upstream states, if that is less than what is written.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     stated: Option<StatedRecord>,
-}
-
-/// The usage of a limit that is no token bucket.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct UsageRecord {
-    /// Wall time at the writing, by the writer's clock.
-    unix_nanos: u64,
-    /// Beginning and end in nanoseconds after the writing, and the amount in millionths.
-    spans: Vec<(i64, i64, u64)>,
-    /// What the upstream has told, if anything.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    told: Option<ToldRecord>,
-}
-
-impl UsageRecord {
-    fn of(taken: &Usage) -> Self {
-        let span = |span: &UsageSpan| (span.from_nanos, span.until_nanos, span.micros);
-        UsageRecord {
-            unix_nanos: taken.unix_nanos,
-            spans: taken.spans.iter().map(span).collect(),
-            told: taken.told.as_ref().map(ToldRecord::of),
-        }
-    }
-
-    fn usage(&self) -> Usage {
-        let span = |&(from_nanos, until_nanos, micros): &(i64, i64, u64)| UsageSpan { from_nanos, until_nanos, micros };
-        let told = self.told.as_ref().map(ToldRecord::told);
-        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
-    }
 }
 
 impl StateRecord {
@@ -147,8 +129,9 @@ impl StateRecord {
         Snapshot {
             levels: levels.collect(),
             keys: self.keys.snapshot(pages),
-            freezes: self.freeze_snapshots(),
-            costs: self.cost_factors(),
+            freezes: self.freezes.iter().map(FreezeRow::snapshot).collect(),
+            costs: self.costs.iter().map(CostRow::factor).collect(),
+            found: self.found.iter().filter_map(FoundRecord::snapshot).collect(),
             permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
@@ -165,69 +148,37 @@ impl StateRecord {
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
             keys: self.keys.cautious(pages),
-            freezes: self.freeze_snapshots(),
-            costs: self.cost_factors(),
+            freezes: self.freezes.iter().map(FreezeRow::snapshot).collect(),
+            costs: self.costs.iter().map(CostRow::factor).collect(),
+            found: self.found.iter().filter_map(FoundRecord::snapshot).collect(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
     }
-
-    fn cost_factors(&self) -> Vec<CostFactor> {
-        let factor = |(kind, unit, millionths, calls): &CostRecord| CostFactor {
-            kind: kind.clone(),
-            unit: unit.clone(),
-            millionths: *millionths,
-            calls: *calls,
-        };
-        self.costs.iter().map(factor).collect()
-    }
-
-    fn freeze_snapshots(&self) -> Vec<FreezeSnapshot> {
-        let snapshot = |(limit, key, nanos, spent): &(Name, Option<String>, u64, bool)| FreezeSnapshot {
-            limit: limit.clone(),
-            key: key.clone(),
-            nanos: *nanos,
-            spent: *spent,
-        };
-        self.freezes.iter().map(snapshot).collect()
-    }
-}
-
-/// The stored form of learned factors.
-#[must_use]
-pub fn costs_of(factors: &[CostFactor]) -> Vec<CostRecord> {
-    factors.iter().map(|factor| (factor.kind.clone(), factor.unit.clone(), factor.millionths, factor.calls)).collect()
-}
-
-/// The stored form of freezes.
-#[must_use]
-pub fn freezes_of(snapshots: &[FreezeSnapshot]) -> Vec<(Name, Option<String>, u64, bool)> {
-    snapshots
-        .iter()
-        .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), snapshot.nanos, snapshot.spent))
-        .collect()
 }
 
 impl KeysRecord {
     /// The stored form of the buckets of keys.
     #[must_use]
     pub fn of(snapshots: &KeysSnapshot) -> Self {
-        let listed = snapshots
-            .listed
-            .iter()
-            .map(|snapshot| (snapshot.limit.clone(), snapshot.key.clone(), saturated(snapshot.micros)));
-        let taken = snapshots.listed.iter().filter_map(|snapshot| {
-            let taken = snapshot.taken.as_ref()?;
-            Some((snapshot.limit.clone(), snapshot.key.clone(), UsageRecord::of(taken)))
-        });
-        let known = snapshots.known.iter().map(|others| {
-            let taken = others.taken.as_ref().map(UsageRecord::of);
-            (others.limit.clone(), saturated(others.micros), taken)
-        });
+        let listed = |KeySnapshot { limit, key, micros, .. }: &KeySnapshot| KeyRow {
+            limit: limit.clone(),
+            key: key.clone(),
+            micros: saturated(*micros),
+        };
+        let taken = |KeySnapshot { limit, key, taken, .. }: &KeySnapshot| {
+            let usage = UsageRecord::of(taken.as_ref()?);
+            Some(UsedKeyRow { limit: limit.clone(), key: key.clone(), usage })
+        };
+        let known = |others: &LevelSnapshot| OtherKeysRow {
+            limit: others.limit.clone(),
+            micros: saturated(others.micros),
+            usage: others.taken.as_ref().map(UsageRecord::of),
+        };
         KeysRecord {
-            listed: listed.collect(),
-            taken: taken.collect(),
-            known: known.collect(),
+            listed: snapshots.listed.iter().map(listed).collect(),
+            taken: snapshots.listed.iter().filter_map(taken).collect(),
+            known: snapshots.known.iter().map(known).collect(),
             others_empty_in: snapshots.others_empty_in,
             pages: snapshots.pages.iter().map(PageRecord::of).collect(),
         }
@@ -238,15 +189,23 @@ impl KeysRecord {
         KeysRecord::of(&KeysSnapshot { listed: keys.to_vec(), ..KeysSnapshot::default() })
     }
 
+    /// The fullest listed key of each limit.
+    #[must_use]
+    pub fn fullest(&self) -> Vec<FullestKey<'_>> {
+        let mut fullest: BTreeMap<&Name, FullestKey<'_>> = BTreeMap::new();
+        for KeyRow { limit, key, micros } in &self.listed {
+            let found = fullest.entry(limit).or_insert(FullestKey { limit, key, micros: *micros, listed: 0 });
+            found.listed += 1;
+            if *micros < found.micros {
+                (found.key, found.micros) = (key, *micros);
+            }
+        }
+        fullest.into_values().collect()
+    }
+
     /// The keys that are listed.
     pub(super) fn listed_keys(&self) -> Vec<KeySnapshot> {
         self.snapshot(StoredPages::new()).listed
-    }
-
-    /// Limit, key and level in millionths of each listed key.
-    #[must_use]
-    pub fn listed(&self) -> &[(Name, String, i64)] {
-        &self.listed
     }
 
     fn is_empty(&self) -> bool {
@@ -266,17 +225,17 @@ impl KeysRecord {
     fn snapshot(&self, pages: StoredPages) -> KeysSnapshot {
         let keys = pages.into_iter().chain(std::iter::repeat(None));
         let taken: BTreeMap<(&Name, &str), &UsageRecord> =
-            self.taken.iter().map(|(limit, key, taken)| ((limit, key.as_str()), taken)).collect();
-        let snapshot = |(limit, key, micros): &(Name, String, i64)| KeySnapshot {
+            self.taken.iter().map(|row| ((&row.limit, row.key.as_str()), &row.usage)).collect();
+        let snapshot = |KeyRow { limit, key, micros }: &KeyRow| KeySnapshot {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
             taken: taken.get(&(limit, key.as_str())).map(|taken| taken.usage()),
         };
-        let known = |(limit, micros, taken): &(Name, i64, Option<UsageRecord>)| LevelSnapshot {
+        let known = |OtherKeysRow { limit, micros, usage }: &OtherKeysRow| LevelSnapshot {
             limit: limit.clone(),
             micros: i128::from(*micros),
-            taken: taken.as_ref().map(UsageRecord::usage),
+            taken: usage.as_ref().map(UsageRecord::usage),
             learned: None,
             stated: None,
             pending_debits: Vec::new(),
@@ -336,7 +295,7 @@ impl LevelRecord {
             limit: snapshot.limit.clone(),
             micros: saturated(snapshot.micros),
             budget,
-            withheld: snapshot.pending_debits.iter().map(|step| (step.nanos, step.micros)).collect(),
+            withheld: snapshot.pending_debits.iter().map(DebitRow::from).collect(),
             taken: snapshot.taken.as_ref().map(UsageRecord::of),
             learned: snapshot.learned.as_ref().map(LearnedRecord::of),
             stated: snapshot.stated.as_ref().map(StatedRecord::of),
@@ -344,11 +303,10 @@ impl LevelRecord {
     }
 
     fn snapshot(&self, micros: i128) -> LevelSnapshot {
-        let step = |(nanos, micros): &(u64, u64)| DebitSnapshot { nanos: *nanos, micros: *micros };
         let taken = self.taken.as_ref().map(UsageRecord::usage);
         let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
         let stated = self.stated.as_ref().and_then(StatedRecord::snapshot);
-        let pending_debits = self.withheld.iter().map(step).collect();
+        let pending_debits = self.withheld.iter().map(DebitRow::snapshot).collect();
         LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, stated, pending_debits }
     }
 }
@@ -357,6 +315,10 @@ impl LevelRecord {
 mod tests {
     use super::*;
     use crate::store::moment::BootTime;
+
+    fn cost_row() -> CostRow {
+        CostRow { kind: "/a|PUT".to_owned(), unit: Name::new("units").unwrap(), millionths: 500_000, calls: 7 }
+    }
 
     /// A damaged or old record leaves a successor its debts and what was learned, and no stock.
     #[test]
@@ -377,7 +339,8 @@ mod tests {
             levels: vec![level],
             keys,
             freezes: Vec::new(),
-            costs: vec![("/a|PUT".to_owned(), Name::new("units").unwrap(), 500_000, 7)],
+            costs: vec![cost_row()],
+            found: Vec::new(),
             rules: 0,
             server: None,
         };
@@ -405,23 +368,29 @@ mod tests {
                 limit: name("per-minute"),
                 micros: -12_500_000,
                 budget: 300_000,
-                withheld: vec![(5_000_000_000, 2_000_000)],
+                withheld: vec![DebitRow { ends: 5_000_000_000, micros: 2_000_000 }],
                 taken: None,
                 learned: None,
                 stated: None,
             }],
             keys: KeysRecord {
-                listed: vec![(name("per-client"), "team-a".to_owned(), -3_000_000)],
+                listed: vec![KeyRow { limit: name("per-client"), key: "team-a".to_owned(), micros: -3_000_000 }],
                 taken: Vec::new(),
-                known: vec![(name("per-day"), 5_000_000, None)],
+                known: vec![OtherKeysRow { limit: name("per-day"), micros: 5_000_000, usage: None }],
                 others_empty_in: Some(2_500_000_000),
                 pages: Vec::new(),
             },
             freezes: vec![
-                (name("per-minute"), None, 1_500_000_000, false),
-                (name("per-client"), Some("team-a".to_owned()), 2_000_000_000, true),
+                FreezeRow { limit: name("per-minute"), key: None, ends: 1_500_000_000, spent: false },
+                FreezeRow {
+                    limit: name("per-client"),
+                    key: Some("team-a".to_owned()),
+                    ends: 2_000_000_000,
+                    spent: true,
+                },
             ],
-            costs: vec![("/a|PUT".to_owned(), name("units"), 500_000, 7)],
+            costs: vec![cost_row()],
+            found: Vec::new(),
             rules: 12,
             server: Some("NDGM".to_owned()),
         };

@@ -33,6 +33,20 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     judge_grants(world, outcome)
 }
 
+/// Checks a world in which something happened to the scheduler, by the rules of [`judge`] without
+/// those for the order of requests.
+///
+/// # Errors
+/// The first violation.
+pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
+    if outcome.rejected() > 0 {
+        return Err(Violation::Rejected(outcome.rejected()));
+    }
+    limits::check_calls(&Buckets::of(world), outcome)?;
+    check_times(outcome)?;
+    check_served(world, outcome)
+}
+
 /// Checks grants, whatever network and upstream did. No limit has more starts than it can pay, and
 /// no call is early. No less urgent request passes another, and clients that both wait are served
 /// evenly. Every request is served, unless it needs a spent quota that never resets.

@@ -7,7 +7,8 @@ use crate::strategy::Strategy;
 use crate::upstream::Reply;
 use crate::worker::{Address, RESOURCE, Stage, WantedCall, Worker};
 use crate::world_event::WorldEvent;
-use rampmeter_protocol::settle::{Headers, Response, Settle};
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, Event};
@@ -17,6 +18,7 @@ impl Run<'_> {
     pub(super) fn start(&mut self, now: Time, by: Address, ask: AskNumber) {
         let Some(worker) = self.current(by) else { return };
         if let Some(wanted) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
+            worker.sent = now;
             let id = worker.id();
             let request = id.and_then(|id| self.permit_source.scheduler()?.request(&id));
             let arrives = now + self.world.network.call.draw(&mut self.dice);
@@ -94,6 +96,8 @@ fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
     let headers = Headers::first_of(headers);
     let response = Response { status: reply.status, headers, quota_spent: false, code: None };
-    let settle = Settle { response: Some(response), ..Settle::used(id) };
+    let (elapsed_ms, late_ms) = (Some(now.since(worker.sent).into()), worker.late().map(Millis::from));
+    let report = Report { response: Some(response), elapsed_ms, late_ms, ..Report::default() };
+    let settle = Settle::reported(id, report);
     worker.tell(now, Event::Settled { resource: RESOURCE, settle });
 }

@@ -59,8 +59,20 @@ impl World {
     ///
     /// # Errors
     /// As [`World::run`].
-    pub fn run_watched(&self, watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
-        Ok(Run::new(self)?.finish(watch))
+    pub fn run_watched(&self, mut watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
+        self.run_while(|now| {
+            watch(now);
+            true
+        })
+    }
+
+    /// Runs the world for as long as `goes_on` says so, which is asked now and then. A world that
+    /// was cut has the outcome of its time until then.
+    ///
+    /// # Errors
+    /// As [`World::run`].
+    pub fn run_while(&self, goes_on: impl FnMut(Time) -> bool) -> Result<Outcome, WorldError> {
+        Ok(Run::new(self)?.finish(goes_on))
     }
 }
 
@@ -84,15 +96,19 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Handles events until none is left.
-    pub(crate) fn finish(mut self, mut watch: impl FnMut(Time)) -> Outcome {
+    /// Handles events until none is left, or until it is not to go on.
+    pub(crate) fn finish(mut self, mut goes_on: impl FnMut(Time) -> bool) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
         self.plan_upstream();
+        for (number, (at, _)) in self.world.incidents.iter().enumerate() {
+            self.agenda.note(*at, WorldEvent::Incident { number });
+        }
         let mut taken: u64 = 0;
         while self.take_next() {
             taken += 1;
-            if taken.is_multiple_of(WATCHED) {
-                watch(self.agenda.next_at().unwrap_or(self.world.until));
+            let is_asked = taken.is_multiple_of(WATCHED);
+            if is_asked && !goes_on(self.agenda.next_at().unwrap_or(self.world.until)) {
+                break;
             }
         }
         self.note_unfinished();
@@ -161,6 +177,10 @@ impl<'a> Run<'a> {
             WorldEvent::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
             WorldEvent::Polled { asked } => self.poll_levels(now, asked),
             WorldEvent::Read { asked, levels } => self.read_levels(now, asked, &levels),
+            WorldEvent::Incident { number } => {
+                let incident = &self.world.incidents[number].1;
+                self.with_scheduler(now, |scheduler| scheduler.meet(now, incident));
+            }
             WorldEvent::Stopped { worker } => self.stop(now, worker),
             WorldEvent::Crashed(address) => self.crash(now, address),
             WorldEvent::Revived(address) => self.revive(now, address),

@@ -82,6 +82,27 @@ fn strangers_on_the_account() {
     }
 }
 
+/// Forty requests a minute, of which strangers take less than one.
+#[test]
+fn strangers_on_a_small_account() {
+    let (rate, hours) = (40.0 / 60.0, 4);
+    let (mut rejected, mut calls, mut available) = (0, 0, 0.0);
+    for seed in 1..=6 {
+        let arrivals = Arrivals::Poisson { per_second: rate * 0.02 };
+        let strangers = Fleet { foreign: true, arrivals, ..Fleet::new("strangers", 50) };
+        let limit = limit("requests", 40.0, Span::from_secs(60));
+        let world = World::new(api(limit), seed).until(secs(3600 * hours));
+        let outcome = world.with(Fleet::new("workers", 10)).with(strangers).run().unwrap();
+        let own = &outcome.fleets[0];
+        println!("  {} rejected of {}", own.rejected(), own.calls.len());
+        (rejected, calls) = (rejected + own.rejected(), calls + own.calls.len());
+        available += 40.0 + rate * 3600.0 * hours as f64 - outcome.fleets[1].ok() as f64;
+    }
+    let (share, used) = (percent(rejected, calls as f64), percent(calls - rejected, available));
+    println!("a small account: {share:.3} % rejected, {used:.2} % used");
+    assert!(share <= 0.1 && used >= 98.0);
+}
+
 #[test]
 fn buckets_that_are_not_full_at_the_start() {
     for (start, most) in [(800.0, 8), (0.0, 15)] {

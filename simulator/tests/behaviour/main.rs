@@ -5,9 +5,11 @@
 
 mod common;
 mod counted;
+mod discover;
 mod fairness;
 mod feedback;
 mod fleets;
+mod incidents;
 mod judge;
 mod judge_of_limits;
 mod known_upstreams;

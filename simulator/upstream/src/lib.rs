@@ -13,7 +13,7 @@
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET` or `POST /process` | 200 after the response time, 429 at once, 400 for a malformed cost; with the headers of a [`Dialect`] |
+//! | `GET` or `POST /process` | 200 after the response time, a refusal at once (429, or as the preset says), 400 for a malformed cost; with the headers of a [`Dialect`] |
 //! | `GET /stats` | counts, levels and classes as JSON |
 //! | `POST /auth/realms/main/protocol/openid-connect/token` | an access token for the [customer](Config::customer)'s OAuth client credentials |
 //! | `GET /aux/ratelimit/contract?userId=eq:<sub>` | the policies, as Sentinel Hub tells them |

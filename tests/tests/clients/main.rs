@@ -1,19 +1,39 @@
-//! The clients in other languages, by their own checks, against the scheduler of this build.
+//! The clients in other languages, the web page, and what ships for other programs, by their own
+//! checks, against the scheduler of this build.
 //!
-//! Where Python or Node.js is missing, or no registry is reached, a check says what it skipped.
+//! Where Python, Node.js or Chromium is missing, or no registry is reached, a check says what it
+//! skipped.
 //! With `CI=true` nothing is skipped.
 
 use rampmeter_tests::repository::root;
 use std::process::{Command, Stdio};
+use std::sync::{PoisonError, RwLock};
+
+/// Clients are timed, so that they share the machine only with each other.
+static MACHINE: RwLock<()> = RwLock::new(());
 
 #[test]
 fn the_python_client() {
+    let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     check("python/check");
 }
 
 #[test]
 fn the_typescript_client() {
+    let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     check("typescript/check");
+}
+
+#[test]
+fn the_web_page() {
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    check("scheduler/page/check");
+}
+
+#[test]
+fn what_ships_for_prometheus_grafana_and_kubernetes() {
+    let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+    check("deploy/check");
 }
 
 /// Runs a check. What it prints is for people: they see it while it runs.

@@ -59,7 +59,7 @@ const ADMISSIONS: usize = 10_000_000;
 
 /// What a scheduler takes beside an hour of this: permits are remembered for five minutes, which is
 /// a million and a half of them at this rate, at about a hundred bytes.
-const MOST_MEMORY: u64 = 512 << 20;
+const MAX_MEMORY: u64 = 512 << 20;
 
 /// What the honest clients saw.
 #[derive(Debug, Default)]
@@ -258,6 +258,6 @@ async fn one_hostile_worker_beside_ten_honest_ones() {
     assert!(findings.iter().all(|finding| finding.over_admitted_micros == 0), "too much was admitted");
     assert_eq!(seen.throttled, 0);
     assert_eq!(seen.failures, Vec::<String>::new(), "an honest request was refused");
-    assert!(most_memory <= MOST_MEMORY, "{most_memory} bytes of memory");
+    assert!(most_memory <= MAX_MEMORY, "{most_memory} bytes of memory");
     assert!(!seen.promised.is_empty() && seen.quiet.quantile(50).is_some(), "honest clients were served");
 }

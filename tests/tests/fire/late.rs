@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 const HUB: &str =
     "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"requests\"\ncapacity = 100\nperiod = \"1s\"\n";
 const RATE: f64 = 100.0;
-const LEAST_USED: f64 = 0.95;
+const MIN_USED: f64 = 0.95;
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 100 };
 const STOPPED: std::ops::Range<Duration> = Duration::from_secs(1)..Duration::from_secs(5);
@@ -112,7 +112,7 @@ impl Callers {
         let used = (calls.len() - before) as f64 / (RATE * time.secs());
         let [finding] = judge(&[Rule::new("requests", 100, Duration::from_secs(1))], calls).try_into().unwrap();
         println!("{finding}, used {used:.3}");
-        let fine = finding.over_admitted_micros == 0 && used >= LEAST_USED;
+        let fine = finding.over_admitted_micros == 0 && used >= MIN_USED;
         if fine { Ok(()) } else { Err(format!("{finding}, used {used:.3}")) }
     }
 }

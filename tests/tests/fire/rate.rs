@@ -13,11 +13,11 @@ use std::time::Duration;
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 60 };
 const BETWEEN: Duration = Duration::from_secs(10);
-const LEAST_DELIVERED: f64 = 0.96;
+const MIN_DELIVERED: f64 = 0.96;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_every_ten_seconds() {
-    undisturbed(async || beside_kills().await.shows(|report| report.delivered() >= LEAST_DELIVERED)).await;
+    undisturbed(async || beside_kills().await.shows(|report| report.delivered() >= MIN_DELIVERED)).await;
 }
 
 async fn beside_kills() -> Report {

@@ -13,12 +13,13 @@ use rampmeter_tests::{nats, scheduler};
 const CYCLES: Cycles = Cycles { usual: 20, long: 200 };
 /// Calls between two restarts.
 const BETWEEN: usize = 100;
-const LEAST_DELIVERED: f64 = 0.99;
+/// Each restart costs some hundredths of a second, and there is one in each second.
+const MIN_DELIVERED: f64 = 0.985;
 const LONGEST_GAP: Span = Span::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_restarts() {
-    let unnoticed = |report: &Report| report.delivered() >= LEAST_DELIVERED && report.longest("gap") <= LONGEST_GAP;
+    let unnoticed = |report: &Report| report.delivered() >= MIN_DELIVERED && report.longest("gap") <= LONGEST_GAP;
     undisturbed(async || beside_restarts().await.shows(unnoticed)).await;
 }
 

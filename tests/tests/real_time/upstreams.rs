@@ -41,7 +41,7 @@ const FEW: u64 = 4;
 /// The most calls that one lesson costs: those of a horizon of 50 ms, four on unseen stock, the
 /// probe, and strangers' calls. The next call behind them is served. A scheduler with more
 /// rejections in a row does not learn.
-const MOST_IN_A_ROW: usize = 10;
+const MAX_IN_A_ROW: usize = 10;
 /// The decisions of an upstream in the longest run.
 const LOG: usize = 100_000;
 
@@ -279,7 +279,7 @@ async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Up
         Most::Percent(percent) => fared.keeps_to(percent),
         Most::Calls(most) => all <= most,
     };
-    (!keeps_to || in_a_row > MOST_IN_A_ROW || fared.used < scenario.least).then_some(told)
+    (!keeps_to || in_a_row > MAX_IN_A_ROW || fared.used < scenario.least).then_some(told)
 }
 
 /// A limit that is halved, and restored in a long run. The lost rate has to come back within a

@@ -31,6 +31,7 @@ async fn help_tells_every_option() {
         ("demo",        vec!["--seconds", "--workers", "--json"]),
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("top",         vec!["[RESOURCE]", "--every", "--once", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),

@@ -30,7 +30,7 @@ fn faults_are_reported_with_their_place() {
         // instead of                       this,
         // file:line:column: reason
         ("capacity = 10\n",                 "capactiy = 10\n",                              "13:1: unknown field `capactiy`, expected one of `name`, `unit`"),
-        ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `resource`"),
+        ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `proxy`, `resource`"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`, expected one of `name`, `unmatched`"),
         ("headroom = 0.2",                  "headroon = 0.2",                               "7:50: unknown field `headroon`, expected one of `name`, `headroom`, `max_starvation`"),
         ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `nkey_file`, `tls`, `prefix`, `inbox_prefix`, `replicas`"),
@@ -235,7 +235,7 @@ fn faults_of_http_are_reported_with_their_place() {
     let table = [
         // instead of                   this,                                       line:column:
         // reason
-        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `hosts`, `token_env`, `token_file`, `tokens_file`, `max_connections`, `check`"),
+        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `page`, `hosts`, `token_env`, `token_file`, `tokens_file`, `max_connections`, `check`"),
         ("\"TOKEN\"",                   "\"my-token\"",                             &format!("3:13: {environment}")),
         ("\"TOKEN\"",                   "\"TOKEN\"\ntoken_file = \"f\"",            "4:14: give one of `token_env`, `token_file` and `tokens_file`"),
         ("\"TOKEN\"",                   "\"TOKEN\"\ntokens_file = \"f\"",           "4:15: give one of `token_env`, `token_file` and `tokens_file`"),

@@ -19,6 +19,9 @@ mod noisy_neighbour;
 #[path = "../../../worker-sdk/examples/pagination.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod pagination;
+#[path = "../../../worker-sdk/examples/priced.rs"]
+#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
+mod priced;
 #[path = "../../../worker-sdk/examples/worker.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its settings are not used here")]
 pub(crate) mod worker;
@@ -60,6 +63,24 @@ async fn pages_settle_the_rows_that_they_had() {
     assert_eq!((stats.ok, stats.rate_limited), (u64::from(summary.pages), 0), "{summary}");
     let learned = Worker::connect(&nats, "catalogue").await.status().await.corrections;
     assert!(learned.iter().any(|known| known.factor < 0.9), "{learned:?}");
+    scheduler::stop(scheduler).await;
+}
+
+/// More bodies at once than the scheduler prices in one message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bodies_are_priced_by_the_scheduler() {
+    let nats = nats::start().await;
+    // A minute of the example passes in two seconds.
+    let limits = shown("priced").replace("\"60s\"", "\"2s\"").replace("600", "60");
+    let scheduler = scheduler::start(&nats, &limits).await;
+    let upstream = api::upstream_with(&["requests=60/2s", "processing-units=60/2s"], Dialect::SentinelHub).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let hub = client.resource("sentinel-hub").unwrap();
+    let summary = priced::download(&hub, &upstream.url(), 80).await.unwrap();
+    assert_eq!((summary.downloaded.into_inner(), summary.failed.into_inner()), (80, 0));
+    client.close().await;
+    let counters = Worker::connect(&nats, "sentinel-hub").await.status().await.counters;
+    assert_eq!((counters.granted, counters.settled, counters.refused), (80, 80, 0));
     scheduler::stop(scheduler).await;
 }
 

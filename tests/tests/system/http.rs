@@ -36,7 +36,7 @@ async fn a_scheduler_that_leads_is_healthy_and_ready() {
     let (status, body) = scheduler::page(&running, "/readyz").await;
     let expected = json!({"ready": true, "nats": true, "resources": {"hub": {"state": "leading", "epoch": 1}}});
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, expected));
-    let pages = "there is no /elsewhere; there are: GET /healthz, /readyz and /metrics; \
+    let pages = "there is no /elsewhere; there are: GET / for people; GET /healthz, /readyz and /metrics; \
                  POST /v1/permit/RESOURCE and /v1/settle/RESOURCE\n";
     assert_eq!(scheduler::page(&running, "/elsewhere").await, (404, pages.to_owned()));
     let permit = "/v1/permit/hub takes POST, not GET\n";
@@ -93,6 +93,13 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_returned",              "counter"),
         ("rampmeter_upstream_429",          "counter"),
         ("rampmeter_refused",               "counter"),
+        ("rampmeter_rate_in_use_ratio",     "gauge"),
+        ("rampmeter_rate_in_use",           "gauge"),
+        ("rampmeter_call_seconds",          "histogram"),
+        ("rampmeter_calls_in_flight",       "gauge"),
+        ("rampmeter_useful_workers",        "gauge"),
+        ("rampmeter_upstream_rejections",   "counter"),
+        ("rampmeter_build_info",            "gauge"),
         ("rampmeter_upstream_answers",      "counter"),
         ("rampmeter_unreadable_headers",    "counter"),
         ("rampmeter_remembered_permits",    "gauge"),
@@ -153,6 +160,9 @@ async fn metrics_tell_what_was_done() {
         ("rampmeter_refused_total",             vec![hub, ("code", "never_fits")],          1.0),
         ("rampmeter_refused_total",             vec![hub, ("code", "not_in_time")],         1.0),
         ("rampmeter_refused_total",             vec![hub, ("code", "queue_full")],          0.0),
+        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "strangers")],          1.0),
+        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "ours")],               0.0),
+        ("rampmeter_call_seconds_count",        vec![hub],                                  1.0),
         ("rampmeter_remembered_permits",        vec![hub],                                  6.0),
         ("rampmeter_wait_seconds_count",        vec![hub, ("class", "urgent")],             4.0),
         ("rampmeter_wait_seconds_count",        vec![hub, ("class", "bulk")],               1.0),
@@ -165,9 +175,26 @@ async fn metrics_tell_what_was_done() {
     // A rejected call has taken nothing.
     assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 100.0).abs() < 0.01);
     assert!(page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]) >= 5.0);
+    assert!((1.0..=3.0).contains(&page.value("rampmeter_calls_in_flight", &[hub])));
     assert!(page.value("rampmeter_decision_seconds_count", &[hub]) >= 6.0);
     assert!(page.value("rampmeter_decision_seconds_sum", &[hub]) > 0.0);
     drop(waiting);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn metrics_tell_of_the_process() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+    assert_eq!(page.value("rampmeter_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
+    assert_eq!(page.kind("process_cpu_seconds"), Some("counter"));
+    let most = page.value("process_max_fds", &[]);
+    assert!((1.0..=most).contains(&page.value("process_open_fds", &[])));
+    let addressed = page.value("process_virtual_memory_bytes", &[]);
+    assert!((1e6..=addressed).contains(&page.value("process_resident_memory_bytes", &[])));
+    assert!(page.value("process_start_time_seconds", &[]) > 1.6e9);
+    assert!(page.value("process_threads", &[]) >= 1.0);
 }
 
 #[tokio::test]

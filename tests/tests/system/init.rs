@@ -42,7 +42,8 @@ async fn the_list_names_every_preset_and_its_plans() {
         assert!(line.contains(&plans.join(", ")), "{list}");
         assert!(repository::root().join("scheduler/presets").join(format!("{name}.toml")).exists());
     }
-    assert_eq!(list.lines().count(), known().len() + 2, "{list}");
+    assert_eq!(list.lines().count(), 2 * known().len(), "{list}");
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
 }
 
 #[tokio::test]
@@ -95,7 +96,7 @@ async fn a_scheduler_of_all_presets_grants_permits() {
     }
     let front = Front::start(&nats, "", &resources).await;
     for (name, _, resource, cost, _) in known() {
-        let body = json!({ "cost": cost }).to_string();
+        let body = json!({ "cost": cost, "labels": { "model": "large" } }).to_string();
         let answer = front.post(&format!("/v1/permit/{resource}"), body).await;
         assert_eq!((answer.status, &answer.body["status"]), (200, &json!("granted")), "{name}: {answer:?}");
     }

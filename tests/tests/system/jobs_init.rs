@@ -45,6 +45,15 @@ async fn a_queue_is_made_by_an_operator_alone() {
     assert_eq!(missing.kind(), QueueErrorKind::Missing, "{missing}");
     assert!(missing.to_string().contains("`batons-usual`"), "{missing}");
 
+    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    let usual = || Job::new("a", "a role").class("usual");
+    queue.publish(usual().class("urgent")).await.unwrap();
+    let errors = [queue.publish(usual()).await.unwrap_err(), queue.publish_all([usual()]).await.unwrap_err().error];
+    for missing in errors {
+        assert_eq!(missing.kind(), QueueErrorKind::Missing, "{missing}");
+        assert!(missing.to_string().contains("rampmeter jobs init roles --class usual"), "{missing}");
+    }
+
     let refused = init(&nats, &["--max-mib", "9", "--remember-ids", "1m"]).await.unwrap_err();
     for difference in ["`duplicate_window` is 600000000000, not 60000000000", "`max_bytes` is 8388608, not 9437184"] {
         assert!(refused.contains(difference), "{refused}");

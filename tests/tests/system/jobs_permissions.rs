@@ -156,6 +156,17 @@ async fn a_job_reaches_no_subject_of_permits_events_or_state() {
     assert!(state.starts_with(b"rampmeter "), "{state:?}");
 }
 
+/// The server reports a missing right beside the request, which merely gets no answer.
+#[tokio::test]
+async fn without_rights_a_queue_that_is_made_names_the_missing_one() {
+    let (_folder, nats) = shipped::single_with_jobs("").await;
+    let made = Queue::builder().options(shipped::login("jobs")).create(nats.url(), "other").await;
+    let error = made.unwrap_err();
+    let denial = "the NATS server does not permit it: Permissions Violation for Publish to \
+                  \"$JS.API.STREAM.CREATE.rampmeter-jobs-other\"";
+    assert!(error.to_string().contains(denial), "{error}");
+}
+
 /// Without that account there are no jobs.
 #[tokio::test]
 async fn without_the_account_of_jobs_no_queue_is_opened() {

@@ -127,7 +127,9 @@ async fn refusals_are_read_from_every_upstream() {
         }
         let read = stage.call(refused).await;
         assert!(read.unreadable.is_empty(), "{preset}: {read:?}");
-        let Verdict::Limited { scope, retry_after, others } = read.observation.verdict else { panic!("{read:?}") };
+        let Verdict::Limited { scope, retry_after, by_other_accounts: others } = read.observation.verdict else {
+            panic!("{read:?}")
+        };
         assert_eq!((text(&scope).as_str(), others), (of, blames_others), "{preset}: {refused}");
         let fits = match (&pause, retry_after) {
             (Some(pause), Some(told)) => pause.contains(&told.secs()),

@@ -38,9 +38,9 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.permit-bulk.hub",                                        "worker bulk"),
     ("rampmeter.settle.hub",                                             "worker bulk scheduler"),
     ("rampmeter.status.hub",                                             "operator scheduler"),
-    ("rampmeter.explain.hub",                                            "operator"),
-    ("rampmeter.purge.hub",                                              "operator"),
-    ("rampmeter.thaw.hub",                                               "operator"),
+    ("rampmeter.explain.hub",                                            "operator scheduler"),
+    ("rampmeter.purge.hub",                                              "operator scheduler"),
+    ("rampmeter.thaw.hub",                                               "operator scheduler"),
     ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
     // Only a user that is meant to have the upstream's access token.
@@ -77,7 +77,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$JS.FC.KV_rampmeter.a.b",                                          "scheduler"),
     ("$JS.FC.domain.hash.KV_rampmeter.a.b",                              "scheduler"),
     // The rules.
-    ("$KV.rampmeter-rules.rules",                                        "operator"),
+    ("$KV.rampmeter-rules.rules",                                        "operator scheduler"),
     ("$KV.rampmeter-rules.counts",                                       "scheduler"),
     ("$KV.rampmeter-rules.other",                                        ""),
     ("$JS.API.STREAM.INFO.KV_rampmeter-rules",                           "operator scheduler"),
@@ -332,7 +332,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
     let file = rules.path().to_str().unwrap();
-    let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
+    let looks = [vec!["status"], vec!["top", "--once"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
     let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
     for arguments in looks.into_iter().chain(edits) {
         let Output { status, stdout, stderr } =

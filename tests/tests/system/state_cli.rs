@@ -67,6 +67,22 @@ async fn what_the_store_holds() {
 }
 
 #[tokio::test]
+async fn a_limit_with_keys_shows_the_fullest() {
+    let nats = nats::start().await;
+    let keyed = HUB.replace("margin = 0", "margin = 0\nkey = [\"guild\"]");
+    let running = scheduler::start(&nats, &keyed).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    for (guild, cost) in [("17", 1), ("4", 3)] {
+        worker.ask(json!({"cost": {"requests": cost}, "labels": {"guild": guild}})).await;
+    }
+    scheduler::stop(running).await;
+    let (code, table) = state(&["--nats", nats.url()]).await;
+    assert_eq!(code, Some(0), "{table}");
+    assert!(table.lines().any(|line| line.contains(" few ") && line.contains(" 1")), "{table}");
+    assert!(table.contains("`few`: 2 keys are listed; this is the fullest, `4`"), "{table}");
+}
+
+#[tokio::test]
 async fn a_store_that_is_not_there() {
     let nats = nats::start().await;
     let (code, text) = state(&["--nats", nats.url()]).await;

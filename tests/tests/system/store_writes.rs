@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The promise for each resource.
-const MOST_WRITES_PER_SECOND: f64 = 5.0;
+const MAX_WRITES_PER_SECOND: f64 = 5.0;
 /// Budgets grow with the first permits; until then there are more writes.
 const AT_FIRST: Span = Span::from_secs(2);
 const TIME: Span = Span::from_secs(2);
@@ -55,7 +55,7 @@ async fn check_asks(limit: &str, mut next: impl FnMut() -> Value, most_granted: 
     let granted = worker.status().await.counters.granted as f64;
     stretches.sort_by(|(a, a_secs), (b, b_secs)| (a / a_secs).total_cmp(&(b / b_secs)));
     let (writes, secs) = stretches[STRETCHES / 2];
-    assert!(writes <= MOST_WRITES_PER_SECOND * secs + ENDS, "{writes} writes in {secs} s for {granted} permits");
+    assert!(writes <= MAX_WRITES_PER_SECOND * secs + ENDS, "{writes} writes in {secs} s for {granted} permits");
     assert!(writes >= secs, "a standby is to see that its leader lives: {writes} in {secs} s");
     assert!(granted > 0.0 && granted <= most_granted, "{granted}");
 }

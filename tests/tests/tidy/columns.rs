@@ -4,14 +4,14 @@ use rampmeter_tests::repository::{File, files};
 use std::collections::BTreeMap;
 
 /// Columns of a line of prose.
-const MOST_COLUMNS: usize = 100;
+const MAX_COLUMNS: usize = 100;
 /// Words of a sentence.
-const MOST_WORDS: usize = 25;
+const MAX_WORDS: usize = 25;
 
 #[test]
 fn prose_is_narrow() {
     let pages = files("", "rs").into_iter().chain(files("", "md"));
-    let is_wide = |line: &&str| line.chars().count() > MOST_COLUMNS;
+    let is_wide = |line: &&str| line.chars().count() > MAX_COLUMNS;
     let wide =
         |file: File| prose(&file).filter(is_wide).map(|line| format!("{}: {line}", file.path)).collect::<Vec<_>>();
     assert_eq!(pages.flat_map(wide).collect::<Vec<_>>(), Vec::<String>::new());
@@ -22,7 +22,7 @@ fn prose_is_narrow() {
 #[expect(clippy::print_stdout, reason = "the report is for people")]
 fn long_sentences_are_counted() {
     let short = "/// Twenty-five words are the most. A list, a colon: all count.\n";
-    let long = format!("//! {}.\nfn code() {{}}\n", "word ".repeat(MOST_WORDS + 1).trim_end());
+    let long = format!("//! {}.\nfn code() {{}}\n", "word ".repeat(MAX_WORDS + 1).trim_end());
     assert_eq!(long_sentences(&File { path: "a.rs".to_owned(), text: short.to_owned() }), 0);
     assert_eq!(long_sentences(&File { path: "a.rs".to_owned(), text: format!("{short}{long}") }), 1);
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -31,7 +31,7 @@ fn long_sentences_are_counted() {
         *counts.entry(folder).or_default() += long_sentences(&file);
     }
     for (folder, count) in counts.iter().filter(|(_, count)| **count > 0) {
-        println!("{count:4} sentences of more than {MOST_WORDS} words in {folder}/");
+        println!("{count:4} sentences of more than {MAX_WORDS} words in {folder}/");
     }
 }
 
@@ -89,7 +89,7 @@ fn long_sentences(file: &File) -> usize {
         paragraph.push(' ');
     }
     let text = paragraphs.join(". ").replace(['?', '!'], ".");
-    text.split(". ").filter(|sentence| words(sentence) > MOST_WORDS).count()
+    text.split(". ").filter(|sentence| words(sentence) > MAX_WORDS).count()
 }
 
 fn words(sentence: &str) -> usize {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Lines of a page that is read in one sitting.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// What a user reads.
 fn pages() -> Vec<File> {
@@ -34,7 +34,7 @@ fn blocks(language: &str) -> Vec<(String, String)> {
 fn what_is_read_in_one_sitting_is_short() {
     for path in ["README.md", "ARCHITECTURE.md", "SECURITY.md"] {
         let lines = file(path).unwrap().text.lines().count();
-        assert!(lines <= MOST_LINES, "{path}: {lines} lines, at most {MOST_LINES}");
+        assert!(lines <= MAX_LINES, "{path}: {lines} lines, at most {MAX_LINES}");
     }
 }
 

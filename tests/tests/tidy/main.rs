@@ -17,9 +17,9 @@ use rampmeter_tests::repository::{self, File, file, files};
 use std::path::Path;
 
 /// A screenful many times over; beyond it a file has more than one subject.
-const MOST_LINES: usize = 500;
+const MAX_LINES: usize = 500;
 /// Tests are tables and scenarios that belong together.
-const MOST_TEST_LINES: usize = 700;
+const MAX_TEST_LINES: usize = 700;
 
 /// The one place that may sleep in a test, since it makes the caller say why.
 const PATIENCE: &str = "tests/src/patience.rs";
@@ -50,7 +50,7 @@ fn dependencies(package: &str, table: &str) -> Vec<String> {
 #[test]
 fn no_file_is_longer_than_its_reader() {
     for file in files("", "rs") {
-        let most = if is_test(&file) { MOST_TEST_LINES } else { MOST_LINES };
+        let most = if is_test(&file) { MAX_TEST_LINES } else { MAX_LINES };
         let lines = file.text.lines().count();
         assert!(lines <= most, "{}: {lines} lines, at most {most}", file.path);
     }
@@ -132,6 +132,17 @@ fn the_upstream_knows_nothing_of_the_scheduler() {
     for file in files("simulator/upstream", "rs") {
         let used = ["rampmeter_protocol", "rampmeter_scheduler", "rampmeter_worker_sdk"];
         assert!(!used.iter().any(|stranger| file.text.contains(stranger)), "{}", file.path);
+    }
+}
+
+/// A judge reads what is configured, and counts by itself.
+#[test]
+fn the_judge_of_the_simulator_shares_no_arithmetic_with_the_core() {
+    for file in files("simulator/src/judge", "rs") {
+        for used in file.text.split("rampmeter_scheduler_core::").skip(1) {
+            let used = used.lines().next().unwrap_or_default();
+            assert!(used.starts_with("policy::spec::"), "{}: {used}", file.path);
+        }
     }
 }
 

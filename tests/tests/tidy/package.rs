@@ -5,7 +5,7 @@ use rampmeter_tests::repository::{File, file, files};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Imports of imports that are followed; a longer chain goes in a circle.
-const MOST_HOPS: usize = 16;
+const MAX_HOPS: usize = 16;
 
 /// The library of a package, or the binary of one that has no library.
 pub(crate) struct Package {
@@ -62,7 +62,7 @@ impl Package {
             let imports = module.imports.iter().filter(|import| is_used(module, import));
             let imported = imports.filter_map(|import| self.absolute(at, &import.path));
             let mentioned = module.mentions.iter().filter_map(|path| self.mentioned(at, module, path));
-            let needed = imported.chain(mentioned).flat_map(|path| self.defining(&path, MOST_HOPS));
+            let needed = imported.chain(mentioned).flat_map(|path| self.defining(&path, MAX_HOPS));
             edges.extend(needed.filter(|to| to != from).map(|to| (from.clone(), to)));
         }
         edges

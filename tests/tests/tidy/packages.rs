@@ -5,11 +5,15 @@ use rampmeter_tests::repository::{file, files};
 use std::collections::BTreeSet;
 
 /// Names of the SDK's root: what fits on one screen of its documentation.
-const MOST_SDK_NAMES: usize = 12;
+const MAX_SDK_NAMES: usize = 12;
 
 /// Commands that are clients themselves.
-const CLIENTS: [&str; 3] =
-    ["scheduler/src/commands/bench/", "scheduler/src/commands/demo/", "scheduler/src/commands/jobs/"];
+const CLIENTS: [&str; 4] = [
+    "scheduler/src/commands/bench/",
+    "scheduler/src/commands/demo/",
+    "scheduler/src/commands/jobs/",
+    "scheduler/src/commands/proxy/",
+];
 
 fn ours(package: &str) -> Vec<String> {
     let mut found = dependencies(package, "dependencies");
@@ -35,7 +39,7 @@ fn public_names(text: &str) -> BTreeSet<String> {
 fn the_root_of_the_sdk_has_few_names() {
     let names = public_names(&file("worker-sdk/src/lib.rs").unwrap().text);
     assert!(names.contains("Client") && names.contains("policy"), "{names:?}");
-    assert!(names.len() <= MOST_SDK_NAMES, "{} names, at most {MOST_SDK_NAMES}: {names:?}", names.len());
+    assert!(names.len() <= MAX_SDK_NAMES, "{} names, at most {MAX_SDK_NAMES}: {names:?}", names.len());
 }
 
 #[test]

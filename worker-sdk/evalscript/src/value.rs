@@ -3,6 +3,7 @@
 //! Arrays, objects, functions and scopes live in one [`Heap`] and refer to each other by number. So
 //! dropping a deep or circular structure needs no recursion.
 
+use crate::error::Problem;
 use crate::syntax::Function;
 use std::rc::Rc;
 
@@ -140,8 +141,14 @@ impl Value {
     }
 
     /// `===`
-    pub(crate) fn same(&self, other: &Value) -> bool {
-        match (self, other) {
+    ///
+    /// # Errors
+    /// For two dates: each is an object, and which one is not known.
+    pub(crate) fn same(&self, other: &Value) -> Result<bool, Problem> {
+        Ok(match (self, other) {
+            (Value::Date(_), Value::Date(_)) => {
+                return Err(Problem::unsupported("a comparison of two dates themselves"));
+            }
             (Value::Undefined, Value::Undefined) | (Value::Null, Value::Null) => true,
             (Value::Boolean(one), Value::Boolean(two)) => one == two,
             (Value::Number(one), Value::Number(two)) => one == two,
@@ -150,7 +157,19 @@ impl Value {
             (Value::Object(one), Value::Object(two)) => one == two,
             (Value::Function(one), Value::Function(two)) => one == two,
             (Value::Native(one), Value::Native(two)) => one == two,
-            _ => false,
-        }
+            (
+                Value::Undefined
+                | Value::Null
+                | Value::Boolean(_)
+                | Value::Number(_)
+                | Value::Text(_)
+                | Value::Array(_)
+                | Value::Object(_)
+                | Value::Function(_)
+                | Value::Date(_)
+                | Value::Native(_),
+                _,
+            ) => false,
+        })
     }
 }

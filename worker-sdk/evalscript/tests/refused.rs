@@ -21,6 +21,8 @@ fn errors_name_the_line_and_the_reason() {
         ("function setup() {\n\n return /re/.source }",                 "line 3: a regular expression is not understood here"),
         ("function setup() { return this.x }",                          "`this` is not understood here"),
         ("function setup() { return 1 | 2 }",                           "`|` is not understood here"),
+        ("const day = new Date(0); function setup() { return day === day }", "a comparison of two dates themselves is not understood here"),
+        ("const day = new Date(0); function setup() { return [day].includes(day) }", "a comparison of two dates themselves is not understood here"),
         ("function setup() { switch (1) {} }",                          "`switch` is not understood here"),
         ("function setup() { return [].copyWithin() }",                 "the method `copyWithin` of an array is not understood here"),
         ("function setup() { return ''.localeCompare('') }",            "the method `localeCompare` of a string is not understood here"),

@@ -19,9 +19,9 @@ const BATCH_ID: &str = "Nats-Batch-Id";
 const BATCH_SEQUENCE: &str = "Nats-Batch-Sequence";
 const BATCH_COMMIT: &str = "Nats-Batch-Commit";
 /// The most jobs of a batch: servers take no more.
-const MOST_JOBS: usize = 1000;
+const MAX_JOBS: usize = 1000;
 /// The most bytes of a batch. The server keeps it in memory until it is whole.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 /// What a job's headers take besides its payload, at the usual size of ids and labels.
 const HEADERS_BYTES: usize = 256;
 /// How long to wait for the answer to a batch. After that its jobs are sent one by one, and the
@@ -123,9 +123,9 @@ fn fitting(jobs: &[Addressed]) -> usize {
     let mut bytes = 0;
     let fits = |job: &&Addressed| {
         bytes += job.bytes();
-        bytes <= MOST_BYTES
+        bytes <= MAX_BYTES
     };
-    jobs.iter().take(MOST_JOBS).take_while(fits).count().max(1)
+    jobs.iter().take(MAX_JOBS).take_while(fits).count().max(1)
 }
 
 /// Publishes a batch. Returns the place of its first job in the stream; `None` if the server has

@@ -3,7 +3,7 @@
 use crate::QueueError;
 use async_nats::jetstream::context::ContextBuilder;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, Event, ServerError};
 use rampmeter_nats::reconnect::reconnecting_soon;
 use rampmeter_nats::servers::Servers;
 use std::time::Duration;
@@ -12,21 +12,32 @@ use tokio::sync::watch;
 /// How long to wait for an answer of the server. After that the message is sent again.
 const ANSWER: Duration = Duration::from_secs(2);
 
+/// The beginning of the server's message on a missing permission.
+const VIOLATION: &str = "permissions violation";
+
 /// A connection, and a counter of its reconnects. A new connection has lost its pending requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) jetstream: Context,
     pub(crate) reconnects: watch::Receiver<u64>,
+    /// What the server last did not permit. A request for it gets no answer, and merely times out.
+    denial: watch::Receiver<Option<String>>,
 }
 
 impl Connection {
     pub(crate) async fn connect(options: ConnectOptions, url: &str) -> Result<Self, QueueError> {
         let (sender, reconnects) = watch::channel(0);
+        let (denied, denial) = watch::channel(None);
         let options = reconnecting_soon(options).event_callback(move |event| {
             tracing::debug!(%event, "connection to NATS of a queue");
-            if matches!(event, async_nats::Event::Connected) {
+            if matches!(event, Event::Connected) {
                 sender.send_modify(|count| *count += 1);
+            }
+            if let Event::ServerError(ServerError::Other(text)) = event
+                && text.to_lowercase().starts_with(VIOLATION)
+            {
+                denied.send_replace(Some(text));
             }
             std::future::ready(())
         });
@@ -34,7 +45,15 @@ impl Connection {
         let connecting = servers.authenticated(options)?.connect(servers.addresses()).await;
         let client = connecting.map_err(|error| QueueError::connect(&servers, error))?;
         let jetstream: Context = ContextBuilder::new().timeout(ANSWER).ack_timeout(ANSWER).build(client.clone());
-        Ok(Connection { client, jetstream, reconnects })
+        Ok(Connection { client, jetstream, reconnects, denial })
+    }
+
+    /// The same error, with what the server did not permit.
+    pub(crate) fn explained(&self, error: QueueError) -> QueueError {
+        match &*self.denial.borrow() {
+            Some(denial) => error.denied(denial),
+            None => error,
+        }
     }
 
     /// Acknowledges a message in the way of `kind`, and returns whether the server confirmed that.

@@ -51,6 +51,26 @@ impl QueueError {
         QueueError { kind: QueueErrorKind::Missing, message, source: None }
     }
 
+    pub(crate) fn without_class(queue: &str, class: &str) -> Self {
+        QueueError::missing(format!(
+            "the queue `{queue}` has no class `{class}`; an operator adds it: rampmeter jobs init {queue} --class {class}"
+        ))
+    }
+
+    /// The same, if the server has not answered because it did not permit the request.
+    pub(crate) fn denied(self, denial: &str) -> Self {
+        match self.kind {
+            QueueErrorKind::Store => QueueError {
+                message: format!("{}; the NATS server does not permit it: {denial}", self.message),
+                ..self
+            },
+            QueueErrorKind::InvalidArgument
+            | QueueErrorKind::Connect
+            | QueueErrorKind::Missing
+            | QueueErrorKind::Differs => self,
+        }
+    }
+
     pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         let reason = tls_fault(&*source).unwrap_or_else(|| source.to_string());

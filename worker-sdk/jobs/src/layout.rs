@@ -93,10 +93,14 @@ impl Layout {
         durable(ARRIVALS.to_owned(), self.subjects.all(LaneMessage::Job), ARRIVAL_LEASE)
     }
 
+    /// The name of that consumer.
+    pub(crate) fn lane_leases_name(&self, class: Option<&Name>) -> String {
+        format!("batons-{}", class_token(class))
+    }
+
     /// The consumer of the lane leases of a class, in the stream of lanes.
     pub(crate) fn lane_leases(&self, class: Option<&Name>, lease: Duration) -> pull::Config {
-        let name = format!("batons-{}", class_token(class));
-        durable(name, self.subjects.of_class(LaneMessage::LaneLease, class), lease)
+        durable(self.lane_leases_name(class), self.subjects.of_class(LaneMessage::LaneLease, class), lease)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Delayed jobs on JetStream.
 //!
 //! A producer publishes [`Job`]s. Workers run each job when its permit is due. Jobs of one *group*,
-//! such as a Discord server, run in the order in which they were published, one at a time, unless
-//! workers [say otherwise](WorkerBuilder::concurrency). This holds for any number of workers. Jobs of different groups run side by side. A job whose permit
-//! is far away occupies no worker: it is put back until then.
+//! such as a Discord server, run in the order in which they were published. They run one at a time,
+//! unless workers [say otherwise](WorkerBuilder::concurrency). This holds for any number of
+//! workers. Jobs of different groups run side by side. A job whose permit is far away occupies no
+//! worker: it is put back until then.
 //!
 //! ```no_run
 //! use rampmeter_jobs::{Attempt, Failure, Job, Queue};
@@ -88,6 +89,7 @@ mod failure;
 mod held_lease;
 mod job;
 mod job_runner;
+mod known_classes;
 mod lane;
 mod lane_lease;
 mod lane_run;

@@ -13,7 +13,7 @@ const TURNS: usize = 16;
 const LOOK_AGAIN: Span = Span::from_millis(200);
 
 /// How soon it is looked at again if they all wait. Nothing tells an arrival to it.
-const MOST_SLEEP_MS: u64 = 2000;
+const MAX_SLEEP_MS: u64 = 2000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
 /// The places of a lane.
@@ -127,7 +127,7 @@ impl Places {
             (true, Some(_)) => LaneLease::Closing,
             (true, None) => LaneLease::Go,
             (false, _) if !room => LaneLease::Later(PutBack::of(waits, None, None)),
-            (false, Some(_)) => LaneLease::Later(PutBack::of(waits, Some(self.seen), Some(MOST_SLEEP_MS))),
+            (false, Some(_)) => LaneLease::Later(PutBack::of(waits, Some(self.seen), Some(MAX_SLEEP_MS))),
             // Jobs that were not looked at may run at once.
             (false, None) => LaneLease::Later(PutBack::of(waits, Some(self.seen), Some(0))),
         }

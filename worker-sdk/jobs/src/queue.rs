@@ -2,6 +2,7 @@
 
 use crate::batch::{self, Addressed, PartlyPublished};
 use crate::job::Written;
+use crate::known_classes::KnownClasses;
 use crate::position::{self, Position};
 use crate::status::{DeadLetter, GroupStatus};
 use crate::store::Store;
@@ -13,7 +14,8 @@ use rampmeter_worker_sdk::Resource;
 ///
 /// It has its own connection to NATS. Jobs are messages on
 /// `rampmeter.jobs.<queue>.job.<class>.<group>`, with `-` as the class of jobs without one. Any
-/// other client of NATS may publish there too. Its message is a job that costs one request.
+/// other client of NATS may publish there too. Its message is a job that costs one request, unless
+/// a header says otherwise.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,11 +29,12 @@ use rampmeter_worker_sdk::Resource;
 #[derive(Clone, Debug)]
 pub struct Queue {
     store: Store,
+    classes: KnownClasses,
 }
 
 impl Queue {
     pub(crate) fn new(store: Store) -> Self {
-        Queue { store }
+        Queue { store, classes: KnownClasses::default() }
     }
 
     /// Opens the queue `name` with no options. An operator has created it, with `rampmeter jobs
@@ -57,10 +60,12 @@ impl Queue {
     /// Publishes a job. The job is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is invalid or too large, or if JetStream does not take it for a quarter of a
-    /// minute.
+    /// If the job is invalid or too large, if the queue lacks its class, or if JetStream does not
+    /// take it for a quarter of a minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
-        let published = Addressed::of(&self.store, job.written()?).publish(&self.store).await?;
+        let written = job.written()?;
+        self.classes.check(&self.store, written.lane.class.as_ref()).await?;
+        let published = Addressed::of(&self.store, written).publish(&self.store).await?;
         if published.duplicate {
             self.store.count_repeated(1).await;
         }
@@ -90,7 +95,11 @@ impl Queue {
     pub async fn publish_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Published>, PartlyPublished> {
         let written: Result<Vec<Written>, QueueError> = jobs.into_iter().map(Job::written).collect();
         let none = |error| PartlyPublished { published: Vec::new(), error };
-        let jobs = written.map_err(none)?.into_iter().map(|written| Addressed::of(&self.store, written)).collect();
+        let written = written.map_err(none)?;
+        for job in &written {
+            self.classes.check(&self.store, job.lane.class.as_ref()).await.map_err(none)?;
+        }
+        let jobs = written.into_iter().map(|written| Addressed::of(&self.store, written)).collect();
         let published = batch::publish(&self.store, jobs).await;
         let all = match &published {
             Ok(published) => published,

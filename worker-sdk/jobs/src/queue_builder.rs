@@ -7,12 +7,13 @@ use crate::opening::{existing_stream, made_stream, make_consumer};
 use crate::store::Store;
 use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
+use async_nats::jetstream::stream::Stream;
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(10);
 /// The shortest lease. It is renewed three times, and a busy machine is late.
-const LEAST_LEASE: Duration = Duration::from_secs(1);
+const MIN_LEASE: Duration = Duration::from_secs(1);
 /// How long the server remembers ids of jobs by default.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// The bytes of jobs by default: a million small ones. Producers cannot fill a disk.
@@ -71,7 +72,7 @@ impl QueueBuilder {
     /// second; ten seconds by default. Jobs may take longer, because a live worker renews the
     /// lease.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = lease.max(LEAST_LEASE);
+        self.terms.lease = lease.max(MIN_LEASE);
         self
     }
 
@@ -114,12 +115,8 @@ impl QueueBuilder {
         let layout = self.layout(name)?;
         let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
         let connection = Connection::connect(self.options, url.as_ref()).await?;
-        let jobs = made_stream(&connection, &layout.jobs(&self.terms)).await?;
-        let lanes = made_stream(&connection, &layout.lanes(&self.terms)).await?;
-        make_consumer(&jobs, &layout.arrivals()).await?;
-        for class in std::iter::once(None).chain(classes.iter().map(Some)) {
-            make_consumer(&lanes, &layout.lane_leases(class, self.terms.lease)).await?;
-        }
+        let made = made(&connection, &layout, &self.terms, &classes).await;
+        let (jobs, lanes) = made.map_err(|error| connection.explained(error))?;
         Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
 
@@ -129,4 +126,20 @@ impl QueueBuilder {
         };
         Ok(Layout::new(named("prefix", &self.prefix)?, named("queue", name)?))
     }
+}
+
+/// The streams of jobs and of lanes, with their consumers.
+async fn made(
+    connection: &Connection,
+    layout: &Layout,
+    terms: &Terms,
+    classes: &[Name],
+) -> Result<(Stream, Stream), QueueError> {
+    let jobs = made_stream(connection, &layout.jobs(terms)).await?;
+    let lanes = made_stream(connection, &layout.lanes(terms)).await?;
+    make_consumer(&jobs, &layout.arrivals()).await?;
+    for class in std::iter::once(None).chain(classes.iter().map(Some)) {
+        make_consumer(&lanes, &layout.lane_leases(class, terms.lease)).await?;
+    }
+    Ok((jobs, lanes))
 }

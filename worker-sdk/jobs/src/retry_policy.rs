@@ -2,18 +2,18 @@
 
 use crate::Failure;
 use rampmeter_worker_sdk::Error;
-use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use rampmeter_worker_sdk::error::{Code, ErrorKind, Remedy};
 use std::time::Duration;
 
 /// The longest wait for one permit in a slot, however often the job has been put back.
-const MOST_PATIENCE: Duration = Duration::from_secs(60);
+const MAX_PATIENCE: Duration = Duration::from_secs(60);
 /// How long a job is put back if its refusal names no time.
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time for which a job is put back at once. The scheduler's estimate is outdated after
 /// that.
-const MOST_PAUSE: Duration = Duration::from_secs(3600);
+const MAX_PAUSE: Duration = Duration::from_secs(3600);
 /// The longest time that a handler can name. Servers count such times in nanoseconds.
-const MOST_NAMED: Duration = Duration::from_secs(366 * 86_400);
+const MAX_NAMED: Duration = Duration::from_secs(366 * 86_400);
 
 /// How long to wait for permits in a slot, and how often to try a job.
 #[derive(Clone, Copy, Debug)]
@@ -52,21 +52,21 @@ impl RetryPolicy {
     /// doubles. A job whose estimates are always too short therefore keeps its place in the
     /// scheduler's queue in the end.
     pub(crate) fn patience(&self, times: u32) -> Duration {
-        self.patience.saturating_mul(1 << times.min(16)).min(MOST_PATIENCE.max(self.patience))
+        self.patience.saturating_mul(1 << times.min(16)).min(MAX_PATIENCE.max(self.patience))
     }
 
     /// How long to put a job back whose permit is due in `due`. It returns to the scheduler's queue
     /// some time before.
     fn put_back(&self, due: Duration) -> Duration {
-        due.saturating_sub(self.patience / 2).min(MOST_PAUSE)
+        due.saturating_sub(self.patience / 2).min(MAX_PAUSE)
     }
 
     pub(crate) fn without_permit(&self, error: &Error) -> NoPermit {
         match (error.kind(), error.retry_after()) {
             (ErrorKind::TimedOut, _) => NoPermit::Ask,
             (ErrorKind::Refused(Code::NotInTime), Some(due)) => NoPermit::PutBack(self.put_back(due)),
-            (_, Some(due)) => NoPermit::PutBack(due.min(MOST_PAUSE)),
-            (ErrorKind::Refused(code), None) if is_hopeless(code) => NoPermit::Dead(error.to_string()),
+            (_, Some(due)) => NoPermit::PutBack(due.min(MAX_PAUSE)),
+            (ErrorKind::Refused(code), None) if code.remedy() == Remedy::Change => NoPermit::Dead(error.to_string()),
             (ErrorKind::InvalidArgument, None) => NoPermit::Dead(error.to_string()),
             (_, None) => NoPermit::PutBack(USUAL_PAUSE),
         }
@@ -77,7 +77,7 @@ impl RetryPolicy {
             return Failed::Dead(failure.to_string());
         }
         if let Some(named) = failure.named_pause() {
-            return Failed::Again(named.min(MOST_NAMED));
+            return Failed::Again(named.min(MAX_NAMED));
         }
         let pause = self.first_pause.saturating_mul(1 << attempts.saturating_sub(1).min(30));
         Failed::Again(pause.min(self.most_pause))
@@ -87,11 +87,6 @@ impl RetryPolicy {
     pub(crate) fn is_spent(&self, attempts: u32) -> bool {
         attempts >= self.max_attempts
     }
-}
-
-/// Whether only another job or another configuration could get a permit.
-fn is_hopeless(code: Code) -> bool {
-    matches!(code, Code::NeverFits | Code::UnknownUnit | Code::UnknownClass | Code::InvalidRequest | Code::NoLimit)
 }
 
 #[cfg(test)]
@@ -120,7 +115,7 @@ mod tests {
     fn a_handler_names_the_pause() {
         let named = |secs| Failure::for_now("no").retry_after(Duration::from_secs(secs));
         assert_eq!(POLICY.failed(1, &named(86_400)), Failed::Again(Duration::from_secs(86_400)));
-        assert_eq!(POLICY.failed(1, &named(u64::MAX)), Failed::Again(MOST_NAMED));
+        assert_eq!(POLICY.failed(1, &named(u64::MAX)), Failed::Again(MAX_NAMED));
         assert_eq!(POLICY.failed(4, &named(1)), Failed::Dead("no".to_owned()), "the attempts end all the same");
     }
 

@@ -24,9 +24,9 @@ const SLOTS: usize = 16;
 const MAX_ATTEMPTS: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MOST_PAUSE: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// The most jobs of a group at once: their waits fit into one small message.
-const MOST_CONCURRENCY: usize = 64;
+const MAX_CONCURRENCY: usize = 64;
 
 /// Options of a [`Worker`].
 #[derive(Clone, Debug)]
@@ -57,7 +57,7 @@ impl WorkerBuilder {
             patience: PATIENCE,
             max_attempts: MAX_ATTEMPTS,
             first_pause: FIRST_PAUSE,
-            most_pause: MOST_PAUSE,
+            most_pause: MAX_PAUSE,
             deadline: None,
         };
         let group_label = "group".to_owned();
@@ -84,7 +84,7 @@ impl WorkerBuilder {
     /// limit allows. The first jobs of the group then run side by side, and each of them keeps its
     /// place while it waits for its permit or for another attempt.
     pub fn concurrency(self, jobs: usize) -> Self {
-        WorkerBuilder { concurrency: jobs.clamp(1, MOST_CONCURRENCY), ..self }
+        WorkerBuilder { concurrency: jobs.clamp(1, MAX_CONCURRENCY), ..self }
     }
 
     /// The label of the permit with the job's group as its value, for a limit with that key;

@@ -142,7 +142,7 @@ fn remedy(gaps: &[Gap]) -> String {
         format!("{instead}, or ")
     };
     let like = if facts.len() == 1 { "its like" } else { "their likes" };
-    format!("{instead}pass {} ({}, or {like} in `Given`)", listed(&facts), options.join(", "))
+    format!("{instead}pass {} ({}, or {like} in `given`)", listed(&facts), options.join(", "))
 }
 
 /// `a`, `a and b`, or `a, b and c`.

@@ -109,9 +109,9 @@ fn one_error_names_all_that_is_missing() {
         "function setup() { return { input: [{ bands: [] }], mosaicking: 'ORBIT', output: { sampleType: 'X' } } }";
     #[rustfmt::skip]
     let table = [
-        (json!(null),       "evalscript: there is no evalscript; pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
-        (json!(unreadable), "correct the evalscript, or pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
-        (json!(orbit),      "pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `Given`)"),
+        (json!(null),       "evalscript: there is no evalscript; pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `given`)"),
+        (json!(unreadable), "correct the evalscript, or pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `given`)"),
+        (json!(orbit),      "pass the format, the number of input bands and the samples per pixel (`--format`, `--bands`, `--samples`, or their likes in `given`)"),
     ];
     for (script, expected) in table {
         let mut body = body(Api::Process);

@@ -1,15 +1,15 @@
 //! How a session handles the answers of a scheduler.
 
 use super::ask::Ask;
+use super::command::{Denial, Grant};
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use super::renewing::Place;
-use super::vocabulary::{AskNumber, BatchNumber, Denial, Grant, ResourceNumber};
 use super::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
-use rampmeter_protocol::code::Code;
-use rampmeter_protocol::lateness::Stamped;
+use rampmeter_protocol::code::Remedy;
+use rampmeter_protocol::lateness::{Stamped, TimelyStart};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -17,7 +17,9 @@ use rampmeter_protocol::time::{Span, Time};
 /// fourth of that time is added at random.
 const COME_BACK_JITTER: u64 = 4;
 /// No task wakes up faster. A permit that lapses sooner cannot be used.
-const LEAST_VALID: Span = Span::from_millis(1);
+const MIN_VALID: Span = Span::from_millis(1);
+/// Ids of one request that may be used up. More mean that something else answers them.
+const MAX_USED_UP: u32 = 100;
 
 /// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
 #[derive(Clone, Copy)]
@@ -66,13 +68,13 @@ impl Session {
     fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
         let number = self.ids.ask(id)?;
         if let Some(resource) = self.cancelled.get(number) {
-            self.is_current(now, resource, epoch);
+            self.note_epoch(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
             self.outbox(resource).settle(settle);
             return None;
         }
         let resource = self.asks.get(number)?.resource;
-        if !self.is_current(now, resource, epoch) {
+        if !self.note_epoch(now, resource, epoch) {
             self.ask_later(now, number);
             return None;
         }
@@ -80,12 +82,13 @@ impl Session {
         Some(number)
     }
 
-    /// Whether `epoch` is not of a deposed leader. A new epoch means a new leader.
-    fn is_current(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
-        if self.outbox(resource).epoch.is_past(now, epoch) {
+    /// Notes the epoch of an answer; a new epoch means a new leader. Returns whether the answer
+    /// counts: that of a deposed leader does not.
+    fn note_epoch(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
+        if self.outbox(resource).schedulers.epoch.is_past(now, epoch) {
             return false;
         }
-        let is_new = self.outbox(resource).epoch.confirm(epoch);
+        let is_new = self.outbox(resource).schedulers.epoch.confirm(epoch);
         self.note_contact(now, resource, is_new);
         true
     }
@@ -96,38 +99,39 @@ impl Session {
         let Ok(delay) = Millis::new(answer.delay_ms) else { return };
         let (valid, lease) = (span(answer.valid_ms), span(answer.lease_ms));
         let stamp = Stamp { batch, at_ms: answer.at_ms, epoch: answer.epoch };
-        if valid.is_some_and(|valid| valid < LEAST_VALID) {
-            return self.lapsed(now, number);
-        }
-        let Some(delay) = self.in_time(now, number, stamp, delay.span()) else { return self.lapsed(now, number) };
+        let in_time = self.in_time(now, number, stamp, delay.span());
+        let is_usable = valid.is_none_or(|valid| valid >= MIN_VALID);
+        let Some(TimelyStart { after, late }) = in_time.filter(|_| is_usable) else { return self.lapsed(now, number) };
         let Some(ask) = self.remove(number) else { return };
         let (since, resource, was_sent_again) = (ask.since, ask.resource, ask.was_sent_again());
-        let (request, start) = (ask.into_request(), now + delay);
+        let (request, start) = (ask.into_request(), now + after);
+        let grant = Grant { since, request, received: now, start, late, valid, answer: answer.into_owned() };
         if let Some(span) = lease {
-            let asked = Asked { cost: request.cost.clone(), labels: request.labels.clone() };
-            self.keep(number, asked, Place { resource, start, span, was_sent_again });
+            self.keep(number, grant.asked(), Place { resource, start, span, was_sent_again });
         }
-        let grant = Grant { since, request, received: now, start, valid, answer: answer.into_owned() };
         self.complete(number, Ok(grant));
     }
 
-    /// What is left of a permit's delay; `None` if its call would start later than the margin
-    /// allows.
-    fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<Span> {
+    /// When a permit's call starts; `None` if that is later than the margin allows.
+    fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<TimelyStart> {
         let ask = self.asks.get_mut(number)?;
-        let base_delay = &mut self.outboxes[ask.resource.0 as usize].base_delay;
+        let base_delay = &mut self.outboxes[ask.resource.0 as usize].schedulers.base_delay;
         let start = base_delay.start(stamp.of(ask, now), delay, ask.late);
         ask.late = start.err();
         start.ok()
     }
 
     /// The permit lapsed while its answer was on its way. No call was made with it, so that it goes
-    /// back. The ask goes on under a new id, at its age, because the scheduler refuses an id that
-    /// was given back.
+    /// back.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
         self.outbox(resource).settle(settle);
+        self.go_on_renamed(now, number);
+    }
+
+    /// The ask goes on under a new id, at its age: the scheduler refuses one that was given back.
+    fn go_on_renamed(&mut self, now: Time, number: AskNumber) {
         self.ids.rename(number);
         let renamed = self.ids.id(number);
         if let Some(ask) = self.asks.get_mut(number) {
@@ -139,7 +143,7 @@ impl Session {
 
     fn queued(&mut self, now: Time, number: AskNumber, stamp: Stamp, limited_by: Option<Text<'_>>) {
         if let Some(ask) = self.asks.get_mut(number) {
-            self.outboxes[ask.resource.0 as usize].base_delay.observe(stamp.of(ask, now));
+            self.outboxes[ask.resource.0 as usize].schedulers.base_delay.observe(stamp.of(ask, now));
             ask.note_answer(now);
             ask.limited_by = boxed(limited_by);
         }
@@ -165,17 +169,18 @@ impl Session {
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
         if refusal.epoch == 0 {
             self.note_contact(now, resource, false);
-        } else if !self.is_current(now, resource, refusal.epoch) {
+        } else if !self.note_epoch(now, resource, refusal.epoch) {
             return self.ask_later(now, number);
         }
-        if refusal.code == Code::Unavailable {
-            return self.ask_later(now, number);
-        }
-        if refusal.code == Code::Lapsed {
-            return self.lapsed(now, number);
-        }
+        let come_back = match refusal.code.remedy() {
+            Remedy::Repeat => return self.ask_later(now, number),
+            Remedy::ReturnAndReplace => return self.lapsed(now, number),
+            Remedy::Replace if self.ids.renamings(number) < MAX_USED_UP => return self.go_on_renamed(now, number),
+            Remedy::ComeBack => self.come_back_at(now, number, refusal),
+            Remedy::Replace | Remedy::GiveUp | Remedy::Change => None,
+        };
         self.outbox(resource).backoff.succeed();
-        match self.ask_again_at(now, number, refusal) {
+        match come_back {
             Some(then) => self.postpone(number, then),
             None => self.deny(now, number, refusal),
         }
@@ -183,9 +188,9 @@ impl Session {
 
     /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
     /// accepts to wait until the queue has room.
-    fn ask_again_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
+    fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
-        let after = span(refusal.retry_after_ms).filter(|_| refusal.code == Code::QueueFull)?;
+        let after = span(refusal.retry_after_ms)?;
         let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
         Some(now + after + jitter).filter(|then| *then < ask.deadline)
     }
@@ -213,7 +218,6 @@ impl Session {
         self.complete(number, Err(why));
     }
 }
-
 impl Stamp {
     fn of(self, ask: &Ask, received: Time) -> Stamped {
         let Stamp { batch, at_ms, epoch } = self;

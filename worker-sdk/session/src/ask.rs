@@ -1,7 +1,7 @@
 //! One request for a permit that is not answered yet.
 
+use super::numbers::{BatchNumber, ResourceNumber};
 use super::silence::Silence;
-use super::vocabulary::{BatchNumber, ResourceNumber};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::OneWayDelay;
 use rampmeter_protocol::millis::Millis;

@@ -1,7 +1,7 @@
 //! The pending asks, by number.
 
 use super::ask::{Ask, Due};
-use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
 //! Asks that no caller waits for, but that a scheduler may still grant.
 
-use super::vocabulary::{AskNumber, ResourceNumber};
+use super::numbers::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 

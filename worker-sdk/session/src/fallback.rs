@@ -2,11 +2,12 @@
 
 use super::Session;
 use super::bucket::Bucket;
+use super::command::{Command, Denial, Grant};
 use super::fallback_policy::FallbackPolicy;
-use super::outbox::Outbox;
+use super::known_schedulers::KnownSchedulers;
+use super::numbers::{AskNumber, ResourceNumber};
 use super::reachability::Verdict;
 use super::unreachable::Unreachable;
-use super::vocabulary::{AskNumber, Command, Denial, Grant, ResourceNumber};
 use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -22,24 +23,24 @@ impl Session {
     /// Sets what to do while no scheduler of `resource` answers; [`Unreachable::Wait`] by default.
     pub fn set_unreachable(&mut self, resource: ResourceNumber, policy: Unreachable) {
         let outbox = self.outbox(resource);
-        outbox.fallback = FallbackPolicy::from(policy);
-        outbox.reachability.set_patience(policy.patience());
+        outbox.schedulers.fallback = FallbackPolicy::from(policy);
+        outbox.schedulers.reachability.set_patience(policy.patience());
     }
 
     /// Checks which schedulers no longer answer, for each resource whose check is due.
     pub(super) fn check_reachability(&mut self, now: Time) {
         for index in 0..self.outboxes.len() {
-            if self.outboxes[index].reachability.is_due(now) {
+            if self.outboxes[index].schedulers.reachability.is_due(now) {
                 self.check_resource(now, ResourceNumber(index as u32));
             }
-            self.outboxes[index].reachability.expire(now);
+            self.outboxes[index].schedulers.reachability.expire(now);
         }
     }
 
     fn check_resource(&mut self, now: Time, resource: ResourceNumber) {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
-        let verdict = self.outbox(resource).reachability.check(now, unanswered, oldest.is_some());
+        let verdict = self.outbox(resource).schedulers.reachability.check(now, unanswered, oldest.is_some());
         if verdict == Verdict::Lost {
             self.stagger(now, resource);
         }
@@ -52,13 +53,13 @@ impl Session {
     /// Tells people which schedulers do not answer, for each resource whose look is due.
     pub(super) fn report_silence(&mut self, now: Time) {
         for index in 0..self.outboxes.len() {
-            if self.outboxes[index].silence_report.next_look() > now {
+            if self.outboxes[index].schedulers.silence_report.next_look() > now {
                 continue;
             }
             let resource = ResourceNumber(index as u32);
             let unanswered = self.asks.unanswered_since(resource);
             let is_pending = self.asks.of_resource(resource).next().is_some();
-            let Outbox { reachability, silence_report, .. } = &mut self.outboxes[index];
+            let KnownSchedulers { reachability, silence_report, .. } = &mut self.outboxes[index].schedulers;
             let silent = unanswered.map(|since| since.max(reachability.last_contact())).or(reachability.lost_since());
             if let Some(silence) = silence_report.look(now, silent) {
                 self.results.push_back(Command::Silent { resource, silence });
@@ -72,16 +73,16 @@ impl Session {
     /// calls must not come in one.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
         let outbox = &mut self.outboxes[resource.0 as usize];
-        outbox.fallback.stagger(now.max(outbox.frozen_until), &mut self.dice);
+        outbox.schedulers.fallback.stagger(now.max(outbox.schedulers.frozen_until), &mut self.dice);
     }
 
     /// Serves requests of unreachable resources locally. This comes after all messages have been
     /// sent: an answer to them shows a returned scheduler, even if it is too late for its request.
     pub(super) fn serve_locally(&mut self, now: Time) -> Option<Command> {
         for index in 0..self.outboxes.len() {
-            if self.outboxes[index].reachability.serves_locally(now) {
+            if self.outboxes[index].schedulers.reachability.serves_locally(now) {
                 let next = self.serve_resource(now, ResourceNumber(index as u32));
-                self.outboxes[index].reachability.serve_at(next);
+                self.outboxes[index].schedulers.reachability.serve_at(next);
             }
         }
         self.results.pop_front()
@@ -90,12 +91,12 @@ impl Session {
     /// Serves all requests of `resource` that can be served now, and returns when the next one can.
     fn serve_resource(&mut self, now: Time, resource: ResourceNumber) -> Time {
         let waiting = self.asks.of_resource(resource).collect();
-        match self.outbox(resource).fallback {
+        match self.outbox(resource).schedulers.fallback {
             FallbackPolicy::Wait => Time::NEVER,
             FallbackPolicy::Refusal { after } => self.refuse_all(now, waiting, after),
             FallbackPolicy::SafeRate(mut turns) => {
                 let next = self.grant_in_turn(now, waiting, &mut turns);
-                self.outbox(resource).fallback = FallbackPolicy::SafeRate(turns);
+                self.outbox(resource).schedulers.fallback = FallbackPolicy::SafeRate(turns);
                 next
             }
         }
@@ -127,7 +128,7 @@ impl Session {
 
     fn refuse_locally(&mut self, now: Time, number: AskNumber, retry_after: Span) {
         let Some(ask) = self.asks.remove(number) else { return };
-        let silence = self.outbox(ask.resource).reachability.silence(now);
+        let silence = self.outbox(ask.resource).schedulers.reachability.silence(now);
         self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
     }
 
@@ -139,7 +140,7 @@ impl Session {
         let mut request = ask.into_request();
         request.id = None;
         let (start, valid) = (now, Some(LOCAL_VALID));
-        let grant = Grant { since, request, received: now, start, valid, answer: Granted::default() };
+        let grant = Grant { since, request, received: now, start, late: None, valid, answer: Granted::default() };
         self.complete(number, Ok(grant));
     }
 }

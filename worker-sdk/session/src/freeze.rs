@@ -41,7 +41,7 @@ mod tests {
         let freeze = Freeze { seen: at(freeze.0), until: at(freeze.1) };
         let (received, start) = (at(permit.0), at(permit.1));
         let (request, answer) = (Box::default(), Granted::default());
-        let grant = Grant { request, since: received, received, start, valid: None, answer };
+        let grant = Grant { request, since: received, received, start, late: None, valid: None, answer };
         assert_eq!(grant.is_voided_by(freeze), void, "{freeze:?} {grant:?}");
     }
 

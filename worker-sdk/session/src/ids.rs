@@ -1,17 +1,17 @@
 //! Ids of permits.
 
+use super::numbers::AskNumber;
 use super::secret_key::SecretKey;
-use super::vocabulary::AskNumber;
 use rampmeter_protocol::id::{PermitId, SECRET_LENGTH};
 use std::collections::BTreeMap;
 
 /// Renamings are rare, and the oldest asks have ended. Above this the oldest renaming is forgotten,
 /// and its ask has its first id again.
-const MOST_RENAMED: usize = 16_384;
+const MAX_RENAMED: usize = 16_384;
 
 /// Ids of the form `<secret of the ask>-<number of the ask>`. The secret is the number under a key
-/// of 128 random bits: whoever has one id cannot tell the next. Making one needs no randomness, and
-/// reading one needs no table. Only renamed asks are remembered: `.<renamings>` follows their
+/// of 128 random bits: one id does not tell the next. Making one needs no randomness, and reading
+/// one needs no table. Only renamed asks are remembered: `.<renamings>` follows their
 /// number.
 #[derive(Debug)]
 pub(super) struct Ids {
@@ -46,7 +46,7 @@ impl Ids {
     /// Gives `ask` an id that it never had.
     pub(super) fn rename(&mut self, ask: AskNumber) {
         *self.renamed.entry(ask).or_default() += 1;
-        if self.renamed.len() > MOST_RENAMED {
+        if self.renamed.len() > MAX_RENAMED {
             self.renamed.pop_first();
         }
     }
@@ -55,7 +55,8 @@ impl Ids {
         PermitId::secret(self.key.hash(ask.0))
     }
 
-    fn renamings(&self, ask: AskNumber) -> u32 {
+    /// How often `ask` was renamed.
+    pub(super) fn renamings(&self, ask: AskNumber) -> u32 {
         self.renamed.get(&ask).copied().unwrap_or(0)
     }
 }
@@ -91,7 +92,7 @@ mod tests {
     #[test]
     fn the_oldest_renaming_is_forgotten() {
         let mut ids = Ids::new(SecretKey::new(1));
-        (0..=MOST_RENAMED as u64).for_each(|ask| ids.rename(AskNumber(ask)));
-        assert_eq!((ids.renamed.len(), ids.renamings(AskNumber(0))), (MOST_RENAMED, 0));
+        (0..=MAX_RENAMED as u64).for_each(|ask| ids.rename(AskNumber(ask)));
+        assert_eq!((ids.renamed.len(), ids.renamings(AskNumber(0))), (MAX_RENAMED, 0));
     }
 }

@@ -1,6 +1,6 @@
 //! The leases of calls in flight.
 
-use super::vocabulary::{AskNumber, BatchNumber, ResourceNumber};
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How often a lease is renewed before it ends. Two renewals may be lost.
 const RENEWALS: u64 = 3;
 /// The shortest interval of renewals. A shorter lease is a mistake and must not cause a flood.
-const LEAST_INTERVAL: Span = Span::from_millis(50);
+const MIN_INTERVAL: Span = Span::from_millis(50);
 
 /// The leases of calls in flight, by ask. The calls of the process bound their number.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(super) struct Lease {
 impl Lease {
     /// A lease that ends `span` after its call's start unless it is renewed.
     pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span) -> Self {
-        let interval = Span::from_nanos(span.nanos() / RENEWALS).max(LEAST_INTERVAL);
+        let interval = Span::from_nanos(span.nanos() / RENEWALS).max(MIN_INTERVAL);
         Lease { resource, asked, interval, due: start + interval, batch: None }
     }
 

@@ -30,13 +30,17 @@ mod asks;
 mod backoff;
 mod bucket;
 mod cancelled;
+mod command;
 mod dice;
+mod event;
 mod fallback;
 mod fallback_policy;
 mod freeze;
 mod ids;
 mod known_epoch;
+mod known_schedulers;
 mod leases;
+mod numbers;
 mod outbox;
 mod patience;
 mod payload;
@@ -50,13 +54,14 @@ mod silence;
 mod silence_report;
 mod unreachable;
 mod unsent;
-mod vocabulary;
 
+pub use command::{Command, Denial, Grant};
+pub use event::Event;
 pub use freeze::Freeze;
+pub use numbers::{AskNumber, BatchNumber, ResourceNumber};
 pub use patience::{Patience, PatienceError};
 pub use safe_rate::{SafeRate, SafeRateError};
 pub use unreachable::Unreachable;
-pub use vocabulary::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber};
 
 use ask::{Ask, Due};
 use asks::Asks;
@@ -78,7 +83,7 @@ use std::collections::VecDeque;
 
 /// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
 /// also keeps a caller in an endless loop from filling the memory.
-pub const MOST_ASKS: usize = 1 << 18;
+pub const MAX_ASKS: usize = 1 << 18;
 
 /// The pending asks, the calls in flight and the unsent settles of one client, over all its
 /// resources.
@@ -125,7 +130,7 @@ impl Session {
             renews: true,
             reports_silence: false,
             one_class_per_message: false,
-            most_asks: MOST_ASKS,
+            most_asks: MAX_ASKS,
             results: VecDeque::new(),
             batches: 0,
         }
@@ -181,9 +186,9 @@ impl Session {
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
         let sends = self.outboxes.iter().filter_map(|outbox| outbox.opens(budget)).filter(|_| self.connected);
-        let watches = self.outboxes.iter().map(|outbox| outbox.reachability.next_wakeup());
+        let watches = self.outboxes.iter().map(|outbox| outbox.schedulers.reachability.next_wakeup());
         let renewals = self.leases.next_due().filter(|_| self.connected);
-        let looks = self.outboxes.iter().map(|outbox| outbox.silence_report.next_look());
+        let looks = self.outboxes.iter().map(|outbox| outbox.schedulers.silence_report.next_look());
         sends
             .chain(watches)
             .chain(looks)
@@ -217,12 +222,12 @@ impl Session {
         ask.request.id = Some(self.ids.id(number));
         let (resource, reports_silence) = (ask.resource, self.reports_silence);
         self.asks.insert(number, ask);
-        let class = self.subject_class(number);
+        let group = self.message_group(number);
         let outbox = self.outbox(resource);
-        outbox.enter(number, false, class);
-        outbox.reachability.expect(now);
+        outbox.enter(number, false, group);
+        outbox.schedulers.reachability.expect(now);
         if reports_silence {
-            outbox.silence_report.expect(now);
+            outbox.schedulers.silence_report.expect(now);
         }
     }
 
@@ -260,7 +265,7 @@ impl Session {
     /// Drops what is no event, what no leader can have sent, and what is of a deposed leader.
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
-        let known = &self.outbox(resource).epoch;
+        let known = &self.outbox(resource).schedulers.epoch;
         if news.epoch().is_some_and(|epoch| epoch > highest_of_an_event(unix_ms) || known.is_past(now, epoch)) {
             return;
         }
@@ -275,20 +280,20 @@ impl Session {
     /// A term has begun. Its epoch may already be known, because a leader with an empty store
     /// counts from one. It learns of the former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
-        self.outbox(resource).epoch.announce(now, epoch);
+        self.outbox(resource).schedulers.epoch.announce(now, epoch);
         self.note_contact(now, resource, true);
     }
 
     /// A scheduler of the resource sent an answer or an event. If it is new, or was unreachable,
     /// the session sends everything again.
     fn note_contact(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
-        if is_new || self.outbox(resource).reachability.is_lost() {
+        if is_new || self.outbox(resource).schedulers.reachability.is_lost() {
             let silence = self.silence(now, resource);
             self.ask_all_again(now, resource, silence);
         }
         let outbox = self.outbox(resource);
-        outbox.reachability.note_contact(now);
-        if outbox.silence_report.ends() {
+        outbox.schedulers.reachability.note_contact(now);
+        if outbox.schedulers.silence_report.ends() {
             self.results.push_back(Command::Heard { resource });
         }
     }
@@ -297,7 +302,7 @@ impl Session {
         if let Ok(span) = Millis::new(for_ms) {
             let freeze = Freeze { seen: now, until: now + span.span() };
             let outbox = self.outbox(resource);
-            outbox.frozen_until = outbox.frozen_until.max(freeze.until);
+            outbox.schedulers.frozen_until = outbox.schedulers.frozen_until.max(freeze.until);
             self.results.push_back(Command::Freeze { resource, freeze });
         }
     }

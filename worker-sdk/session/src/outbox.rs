@@ -1,33 +1,23 @@
 //! What waits to be sent to one resource's scheduler.
 
 use super::backoff::Backoff;
-use super::fallback_policy::FallbackPolicy;
-use super::known_epoch::KnownEpoch;
+use super::known_schedulers::KnownSchedulers;
+use super::numbers::AskNumber;
 use super::payload::ArrayPayload;
-use super::reachability::Reachability;
-use super::silence_report::SilenceReport;
-use super::unsent::{SubjectClass, Unsent};
-use super::vocabulary::AskNumber;
-use rampmeter_protocol::lateness::BaseDelay;
+use super::unsent::{MessageGroup, Unsent};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use std::collections::VecDeque;
 
 /// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
 /// permit counts as used at its estimated cost, which is safe.
-const MOST_SETTLES: usize = 65_536;
+const MAX_SETTLES: usize = 65_536;
 
-/// The messages for one resource, and what is known of its schedulers.
+/// The messages for one resource.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    pub(super) epoch: KnownEpoch,
-    /// The base delay of the answers of that epoch's leader.
-    pub(super) base_delay: BaseDelay,
-    pub(super) reachability: Reachability,
-    pub(super) silence_report: SilenceReport,
-    pub(super) fallback: FallbackPolicy,
-    /// When the last freeze that was announced ends.
-    pub(super) frozen_until: Time,
+    /// What is known of the schedulers that read them.
+    pub(super) schedulers: KnownSchedulers,
     pub(super) backoff: Backoff,
     /// When something was last sent again.
     pub(super) resent: Time,
@@ -40,16 +30,16 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn settle(&mut self, settle: Settle<'static>) {
-        if self.settles.len() == MOST_SETTLES {
+        if self.settles.len() == MAX_SETTLES {
             self.settles.pop_front();
         }
         self.settles.push_back(settle);
     }
 
     /// Adds an ask that is to be sent.
-    pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool, class: SubjectClass) {
+    pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool, group: MessageGroup) {
         let asks = if was_sent { &mut self.again } else { &mut self.fresh };
-        asks.insert(number, class);
+        asks.insert(number, group);
     }
 
     pub(super) fn leave(&mut self, number: AskNumber) {
@@ -61,16 +51,16 @@ impl Outbox {
         !self.again.is_empty()
     }
 
-    /// The class in the subject of the next message. Resends go first, if `again` allows them.
-    pub(super) fn next_class(&self, again: bool) -> SubjectClass {
-        let resend = if again { self.again.oldest_class() } else { None };
-        resend.or_else(|| self.fresh.oldest_class()).cloned().flatten()
+    /// The group of the next message. Resends go first, if `again` allows them.
+    pub(super) fn next_group(&self, again: bool) -> MessageGroup {
+        let resend = if again { self.again.oldest_group() } else { None };
+        resend.or_else(|| self.fresh.oldest_group()).cloned().unwrap_or_default()
     }
 
-    /// The ask to be sent next in a message to `class`. Resends go first, if `again` allows them.
-    pub(super) fn next(&mut self, again: bool, class: &SubjectClass) -> Option<AskNumber> {
-        let resend = if again { self.again.pop(class) } else { None };
-        resend.or_else(|| self.fresh.pop(class))
+    /// The ask to be sent next in a message of `group`. Resends go first, if `again` allows them.
+    pub(super) fn next(&mut self, again: bool, group: &MessageGroup) -> Option<AskNumber> {
+        let resend = if again { self.again.pop(group) } else { None };
+        resend.or_else(|| self.fresh.pop(group))
     }
 
     /// When the next message may be sent, if one waits. `budget` is when the next resend may be
@@ -104,10 +94,10 @@ mod tests {
     #[test]
     fn the_oldest_settle_is_dropped_at_the_bound() {
         let mut outbox = Outbox::default();
-        for serial in 0..=MOST_SETTLES as u64 {
+        for serial in 0..=MAX_SETTLES as u64 {
             outbox.settle(Settle::used(PermitId::secret(serial.into())));
         }
-        assert_eq!(outbox.settles.len(), MOST_SETTLES);
+        assert_eq!(outbox.settles.len(), MAX_SETTLES);
         assert_eq!(outbox.settles[0].id, PermitId::secret(1));
     }
 }

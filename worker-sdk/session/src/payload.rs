@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The most elements of one array. More elements would save nothing, because the cost per message
 /// is already spread over 64.
-const MOST_ELEMENTS: usize = 64;
+const MAX_ELEMENTS: usize = 64;
 /// The size above which an array is full. Another element of the largest size still fits far below
 /// the 1 MiB that servers accept.
 const ENOUGH_BYTES: usize = 256 * 1024;
@@ -26,7 +26,7 @@ impl ArrayPayload {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.elements == MOST_ELEMENTS || self.bytes.len() >= ENOUGH_BYTES
+        self.elements == MAX_ELEMENTS || self.bytes.len() >= ENOUGH_BYTES
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn an_array_is_full_by_number_or_by_size() {
-        check("x", MOST_ELEMENTS);
+        check("x", MAX_ELEMENTS);
         check(&"x".repeat(ENOUGH_BYTES / 4), 4);
     }
 }

@@ -1,12 +1,13 @@
 //! Renewing the leases of calls in flight.
 
 use super::Session;
+use super::command::Command;
 use super::leases::Lease;
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use super::payload::ArrayPayload;
-use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
 use rampmeter_protocol::answer::Refused;
-use rampmeter_protocol::code::Code;
-use rampmeter_protocol::settle::{Asked, Settle};
+use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::settle::{Asked, Fate, Settle};
 use rampmeter_protocol::time::{Span, Time};
 
 /// The pause before a failed renewal is repeated. Up to as much again is added at random.
@@ -32,7 +33,7 @@ impl Session {
 
     /// Queues a settle. A settle that ends the call ends its renewal.
     pub(super) fn settled(&mut self, resource: ResourceNumber, settle: Settle<'static>) {
-        if !settle.extend && !self.leases.is_empty() {
+        if !matches!(settle.fate, Fate::Extended(_)) && !self.leases.is_empty() {
             self.ids.ask(settle.id.as_str()).into_iter().for_each(|ask| self.leases.end(ask));
         }
         self.outbox(resource).settle(settle);
@@ -70,7 +71,7 @@ impl Session {
     pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
         let code = refusal.code;
-        if self.outbox(resource).epoch.is_past(now, refusal.epoch) || code == Code::Unavailable {
+        if self.outbox(resource).schedulers.epoch.is_past(now, refusal.epoch) || code.remedy() == Remedy::Repeat {
             let pause = RETRY + self.dice.span_up_to(RETRY);
             return self.leases.hasten(now, number, pause);
         }

@@ -1,9 +1,10 @@
 //! What a session sends, and what it repeats.
 
 use super::Session;
+use super::command::Command;
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use super::payload::ArrayPayload;
-use super::unsent::SubjectClass;
-use super::vocabulary::{AskNumber, BatchNumber, Command, ResourceNumber};
+use super::unsent::MessageGroup;
 use rampmeter_protocol::time::{Span, Time};
 
 /// All workers of a fleet learn of a new leader in the same millisecond. They ask within this time.
@@ -12,7 +13,7 @@ const REASK_JITTER: Span = Span::from_millis(20);
 /// longer. A fail-over of a second is too short for that.
 const OUTAGE_PER_JITTER: u64 = 64;
 /// The upper bound of that time: a thousand workers within it are four in a millisecond.
-const MOST_REASK_JITTER: Span = Span::from_millis(250);
+const MAX_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
     /// Messages may get through (again).
@@ -32,7 +33,7 @@ impl Session {
             self.connected = false;
             self.disconnected_at = Some(now);
             self.asks.expect_answers(now);
-            self.outboxes.iter_mut().for_each(|outbox| outbox.reachability.expect(now));
+            self.outboxes.iter_mut().for_each(|outbox| outbox.schedulers.reachability.expect(now));
         }
     }
 
@@ -56,10 +57,10 @@ impl Session {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
         let (resource, was_sent) = (ask.resource, ask.was_sent());
-        let class = self.subject_class(number);
+        let group = self.message_group(number);
         let outbox = self.outbox(resource);
-        outbox.enter(number, was_sent, class);
-        outbox.reachability.expect(now);
+        outbox.enter(number, was_sent, group);
+        outbox.schedulers.reachability.expect(now);
     }
 
     /// Sends everything again. After so long a silence the scheduler may know none of it. It is
@@ -73,22 +74,23 @@ impl Session {
         if !again.is_empty() || outbox.backoff.until() > now || most > REASK_JITTER {
             outbox.backoff.hold_until(opens);
         }
-        outbox.reachability.expect(now);
+        outbox.schedulers.reachability.expect(now);
         for number in again {
-            let class = self.subject_class(number);
-            self.outbox(resource).enter(number, true, class);
+            let group = self.message_group(number);
+            self.outbox(resource).enter(number, true, group);
         }
     }
 
-    /// The class that the subject of this ask's message names.
-    pub(super) fn subject_class(&self, number: AskNumber) -> SubjectClass {
-        let ask = self.asks.get(number).filter(|_| self.one_class_per_message);
-        ask.and_then(|ask| ask.request.class.clone())
+    /// Which asks this one may travel with.
+    pub(super) fn message_group(&self, number: AskNumber) -> MessageGroup {
+        let Some(request) = self.asks.get(number).map(|ask| &ask.request) else { return MessageGroup::default() };
+        let class = request.class.clone().filter(|_| self.one_class_per_message);
+        MessageGroup { class, is_alone: request.price.is_some() }
     }
 
     /// How long a resource's schedulers have owed an answer.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
-        let heard = self.outbox(resource).reachability.last_contact();
+        let heard = self.outbox(resource).schedulers.reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
     }
@@ -122,22 +124,22 @@ impl Session {
             self.retries.spend(now, &mut self.dice);
             outbox.resent = now;
         }
-        if outbox.reachability.is_lost() {
+        if outbox.schedulers.reachability.is_lost() {
             // An absent scheduler reports no failure, so silence counts as one.
             outbox.backoff.fail(now, &mut self.dice);
         }
-        let class = outbox.next_class(again);
+        let group = outbox.next_group(again);
         let mut array = ArrayPayload::default();
-        while !array.is_full() {
-            let Some(number) = outbox.next(again, &class) else { break };
-            array.push(self.asks.send(now, number, batch, outbox.epoch.get()));
+        while !array.is_full() && (array.is_empty() || !group.is_alone) {
+            let Some(number) = outbox.next(again, &group) else { break };
+            array.push(self.asks.send(now, number, batch, outbox.schedulers.epoch.get()));
         }
-        Command::Ask { resource, class, batch, payload: array.finish() }
+        Command::Ask { resource, class: group.class, batch, payload: array.finish() }
     }
 }
 
 /// The random delay after a silence.
 fn reask_jitter(silence: Span) -> Span {
     let part = Span::from_nanos(silence.nanos() / OUTAGE_PER_JITTER);
-    part.clamp(REASK_JITTER, MOST_REASK_JITTER)
+    part.clamp(REASK_JITTER, MAX_REASK_JITTER)
 }

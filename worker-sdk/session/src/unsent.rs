@@ -1,21 +1,27 @@
 //! Asks that are to be sent.
 
-use super::vocabulary::AskNumber;
+use super::numbers::AskNumber;
 use rampmeter_protocol::text::Text;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The class that the subject of a message names, if it names one.
-pub(super) type SubjectClass = Option<Text<'static>>;
+/// Which asks may travel in one message.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct MessageGroup {
+    /// The class that the subject of the message names, if it names one.
+    pub(super) class: Option<Text<'static>>,
+    /// Each ask has a message of its own: a body to price may be as long as a message.
+    pub(super) is_alone: bool,
+}
 
-/// Asks by the class in the subject of their message, and of one class the oldest first.
+/// Asks by the group of their message, and of one group the oldest first.
 ///
-/// No class is without an ask.
+/// No group is without an ask.
 #[derive(Debug, Default)]
-pub(super) struct Unsent(BTreeMap<SubjectClass, BTreeSet<AskNumber>>);
+pub(super) struct Unsent(BTreeMap<MessageGroup, BTreeSet<AskNumber>>);
 
 impl Unsent {
-    pub(super) fn insert(&mut self, number: AskNumber, class: SubjectClass) {
-        self.0.entry(class).or_default().insert(number);
+    pub(super) fn insert(&mut self, number: AskNumber, group: MessageGroup) {
+        self.0.entry(group).or_default().insert(number);
     }
 
     pub(super) fn remove(&mut self, number: AskNumber) {
@@ -29,17 +35,17 @@ impl Unsent {
         self.0.is_empty()
     }
 
-    /// The class of the oldest ask.
-    pub(super) fn oldest_class(&self) -> Option<&SubjectClass> {
-        self.0.iter().min_by_key(|(_, asks)| asks.first()).map(|(class, _)| class)
+    /// The group of the oldest ask.
+    pub(super) fn oldest_group(&self) -> Option<&MessageGroup> {
+        self.0.iter().min_by_key(|(_, asks)| asks.first()).map(|(group, _)| group)
     }
 
-    /// Takes the oldest ask of `class`.
-    pub(super) fn pop(&mut self, class: &SubjectClass) -> Option<AskNumber> {
-        let asks = self.0.get_mut(class)?;
+    /// Takes the oldest ask of `group`.
+    pub(super) fn pop(&mut self, group: &MessageGroup) -> Option<AskNumber> {
+        let asks = self.0.get_mut(group)?;
         let oldest = asks.pop_first();
         if asks.is_empty() {
-            self.0.remove(class);
+            self.0.remove(group);
         }
         oldest
     }

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ..errors import NotInTime, Refused
+from ..errors import NotInTime, RampmeterError, Refused, Unreachable
 from .answer import Answer, epoch_of, seconds, text
 from .answer import number as number_of
 from .contact import Contact
@@ -17,33 +16,33 @@ Mode: TypeAlias = Literal["wait", "allow", "reserve"]
 LOCAL_VALID: Final = 1.0
 """Seconds for which a permit of the client's own is valid: kept longer, two would meet."""
 
-LEAST_VALID: Final = 0.001
+MIN_VALID: Final = 0.001
 """Nothing wakes up faster: a permit that lapses sooner is of no use."""
 
 ROUNDING: Final = 1e-3
 """Milliseconds that a difference of two floats may be off."""
 
-MOST_RENAMED: Final = 100
+USED_UP: Final = frozenset(["lapsed", "already_settled", "unknown_permit", "id_in_use"])
+"""Refusals of an id that can have no permit any more."""
+
+MAX_RENAMED: Final = 100
 """Ids of one request. More means that something else answers them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """Send this request, and wait for its last answer, at most until then."""
 
     message: Mapping[str, Any]
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(NamedTuple):
     """Wait until then."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
-class Tell:
+class Tell(NamedTuple):
     """Send this settle, and do not wait."""
 
     settle: Mapping[str, Any]
@@ -52,23 +51,22 @@ class Tell:
 Effect: TypeAlias = Send | Pause | Tell
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(NamedTuple):
     """An answer to a sending that was not before `asked`."""
 
     asked: float
     answer: Answer
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(NamedTuple):
     """No answer has come, and why."""
 
     why: str
+    is_hangup: bool = False
+    """Whether a front may have had the request: it gives back what its client has left."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """The right to start one call at `start`, all times in seconds on the client's clock."""
 
     id: str | None
@@ -79,6 +77,8 @@ class Grant:
     lease: float | None
     limited_by: str | None
     left: tuple[Mapping[str, Any], ...]
+    cost: Mapping[str, float] | None = None
+    """What the call costs, if the scheduler has computed it."""
 
     def lapses(self) -> float:
         """From then on it may not be used."""
@@ -93,8 +93,7 @@ class Ask:
 
     Attributes:
         id: The present id, a secret of 128 random bits.
-        is_open: Whether a scheduler may have charged the present id. Who abandons an open ask has
-            to give its id back.
+        resent: How often it was sent again.
     """
 
     def __init__(
@@ -115,10 +114,12 @@ class Ask:
         self._deadline = float("inf") if max_wait is None else now + max_wait
         self._late: float | None = None
         self._limited_by: str | None = None
+        self._why_silent: str | None = None
         self._renamed = 0
         self.resent = 0
         self.id = new_id()
-        self.is_open = False
+        self._is_open = False
+        """Whether a scheduler may have charged the present id."""
 
     def steps(self, now: float) -> Steps:
         """Asks until the call may start. A reservation is returned before its start.
@@ -140,6 +141,13 @@ class Ask:
                 yield Tell(unused(grant.id))
             self._rename()
 
+    def abandoned(self, error: BaseException) -> dict[str, Any] | None:
+        """The settle of what may be charged, after `steps` has ended with an error.
+
+        A caller may give up at any time. What a transport refuses to send is charged nothing.
+        """
+        return unused(self.id) if self._is_open and not isinstance(error, RampmeterError) else None
+
     def _granted(self, now: float) -> Steps:
         owed = now
         while True:
@@ -149,17 +157,29 @@ class Ask:
             if self._contact.may_try(now):
                 now, reply = yield self._send(now)
                 if isinstance(reply, Reply) and not is_of_none(reply.answer):
-                    owed = now
+                    owed, self._why_silent = now, None
                     taken = yield from self._taken(now, reply)
                     if isinstance(taken, Grant):
                         return taken
                     now = taken
                     continue
-                self._contact.failed(now, owed, why_of(reply))
-            if self._contact.is_local(now, self._mode != "allow"):
+                if isinstance(reply, Failure) and reply.is_hangup:
+                    yield from self._withdraw()
+                    self._rename()
+                self._why_silent = why_of(reply)
+                self._contact.failed(now, owed, self._why_silent)
+            if (yield from self._is_local(now)):
                 yield from self._withdraw()
                 return Grant(None, self._since, now, now, LOCAL_VALID, None, None, ())
             now, _ = yield Pause(min(self._contact.next_attempt(now), self._deadline))
+
+    def _is_local(self, now: float) -> Generator[Effect, Any, bool]:
+        """Whether the call may start now without a scheduler."""
+        try:
+            return self._contact.is_local(now, self._mode != "allow")
+        except Unreachable:
+            yield from self._withdraw()
+            raise
 
     def _taken(self, now: float, reply: Reply) -> Generator[Effect, Any, Grant | float]:
         """The grant that the reply is, or when to go on asking."""
@@ -169,42 +189,47 @@ class Ask:
             return (yield from self._later(now))
         if text(answer, "status") == "granted":
             return (yield from self._start(now, reply, epoch))
-        if code in ("lapsed", "already_settled", "id_in_use") and self._renamed < MOST_RENAMED:
+        if code in USED_UP and self._renamed < MAX_RENAMED:
             if code == "lapsed":
                 yield Tell(unused(self.id))
             self._rename()
-            return now
+            return (yield from self._later(now))
+        self._contact.succeeded()
         after = seconds(answer, "retry_after_ms")
         if code == "queue_full" and self._mode == "wait" and after is not None:
             then = now + after * (1 + self._contact.jitter() / 4)
             if then < self._deadline:
                 woken: tuple[float, object] = yield Pause(then)
                 return woken[0]
-        self.is_open = False
+        self._is_open = False
         raise refusal(answer)
 
     def _later(self, now: float) -> Generator[Effect, Any, float]:
-        woken: tuple[float, object] = yield Pause(min(self._contact.next_attempt(now), self._deadline))
+        """Pauses as after a failure: many requests may have the same reason to be sent again."""
+        woken: tuple[float, object] = yield Pause(min(self._contact.put_off(now), self._deadline))
         return woken[0]
 
     def _start(self, now: float, reply: Reply, epoch: int) -> Generator[Effect, Any, Grant | float]:
         answer = reply.answer
+        self._contact.succeeded()
         valid, delay = seconds(answer, "valid_ms"), seconds(answer, "delay_ms") or 0.0
         stamped = Stamped(reply.asked, now, number_of(answer, "at_ms"), epoch)
         wait, self._late = self._contact.base_delay.start(stamped, delay, self._late)
-        if wait is None or (valid is not None and valid < LEAST_VALID):
+        if wait is None or (valid is not None and valid < MIN_VALID):
             yield Tell(unused(self.id))
             self._rename()
-            return now
+            return (yield from self._later(now))
         lease, limited_by = seconds(answer, "lease_ms"), text(answer, "limited_by")
         left = answer.get("left")
         seen = tuple(left) if isinstance(left, list) else ()
         start = now + wait
-        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen)
+        told = answer.get("cost")
+        cost = told if isinstance(told, dict) else None
+        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost)
 
     def _send(self, now: float) -> Send:
-        self.resent += self.is_open
-        self.is_open = True
+        self.resent += self._is_open
+        self._is_open = True
         message = {"id": self.id, **self._fields}
         # Rounded down: an age is a claim to a place in the queue.
         if (age := int(1000 * (now - self._since) + ROUNDING)) > 0:
@@ -219,17 +244,19 @@ class Ask:
         """Goes on under another id: the scheduler refuses one that was given back."""
         self._renamed += 1
         self.id = self._new_id()
-        self.is_open = False
+        self._is_open = False
 
     def _withdraw(self) -> Generator[Effect, Any, None]:
-        if self.is_open:
+        if self._is_open:
             yield Tell(unused(self.id))
-            self.is_open = False
+            self._is_open = False
 
     def _timed_out(self, now: float) -> NotInTime:
         waited = now - self._began
-        message = f"no permit within {waited:.3g} s; give it a longer max_wait, or ask for less"
-        return NotInTime("not_in_time", message, None, self._limited_by)
+        advice = "give it a longer max_wait, or ask for less"
+        if self._why_silent is not None:
+            advice = f"no scheduler answers: {self._why_silent}"
+        return NotInTime("not_in_time", f"no permit within {waited:.3g} s; {advice}", None, self._limited_by)
 
 
 def is_of_none(answer: Answer) -> bool:

@@ -66,6 +66,16 @@ class Contact:
         self._local = Bucket(policy.interval, 1) if isinstance(policy, SafeRate) else None
         self.base_delay = BaseDelay()
 
+    @property
+    def policy(self) -> Fail | SafeRate | None:
+        """What requests do in a silence; nothing if they wait."""
+        return self._policy
+
+    @property
+    def patience(self) -> float:
+        """Seconds of silence after which the policy begins; it may be to wait."""
+        return float("inf") if self._policy is None else self._policy.after
+
     def epoch(self) -> int | None:
         """The highest epoch of an answer, for requests."""
         return self._epoch or None
@@ -77,15 +87,25 @@ class Contact:
                 return False
             if is_event:
                 self._hearsay = max(self._hearsay, (epoch, now))
+                self._failures = 0
             else:
                 self._epoch = max(self._epoch, epoch)
             self._last = now
-            self._failures = 0
             self._lost_since = None
             told, self._told_at = self._told_at, None
         if told is not None:
             self._report(f"a scheduler of resource {self.resource!r} answers again")
         return True
+
+    def succeeded(self) -> None:
+        """A scheduler has decided on a request: pauses begin anew."""
+        self._failures = 0
+
+    def put_off(self, now: float) -> float:
+        """When to send a request again that a scheduler has not decided on."""
+        with self._lock:
+            self._failures = min(self._failures + 1, 16)
+        return self.next_attempt(now)
 
     def failed(self, now: float, owed: float, why: str) -> None:
         """An attempt has failed; an answer was owed since then."""

@@ -7,8 +7,7 @@ an answer is the time from its stamp to its receipt, the *base delay* the smalle
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 LATENESS: Final = 0.05
 """How much later than promised a call may start. The scheduler's margin covers as much."""
@@ -16,12 +15,14 @@ LATENESS: Final = 0.05
 STAMP: Final = 0.001
 """The resolution of stamps. No call starts too early because of it."""
 
+UNKNOWN: Final = float("inf")
+"""The delay before any was measured."""
+
 MEMORY: Final = 30.0
 """A base delay is forgotten after one to two of these: clocks drift apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(NamedTuple):
     """The times of one answer. It was certainly not asked for before `asked`."""
 
     asked: float
@@ -52,8 +53,8 @@ class BaseDelay:
     def __init__(self) -> None:
         self._epoch = 0
         self._since = 0.0
-        self._least: float | None = None
-        self._before: float | None = None
+        self._least = UNKNOWN
+        self._before = UNKNOWN
 
     def start(self, answer: Stamped, delay: float, before: float | None) -> tuple[float | None, float | None]:
         """Seconds from the receipt to the start, or nothing if the call would start too late.
@@ -64,34 +65,24 @@ class BaseDelay:
         way = answer.one_way
         if way is None:
             return delay, None
-        late = self.observe(answer)
-        if late is not None and late - delay <= LATENESS:
-            return max(0.0, delay - max(0.0, late - STAMP)), None
-        if before is not None and abs(way - before) <= LATENESS:
-            self._least, self._before = way, None
-            return delay, None
-        return None, way
-
-    def observe(self, answer: Stamped) -> float | None:
-        """Takes note of an answer, and returns how late it is, if that is known."""
-        way = answer.one_way
-        if way is None:
-            return None
         self._forget_old(answer.epoch, answer.received)
         late = self._lateness(way, max(0.0, answer.received - answer.asked))
-        if late is not None and late <= LATENESS:
-            self._least = way if self._least is None else min(self._least, way)
-        return late
+        if late <= LATENESS:
+            self._least = min(self._least, way)
+        if late - delay <= LATENESS:
+            return max(0.0, delay - max(0.0, late - STAMP)), None
+        if before is not None and abs(way - before) <= LATENESS:
+            self._least, self._before = way, UNKNOWN
+            return delay, None
+        return None, way
 
     def _forget_old(self, epoch: int, now: float) -> None:
         age = now - self._since
         if epoch != self._epoch or age > 2 * MEMORY:
-            self._epoch, self._since, self._least, self._before = epoch, now, None, None
+            self._epoch, self._since, self._least, self._before = epoch, now, UNKNOWN, UNKNOWN
         elif age > MEMORY:
-            self._since, self._least, self._before = now, None, self._least
+            self._since, self._least, self._before = now, UNKNOWN, self._least
 
-    def _lateness(self, way: float, round_trip: float) -> float | None:
-        known = [delay for delay in (self._least, self._before) if delay is not None]
-        if known:
-            return min(max(0.0, way - min(known)), round_trip)
-        return 0.0 if round_trip <= LATENESS else None
+    def _lateness(self, way: float, round_trip: float) -> float:
+        base = min(self._least, self._before, way if round_trip <= LATENESS else UNKNOWN)
+        return UNKNOWN if base == UNKNOWN else min(max(0.0, way - base), round_trip)

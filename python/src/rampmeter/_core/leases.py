@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from .ask import Grant
+
 RENEWALS: Final = 3
 """How often a lease is renewed before it ends. Two renewals may be lost."""
 
-LEAST_INTERVAL: Final = 0.05
+MIN_INTERVAL: Final = 0.05
 """The shortest interval in seconds. A shorter lease is a mistake and must not cause a flood."""
 
 RETRY: Final = 0.125
@@ -32,11 +34,16 @@ class Leases:
     def __init__(self) -> None:
         self._held: dict[str, Lease] = {}
 
-    def begin(self, id: str, resource: str, asked: Mapping[str, Any], start: float, span: float) -> float:
-        """A call has begun whose lease ends `span` after `start`. When its renewal is due."""
-        interval = max(LEAST_INTERVAL, span / RENEWALS)
-        self._held[id] = Lease(resource, asked, interval, start + interval)
-        return start + interval
+    def begin(self, resource: str, fields: Mapping[str, Any], grant: Grant) -> bool:
+        """A call begins. Whether it has a lease, which ends its span after the start."""
+        if grant.id is None or not grant.lease:
+            return False
+        asked = {name: fields[name] for name in ("cost", "labels") if name in fields}
+        if grant.cost is not None:
+            asked["cost"] = grant.cost
+        interval = max(MIN_INTERVAL, grant.lease / RENEWALS)
+        self._held[grant.id] = Lease(resource, asked, interval, grant.start + interval)
+        return True
 
     def end(self, id: str) -> None:
         """The call has ended."""

@@ -8,21 +8,20 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
-from .._core.ask import Grant, Pause, Send, unused
-from .._core.leases import Leases
-from ..errors import RampmeterError, Refused, Unreachable
+from .._core.ask import Failure, Grant, Pause, Send
+from ..errors import RampmeterError
 from .process import Process
-from .threads import LAST_WORDS, renewed
+from .side import Side
+from .threads import LAST_WORDS
 from .transport import AsyncTransport
 
 
-class Loop:
+class Loop(Side):
     """Asks and settles for tasks. Belongs to one event loop, and ends with it."""
 
     def __init__(self, process: Process, transport: AsyncTransport) -> None:
-        self.process = process
+        super().__init__(process, transport.unsent)
         self._transport = transport
-        self._leases = Leases()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._renewer: asyncio.Task[None] | None = None
@@ -37,7 +36,6 @@ class Loop:
         now = time.monotonic()
         ask = self.process.ask(resource, fields, now, age, max_wait)
         steps = ask.steps(now)
-        counters = self.process.counters
         try:
             effect = next(steps)
             while True:
@@ -50,39 +48,13 @@ class Loop:
                     self.tell(resource, dict(effect.settle))
                 effect = steps.send((time.monotonic(), event))
         except StopIteration as done:
-            grant: Grant = done.value
+            return self._granted(ask, done.value)
         except BaseException as error:
-            steps.close()
-            counters.add("denied")
-            if ask.is_open and (isinstance(error, Refused | Unreachable) or not isinstance(error, RampmeterError)):
-                self.tell(resource, unused(ask.id))
+            self._denied(resource, ask, error)
             raise
-        counters.granted(grant.id is None, ask.resent)
-        return grant
 
-    def begin(self, resource: str, fields: Mapping[str, Any], grant: Grant) -> None:
-        """A call begins: its place is renewed until it ends."""
-        if grant.id is not None and grant.lease:
-            asked = {name: fields[name] for name in ("cost", "labels") if name in fields}
-            self._leases.begin(grant.id, resource, asked, grant.start, grant.lease)
-            self._wake.set()
-            if self._renewer is None:
-                self._renewer = self._loop.create_task(self._renew())
-
-    def end(self, resource: str, settle: dict[str, Any]) -> None:
-        """A call has ended: this is its settle."""
-        self._leases.end(settle["id"])
-        self.tell(resource, settle)
-
-    def drop(self, resource: str, settle: dict[str, Any]) -> None:
-        """A permit is forgotten: its settle waits for the next message. No lock is taken."""
-        self._leases.end(settle["id"])
-        self._transport.unsent.append((resource, settle))
-
-    def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """Sends a settle, and waits for nothing. Any thread may call this."""
-        if settle.get("used") is False:
-            self.process.counters.add("returned")
+    def _send(self, resource: str, settle: dict[str, Any]) -> None:
+        """Any thread may call this."""
         if threading.get_ident() == self._thread:
             self._transport.tell(resource, settle)
         elif not self._loop.is_closed():
@@ -102,6 +74,11 @@ class Loop:
         finally:
             await self.close()
 
+    def _start_renewer(self) -> None:
+        self._wake.set()
+        if self._renewer is None:
+            self._renewer = self._loop.create_task(self._renew())
+
     async def _renew(self) -> None:
         """Renews leases while there are any."""
         try:
@@ -120,5 +97,5 @@ class Loop:
         try:
             answers = await self._transport.settle(resource, [renewal])
         except RampmeterError as error:
-            answers = str(error)
-        renewed(self.process, self._leases, resource, renewal["id"], answers)
+            answers = Failure(str(error))
+        self._renewed(resource, renewal["id"], answers)

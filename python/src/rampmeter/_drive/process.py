@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -39,6 +38,11 @@ class Process:
             known = self._contacts.setdefault(resource, fresh)
         return known
 
+    def has_other_policy(self, resource: str, policy: Fail | SafeRate | None) -> bool:
+        """Whether requests for a resource go by another policy here."""
+        known = self._contacts.get(resource)
+        return known is not None and known.policy != policy
+
     def ask(
         self,
         resource: str,
@@ -60,4 +64,4 @@ class Process:
 
 def new_id() -> str:
     """An id of 128 random bits from the system: no fork repeats it, and nobody guesses it."""
-    return urlsafe_b64encode(os.urandom(16))[:22].decode()
+    return os.urandom(16).hex()

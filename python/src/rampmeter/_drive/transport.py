@@ -19,7 +19,7 @@ class Transport(Protocol):
     def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
         """The last answer to a request, or why there is none in time."""
 
-    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | str:
+    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
         """The answers to settles, or why there are none."""
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
@@ -41,7 +41,7 @@ class AsyncTransport(Protocol):
     async def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
         """The last answer to a request, or why there is none in time."""
 
-    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | str:
+    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | Failure:
         """The answers to settles, or why there are none."""
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:

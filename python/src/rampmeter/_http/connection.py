@@ -21,6 +21,10 @@ class Hangup(ConnectionError):
     """The other end has closed."""
 
 
+class NotConnected(OSError):
+    """There was no connection, so that nothing was sent. Its cause says why."""
+
+
 class Connection:
     """A socket, with the settles whose answers nobody has read yet."""
 

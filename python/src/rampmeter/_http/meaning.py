@@ -6,15 +6,17 @@ import socket
 import ssl
 
 from .._core.answer import Answer, answers_in
+from .._core.ask import Failure
 from ..errors import InvalidArgument, NotRampmeter, RampmeterError, TlsError, Unauthorized
 from .address import Address
+from .connection import NotConnected
 from .message import NotHttp, Response
 
 AGAIN = frozenset([408, 425, 429, 500, 502, 503, 504])
 """Statuses of proxies and of a front that stops: another attempt may fare better."""
 
 
-def answers_of(address: Address, response: Response) -> list[Answer] | str:
+def answers_of(address: Address, response: Response) -> list[Answer] | Failure:
     """The answers in a response, or why there are none and another attempt is of use.
 
     Raises:
@@ -24,7 +26,7 @@ def answers_of(address: Address, response: Response) -> list[Answer] | str:
         return answers
     said = response.body[:300].decode("utf-8", "replace").strip()
     if response.status in AGAIN:
-        return f"{address.url} answers {response.status}: {said}"
+        return Failure(f"{address.url} answers {response.status}: {said}", is_hangup=True)
     if response.status == 401:
         raise Unauthorized(
             f"{address.url} asks for a token: give rampmeter.connect the token= that its configuration names ({said})"
@@ -40,12 +42,15 @@ def answers_of(address: Address, response: Response) -> list[Answer] | str:
     )
 
 
-def fault(address: Address, error: Exception) -> str:
+def fault(address: Address, error: Exception) -> Failure:
     """Why there was no response, if another attempt is of use.
 
     Raises:
         RampmeterError: If another attempt is of no use.
     """
+    is_hangup = not isinstance(error, NotConnected)
+    if isinstance(error, NotConnected) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
     if isinstance(error, RampmeterError):
         raise error
     if isinstance(error, NotHttp):
@@ -60,4 +65,4 @@ def fault(address: Address, error: Exception) -> str:
         raise TlsError(f"{address.url} speaks no TLS that this client understands: {error.reason or error}")
     if isinstance(error, socket.gaierror) and error.errno == socket.EAI_NONAME:
         raise NotRampmeter(f"no host has the name {address.host!r}; check the address given to rampmeter.connect")
-    return f"{address.url}: {error or type(error).__name__}"
+    return Failure(f"{address.url}: {str(error) or type(error).__name__}", is_hangup)

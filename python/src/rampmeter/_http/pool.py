@@ -14,7 +14,7 @@ from .._core.ask import Failure, Reply
 from ..bounds import MAX_BATCH, MAX_REQUEST, MAX_UNSENT
 from ..errors import InvalidArgument, RampmeterError
 from .address import Address
-from .connection import CONNECT, Connection
+from .connection import CONNECT, Connection, NotConnected
 from .meaning import answers_of, fault
 from .message import NotHttp, Response, get, post
 
@@ -24,10 +24,11 @@ QUIET: Final = 12.0
 MAX_IDLE: Final = 64
 """Connections that are kept for later. More threads than that have a connection each time."""
 
-MOST_OWED: Final = 16
+MAX_OWED: Final = 16
 """Settles on one connection whose answers are unread. More would fill its buffers."""
 
-ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
+"""A body in a circle is found by its depth: to look for one takes a fifth of the time."""
 
 FAULTS: Final = (OSError, NotHttp, asyncio.TimeoutError)
 
@@ -56,9 +57,9 @@ class Pool:
         path = f"/v1/permit/{resource}"
         asked = time.monotonic()
         answers = self._answers(path, packed([message]), until)
-        return Failure(answers) if isinstance(answers, str) else Reply(asked, answers[0])
+        return answers if isinstance(answers, Failure) else Reply(asked, answers[0])
 
-    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | str:
+    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
         """The answers to settles, or why there are none."""
         return self._answers(f"/v1/settle/{resource}", packed(settles), until)
 
@@ -109,7 +110,7 @@ class Pool:
     def __del__(self) -> None:
         self.close()
 
-    def _answers(self, path: str, body: bytes, until: float) -> list[Answer] | str:
+    def _answers(self, path: str, body: bytes, until: float) -> list[Answer] | Failure:
         try:
             return answers_of(self._address, self._exchange(path, body, until))
         except FAULTS as error:
@@ -164,9 +165,15 @@ class Pool:
         try:
             return self._idle.pop()
         except IndexError:
-            connection = Connection(self._address, within)
+            connection = self._connected(within)
             self._open.add(connection)
             return connection
+
+    def _connected(self, within: float) -> Connection:
+        try:
+            return Connection(self._address, within)
+        except OSError as error:
+            raise NotConnected from error
 
     def _keep(self, connection: Connection) -> None:
         if len(self._idle) < MAX_IDLE or connection.owed:
@@ -187,7 +194,7 @@ class Pool:
         connection.close()
 
     def _make_room(self, connection: Connection) -> None:
-        if len(connection.owed) >= MOST_OWED:
+        if len(connection.owed) >= MAX_OWED:
             self._read_owed(connection, time.monotonic() + CONNECT)
 
     def _read_owed(self, connection: Connection, until: float) -> None:
@@ -201,7 +208,7 @@ class Pool:
             answers = answers_of(self._address, response)
         except RampmeterError as error:
             answers = [{"status": "refused", "code": "invalid_request", "message": str(error)}]
-        for answer in answers if not isinstance(answers, str) else [{"code": "unavailable"}]:
+        for answer in answers if not isinstance(answers, Failure) else [{"code": "unavailable"}]:
             if answer.get("code") == "unavailable":
                 read = json.loads(body)
                 self.unsent.extend((resource, settle) for settle in (read if isinstance(read, list) else [read]))
@@ -222,7 +229,7 @@ class Pool:
             except BaseException:
                 self.unsent.extendleft((resource, settle) for settle in reversed(settles))
                 raise
-            if isinstance(answers, str) or any(answer.get("code") == "unavailable" for answer in answers):
+            if isinstance(answers, Failure) or any(answer.get("code") == "unavailable" for answer in answers):
                 self.unsent.extendleft((resource, settle) for settle in reversed(settles))
                 return
             for answer in answers:
@@ -237,7 +244,7 @@ def packed(messages: Sequence[Mapping[str, Any]]) -> bytes:
     """
     try:
         body = ENCODER.encode(messages[0] if len(messages) == 1 else messages)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"the request can't be written as JSON: {error}") from None
     if len(body) > MAX_REQUEST:
         raise InvalidArgument(f"a request has at most {MAX_REQUEST} bytes, not {len(body)}")

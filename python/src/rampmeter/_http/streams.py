@@ -7,18 +7,20 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from .._core.answer import Answer
 from .._core.ask import Failure, Reply
 from ..bounds import MAX_UNSENT
 from ..errors import RampmeterError
 from .address import Address
-from .connection import CONNECT, KEEPALIVE
+from .connection import CONNECT, KEEPALIVE, NotConnected
 from .meaning import answers_of, fault
 from .message import Response, get, post
 from .pool import FAULTS, MAX_IDLE, QUIET, packed, take_batch
 from .stream import Stream
+
+NOT_SENT: Final = Failure("not sent")
 
 
 class Streams:
@@ -43,9 +45,9 @@ class Streams:
         body = packed([message])
         asked = time.monotonic()
         answers = await self._answers(f"/v1/permit/{resource}", body, until)
-        return Failure(answers) if isinstance(answers, str) else Reply(asked, answers[0])
+        return answers if isinstance(answers, Failure) else Reply(asked, answers[0])
 
-    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | str:
+    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | Failure:
         """The answers to settles, or why there are none."""
         return await self._answers(f"/v1/settle/{resource}", packed(settles), time.monotonic() + CONNECT)
 
@@ -85,10 +87,10 @@ class Streams:
 
     def _settled(self, resource: str, settle: dict[str, Any], response: Response | None) -> None:
         try:
-            answers = "" if response is None else answers_of(self._address, response)
+            answers = NOT_SENT if response is None else answers_of(self._address, response)
         except RampmeterError as error:
             answers = [{"status": "refused", "code": "invalid_request", "message": str(error)}]
-        if isinstance(answers, str) or answers[0].get("code") == "unavailable":
+        if isinstance(answers, Failure) or answers[0].get("code") == "unavailable":
             self.unsent.append((resource, settle))
         else:
             self._on_settled(resource, answers[0])
@@ -105,23 +107,23 @@ class Streams:
         try:
             while batch := take_batch(self.unsent):
                 resource, settles = batch
-                answers: list[Answer] | str = "not sent"
+                answers: list[Answer] | Failure = NOT_SENT
                 try:
                     answers = await self.settle(resource, settles)
                 except RampmeterError as error:
                     answers = [{"status": "refused", "code": "invalid_request", "message": str(error)}]
                 finally:
-                    if isinstance(answers, str) or any(answer.get("code") == "unavailable" for answer in answers):
+                    if isinstance(answers, Failure) or any(answer.get("code") == "unavailable" for answer in answers):
                         self.unsent.extendleft((resource, settle) for settle in reversed(settles))
-                        answers = "not sent"
-                if isinstance(answers, str):
+                        answers = NOT_SENT
+                if isinstance(answers, Failure):
                     return
                 for answer in answers:
                     self._on_settled(resource, answer)
         finally:
             self._flushing = False
 
-    async def _answers(self, path: str, body: bytes, until: float) -> list[Answer] | str:
+    async def _answers(self, path: str, body: bytes, until: float) -> list[Answer] | Failure:
         try:
             return answers_of(self._address, await self._exchange(path, body, until))
         except FAULTS as error:
@@ -176,7 +178,10 @@ class Streams:
     async def _connected(self, within: float) -> Stream:
         address, loop = self._address, asyncio.get_running_loop()
         connecting = loop.create_connection(Stream, address.host, address.port, ssl=address.tls)
-        transport, stream = await asyncio.wait_for(connecting, max(0.001, min(within, CONNECT)))
+        try:
+            transport, stream = await asyncio.wait_for(connecting, max(0.001, min(within, CONNECT)))
+        except (OSError, asyncio.TimeoutError) as error:
+            raise NotConnected from error
         if (raw := transport.get_extra_info("socket")) is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for name, value in KEEPALIVE:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from ..bounds import MAX_LABEL_VALUE
+
 BYTES_PER_TOKEN: Final = 3
 """Where no tokenizer is there: fewer than most languages have, so that estimates are high."""
 
@@ -21,11 +23,8 @@ _MOST: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 
 def estimate(request: Any, count: Callable[[str, str], int] | None = None) -> tuple[float, float]:
     """The tokens of input and the most tokens of output of a request that was not sent yet."""
-    try:
-        body = json.loads(request.content)
-    except (ValueError, UnicodeDecodeError):
-        return 0, 0
-    if not isinstance(body, dict):
+    body = _body_of(request)
+    if not body:
         return 0, 0
     texts = [text for name in _TEXTS for text in _texts(body.get(name))]
     read = "\n".join(texts)
@@ -33,6 +32,21 @@ def estimate(request: Any, count: Callable[[str, str], int] | None = None) -> tu
     default = 0 if str(request.url.path).endswith(("/embeddings", "/moderations")) else DEFAULT_OUTPUT
     most = next((body[name] for name in _MOST if isinstance(body.get(name), int)), default)
     return tokens + PER_MESSAGE * len(texts), most
+
+
+def labels_of(request: Any) -> dict[str, str]:
+    """The label `model`, by which presets key their limits; none if the body names no model."""
+    model = _body_of(request).get("model")
+    return {"model": model[:MAX_LABEL_VALUE]} if isinstance(model, str) and model else {}
+
+
+def _body_of(request: Any) -> Mapping[str, Any]:
+    """The fields of a body of JSON. A file that is sent as it is read has none."""
+    try:
+        body = json.loads(getattr(request, "_content", b""))
+    except ValueError:
+        return {}
+    return body if isinstance(body, dict) else {}
 
 
 def _texts(value: object) -> Iterator[str]:

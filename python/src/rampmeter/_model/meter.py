@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Final
 
-MOST_KEPT: Final = 4 * 1024 * 1024
+MAX_KEPT: Final = 4 * 1024 * 1024
 """Bytes of one answer, or of one event, that are looked at for its usage."""
 
 
@@ -42,7 +42,7 @@ class Meter:
             for line in lines:
                 if line.startswith(b"data:"):
                     self._take(line[5:])
-        self._rest = self._rest[:MOST_KEPT]
+        self._rest = self._rest[:MAX_KEPT]
 
     def used(self, is_whole: bool) -> tuple[float, float]:
         """The tokens of input and of output; of a stream that was broken off, as far as it came."""

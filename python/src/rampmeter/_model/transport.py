@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, TypeAlias
 
 from ..httpx import AsyncTransport, Transport
 from ..outcome import Outcome, of_limits
 from ..permit import Permit
 from ..resource import Resource
-from .estimate import estimate
+from ..terms import Terms
+from .estimate import estimate, labels_of
 from .meter import Meter
 
 Costing = Callable[[float, float], dict[str, float]]
 """Makes the units of a cost from tokens of input and of output."""
+
+Labels: TypeAlias = "Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None"
+"""The labels of a request, or a function of the request."""
 
 
 @functools.cache
@@ -54,11 +58,18 @@ class _Model:
 
     _costing: Costing
     _count: Callable[[str, str], int] | None
+    _labels: Labels
+    _terms: Terms[Any]
 
     def cost_of(self, request: Any) -> dict[str, float]:
         """The estimate. Answers are asked for in an encoding that the meter reads."""
         request.headers["accept-encoding"] = "gzip"
         return self._costing(*estimate(request, self._count))
+
+    def labels_of(self, request: Any) -> dict[str, str]:
+        """The model of the request. What the program says of labels itself goes before."""
+        given = self._labels(request) if callable(self._labels) else self._labels
+        return {**labels_of(request), **self._terms.resource.labels, **(given or {})}
 
     def finish(self, request: Any, response: Any, permit: Permit) -> None:
         """Settles at the end of the body."""
@@ -80,19 +91,30 @@ class ModelTransport(_Model, Transport):
     """A transport of a language model's client in threads."""
 
     def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
-        self._costing, self._count = costing, count
-        Transport.__init__(self, resource, transport, self.cost_of, **options)
+        self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        Transport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
 
 
 class AsyncModelTransport(_Model, AsyncTransport):
     """A transport of a language model's client in tasks."""
 
     def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
-        self._costing, self._count = costing, count
-        AsyncTransport.__init__(self, resource, transport, self.cost_of, **options)
+        self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        AsyncTransport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
 
 
-def httpx_of(client: type) -> Any:
-    """The module, httpx or httpx2, that a client class comes from."""
+MAX_CONNECTIONS, MAX_KEPT = 1000, 100
+"""Connections of a client, as the packages of OpenAI and Anthropic have them."""
+
+
+def client_of(
+    client: Any, is_async: bool, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any
+) -> Any:
+    """A client of a class from httpx or httpx2, around `transport` or a new one."""
     names = (base.__module__.partition(".")[0] for base in client.__mro__)
-    return sys.modules[next(name for name in names if name in ("httpx", "httpx2"))]
+    httpx = sys.modules[next(name for name in names if name in ("httpx", "httpx2"))]
+    if transport is None:
+        make = httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport
+        transport = make(limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_KEPT))
+    around = AsyncModelTransport if is_async else ModelTransport
+    return client(transport=around(resource, transport, costing, count, **options))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Protocol
 
 from nats.aio.msg import Msg
 
@@ -31,8 +30,27 @@ AT_ONCE: Final = 2.0
 AHEAD: Final = 180_000
 """Milliseconds by which an event's epoch may be ahead of the wall clock."""
 
-MOST_BATCHES: Final = 4096
+MAX_BATCHES: Final = 4096
 """Messages whose requests are remembered, for a server that says that nobody has heard them."""
+
+
+class Message(NamedTuple):
+    """A request or a renewal, as it is sent."""
+
+    id: str
+    text: bytes
+    is_alone: bool = False
+    """A body to price may be as long as a message."""
+
+
+class Answering(Protocol):
+    """What a task or a thread waits for."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+
+    def set_result(self, result: Reply | Failure, /) -> None:
+        """Ends the wait."""
 
 
 @dataclass(slots=True)
@@ -41,7 +59,7 @@ class Waiting:
 
     id: str
     resource: str
-    answer: asyncio.Future[Reply | Failure] | concurrent.futures.Future[Reply | Failure]
+    answer: Answering
     silence: float
     timer: asyncio.TimerHandle | None = None
     asked: float = 0.0
@@ -61,8 +79,8 @@ class Link:
         self._waiting: dict[str, Waiting] = {}
         self._batches: dict[int, list[str]] = {}
         self._number = 0
-        self._asks: dict[str, list[tuple[str, bytes]]] = {}
-        self._renewals: dict[str, list[tuple[str, bytes]]] = {}
+        self._asks: dict[str, list[Message]] = {}
+        self._renewals: dict[str, list[Message]] = {}
         self._listening: set[str] = set()
         self._flush: asyncio.Task[None] | None = None
         self.unsent: deque[tuple[str, dict[str, Any]]] = deque(maxlen=MAX_UNSENT)
@@ -88,7 +106,7 @@ class Link:
         resource: str,
         message: Mapping[str, Any],
         until: float,
-        answer: concurrent.futures.Future[Reply | Failure],
+        answer: Answering,
     ) -> bool:
         """The same for a thread that waits for `answer`. False if `ask` has to connect first."""
         is_ready = self._connection.is_up and resource in self._listening
@@ -101,18 +119,18 @@ class Link:
         if (waiting := self._waiting.pop(id, None)) is not None and waiting.timer is not None:
             waiting.timer.cancel()
 
-    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | str:
+    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | Failure:
         """The answers to renewals, or why there are none."""
         why = await self._ready(resource, AT_ONCE)
         if why is not None:
-            return why
+            return Failure(why)
         answers: list[asyncio.Future[Reply | Failure]] = [self._loop.create_future() for _ in settles]
         for settle, answer in zip(settles, answers, strict=True):
-            self._renewals.setdefault(resource, []).append((settle["id"], packed([settle])))
+            self._renewals.setdefault(resource, []).append(Message(settle["id"], packed([settle])))
             self._wait_on(Waiting(settle["id"], resource, answer, AT_ONCE))
         self._flush_soon()
         replies = [await answer for answer in answers]
-        failures = [reply.why for reply in replies if isinstance(reply, Failure)]
+        failures = [reply for reply in replies if isinstance(reply, Failure)]
         return failures[0] if failures else [reply.answer for reply in replies if isinstance(reply, Reply)]
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
@@ -147,21 +165,23 @@ class Link:
         resource: str,
         message: Mapping[str, Any],
         until: float,
-        answer: asyncio.Future[Reply | Failure] | concurrent.futures.Future[Reply | Failure],
+        answer: Answering,
     ) -> None:
         is_patient, id = message["mode"] == "wait", message["id"]
         asked = {**message, "progress": True} if is_patient else message
-        self._asks.setdefault(resource, []).append((id, packed([asked])))
+        self._asks.setdefault(resource, []).append(Message(id, packed([asked]), "price" in message))
         silence = WAITING if is_patient else AT_ONCE
-        self._wait_on(Waiting(id, resource, answer, silence, asked=time.monotonic(), until=until))
+        waiting = Waiting(id, resource, answer, silence, asked=time.monotonic(), until=until)
+        # A scheduler that is there says at once that the request waits.
+        self._wait_on(waiting, min(silence, self._contact(resource).patience))
         self._flush_soon()
 
-    def _wait_on(self, waiting: Waiting) -> None:
+    def _wait_on(self, waiting: Waiting, silence: float | None = None) -> None:
         """The silence begins anew."""
         self._waiting[waiting.id] = waiting
         if waiting.timer is not None:
             waiting.timer.cancel()
-        left = min(waiting.silence, waiting.until - time.monotonic())
+        left = min(silence or waiting.silence, waiting.until - time.monotonic())
         waiting.timer = self._loop.call_later(max(0.0, left), self._end, waiting, Failure("nothing was heard in time"))
 
     def _end(self, waiting: Waiting, end: Reply | Failure) -> None:
@@ -179,9 +199,8 @@ class Link:
             await self._send_settles()
             for kind, outbox in (("settle", self._renewals), ("permit", self._asks)):
                 for resource in list(outbox):
-                    messages = outbox.pop(resource)
-                    for begin in range(0, len(messages), MAX_BATCH):
-                        await self._send_batch(kind, resource, messages[begin : begin + MAX_BATCH])
+                    for batch in batches(outbox.pop(resource)):
+                        await self._send_batch(kind, resource, batch)
 
     async def _send_settles(self) -> None:
         by_resource: dict[str, list[dict[str, Any]]] = {}
@@ -197,18 +216,19 @@ class Link:
                     self.unsent.extend((resource, settle) for settle in batch)
                     return
 
-    async def _send_batch(self, kind: str, resource: str, messages: Sequence[tuple[str, bytes]]) -> None:
-        live = [(id, message) for id, message in messages if id in self._waiting]
+    async def _send_batch(self, kind: str, resource: str, messages: Sequence[Message]) -> None:
+        live = [message for message in messages if message.id in self._waiting]
         if not live:
             return
         self._number += 1
-        ids, now = [id for id, _ in live], time.monotonic()
+        ids, now = [message.id for message in live], time.monotonic()
         for id in ids:
             self._waiting[id].asked = now
         self._batches[self._number] = ids
-        if len(self._batches) > MOST_BATCHES:
+        if len(self._batches) > MAX_BATCHES:
             del self._batches[next(iter(self._batches))]
-        payload = live[0][1] if len(live) == 1 else b"[%s]" % b",".join(message for _, message in live)
+        texts = [message.text for message in live]
+        payload = texts[0] if len(texts) == 1 else b"[%s]" % b",".join(texts)
         reply = f"{self._inbox}.{self._number}"
         if not await self._connection.publish(f"{self._prefix}.{kind}.{resource}", payload, reply):
             self._fail_all(ids, "the connection to NATS is lost")
@@ -257,3 +277,15 @@ class Link:
             self._fail_all(ids, "a new leader asks for all requests again")
         elif text(news, "event") == "freeze":
             self._contact(resource).freeze(now, now + (seconds(news, "for_ms") or 0.0))
+
+
+def batches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:
+    """What travels together, in the order of asking."""
+    together: list[Message] = []
+    for message in messages:
+        if together and (message.is_alone or together[0].is_alone or len(together) == MAX_BATCH):
+            yield together
+            together = []
+        together.append(message)
+    if together:
+        yield together

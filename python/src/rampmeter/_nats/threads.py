@@ -6,8 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from .._core.answer import Answer
 from .._core.ask import Failure, Reply
@@ -17,6 +16,40 @@ from .address import NatsAddress
 from .link import Link
 
 R = TypeVar("R")
+
+
+class Slot:
+    """What one thread waits for. A `concurrent.futures.Future` takes three locks for the same."""
+
+    __slots__ = ("_error", "_is_done", "_lock", "_reply")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+        self._is_done = False
+        self._reply: Reply | Failure | None = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        """Whether it was set. It is set once, by the loop's thread."""
+        return self._is_done
+
+    def set_result(self, reply: Reply | Failure) -> None:
+        """Wakes up the thread."""
+        self._reply, self._is_done = reply, True
+        self._lock.release()
+
+    def set_exception(self, error: BaseException) -> None:
+        """Wakes up the thread with an error."""
+        self._error, self._is_done = error, True
+        self._lock.release()
+
+    def result(self) -> Reply | Failure:
+        """Waits for it."""
+        self._lock.acquire()
+        if self._error is not None:
+            raise self._error
+        return cast("Reply | Failure", self._reply)
 
 
 class LinkOfThreads:
@@ -32,7 +65,7 @@ class LinkOfThreads:
 
     def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
         """As `Link.ask`."""
-        answer: Future[Reply | Failure] = Future()
+        answer = Slot()
         self._loop.call_soon_threadsafe(self._begin, resource, message, until, answer)
         try:
             return answer.result()
@@ -40,7 +73,7 @@ class LinkOfThreads:
             self._loop.call_soon_threadsafe(self._link.forget, message["id"])
             raise
 
-    def _begin(self, resource: str, message: Mapping[str, Any], until: float, answer: Future[Reply | Failure]) -> None:
+    def _begin(self, resource: str, message: Mapping[str, Any], until: float, answer: Slot) -> None:
         """On the loop's thread. Most requests need no task there."""
         try:
             if not self._link.begin(resource, message, until, answer):
@@ -50,7 +83,7 @@ class LinkOfThreads:
         except Exception as error:
             answer.set_exception(error)
 
-    def _tell(self, done: asyncio.Task[Reply | Failure], answer: Future[Reply | Failure]) -> None:
+    def _tell(self, done: asyncio.Task[Reply | Failure], answer: Slot) -> None:
         self._tasks.discard(done)
         if answer.done():
             return
@@ -61,7 +94,7 @@ class LinkOfThreads:
         else:
             answer.set_result(done.result())
 
-    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | str:
+    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
         """As `Link.settle`."""
         return self._wait(self._link.settle(resource, settles))
 

@@ -14,9 +14,10 @@ impl CountedBucket {
         let anonymous = self.anonymous(from, longer.unwrap_or(Span::ZERO));
         let blocks = condensed(anonymous.blocks(from, None)).into_iter();
         let blocks: Vec<UsageBlock> = blocks.map(|block| UsageBlock { credit: up(block.credit), ..block }).collect();
-        let told = self.told.as_ref().and_then(|told| told.phase_alone(now, to.spec().period)).map(Box::new);
+        let reports =
+            self.reports.as_ref().and_then(|reports| reports.phase_alone(now, to.spec().period)).map(Box::new);
         let mut recast =
-            CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, told) };
+            CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, reports) };
         for (key, Holding { cost, tier, until, .. }) in &self.calls {
             let window = recast.windows(to).map(|windows| windows.window(key.at));
             let until = window.map_or(*until + longer.unwrap_or(Span::ZERO), |window| window.ends);

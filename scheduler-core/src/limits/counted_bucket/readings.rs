@@ -4,12 +4,12 @@
 //! beyond our own starts until then, was used by others. It counts as long as the window does. A
 //! lower rest is believed at once, a higher one as it is for token buckets.
 
-use super::{CountedBucket, is_windowed};
+use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
-use crate::ids::Asker;
+use crate::ids::Connection;
 use crate::limits::claims::Statement;
 use crate::limits::freeze::Freeze;
-use crate::limits::told::Told;
+use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::window_phase::{Heard, Interval, Phase};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
@@ -24,13 +24,13 @@ const ENDS_PART: u64 = 64;
 impl CountedBucket {
     /// Remembers starts from `now` on, to compare them with what is told.
     pub(crate) fn track(&mut self, now: Time) {
-        self.told.get_or_insert_with(|| Box::new(Told::new(now)));
+        self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now)));
     }
 
     /// The same for a bucket without a key, of which more starts are remembered.
     pub(crate) fn track_shared(&mut self) {
         self.track(self.now);
-        self.told.iter_mut().for_each(|told| told.remember_more());
+        self.reports.iter_mut().for_each(|reports| reports.remember_more());
     }
 
     /// Learns from an answer, which came at `now`, what others use and when windows end. Returns
@@ -39,7 +39,7 @@ impl CountedBucket {
         self.advance(limit, now);
         self.track(now);
         let ends = statement.ends;
-        let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, statement.asker));
+        let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, statement.connection));
         if let Some(until) = self.present_until(limit, now, statement) {
             self.learn_remaining(limit, now, statement, until);
             self.learn_usage_of_others(limit, now, statement);
@@ -50,23 +50,33 @@ impl CountedBucket {
     /// Continues with so much less in a window: others seemed to have used it.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
-        let lowered = self.told.as_mut().map(|told| told.claims.lower(by.max(Credit::ZERO)));
+        let lowered = self.reports.as_mut().map(|reports| reports.claims.lower(by.max(Credit::ZERO)));
         lowered.into_iter().flatten().for_each(|(until, credit)| self.release(limit, until, credit));
     }
 
     /// How much others have used of what counts at `now`.
     pub(crate) fn claimed(&self, now: Time) -> Credit {
-        self.told.as_ref().map_or(Credit::ZERO, |told| told.claims.total(now))
+        self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now))
+    }
+
+    /// What is held back of the present window for others: ever less towards its end.
+    pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
+        const PARTS: u64 = 1024;
+        let Some(windows) = self.windows(limit) else { return Credit::ZERO };
+        let window = windows.window(now);
+        let left = u128::from(window.ends.since(now).nanos()) * u128::from(PARTS);
+        let left = left / u128::from(window.length().nanos().max(1));
+        windows.held_back(limit, window).divided_by(PARTS).times(u64::try_from(left).unwrap_or(PARTS).min(PARTS))
     }
 
     /// When a window of the upstream ends, if it has told.
     pub(crate) fn phase(&self) -> Option<&Phase> {
-        self.told.as_ref()?.phase.as_ref()
+        self.reports.as_ref()?.phase.as_ref()
     }
 
-    /// When usage lapses that only one client has told of.
-    pub(crate) fn next_lapse(&self) -> Option<Time> {
-        self.told.as_ref()?.claims.next_lapse()
+    /// When usage expires that only one client has told of.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        self.reports.as_ref()?.claims.next_expiry()
     }
 
     /// Until when usage counts that the answer tells of; none if it is of another window.
@@ -79,7 +89,7 @@ impl CountedBucket {
         };
         let window = windows.window(now);
         let half = Span::from_nanos(window.length().nanos() / 2);
-        let is_near = |told: Interval| told.from <= window.ends + half && window.ends <= told.until + half;
+        let is_near = |stated: Interval| stated.from <= window.ends + half && window.ends <= stated.until + half;
         let is_present =
             window.contains(statement.at) && (self.phase().is_none() || statement.ends.is_none_or(is_near));
         is_present.then_some(window.ends)
@@ -87,19 +97,19 @@ impl CountedBucket {
 
     fn learn_remaining(&mut self, limit: &Limit, now: Time, statement: &Statement, until: Time) {
         let foreign = upstream_full(limit) - statement.remaining - self.own_at(limit, now, statement.at);
-        let Some(told) = &mut self.told else { return };
-        let claimed = told.claims.total(now);
-        told.claims.repeat(now, statement.asker, foreign);
+        let Some(reports) = &mut self.reports else { return };
+        let claimed = reports.claims.total(now);
+        reports.claims.repeat(now, statement.connection, foreign);
         let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
         let surplus = (claimed - most).max(Credit::ZERO);
         if foreign > claimed {
             // Of a window that the upstream resets earlier, no more than this is known.
             let resets = statement.resets.filter(|resets| *resets < until);
-            let until = told.claims.add(now, statement.asker, foreign - claimed, (until, resets));
+            let until = reports.claims.add(now, statement.connection, foreign - claimed, (until, resets));
             self.hold(limit, now, until, foreign - claimed);
         } else if surplus > Credit::ZERO {
-            let lowered = surplus.min(told.may_lower(now, limit, RAISE_PART));
-            let lowered = told.claims.lower(lowered);
+            let lowered = surplus.min(reports.take_lowering(now, limit, RAISE_PART));
+            let lowered = reports.claims.lower(lowered);
             lowered.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
         }
     }
@@ -109,32 +119,32 @@ impl CountedBucket {
     fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, statement: &Statement) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
         let used = upstream_full(limit) - statement.remaining - self.own_at(limit, now, now);
-        self.told.iter_mut().for_each(|told| told.expected.note(window, used));
+        self.reports.iter_mut().for_each(|reports| reports.expected.note(window, used));
     }
 
     /// What our own starts until `at` hold, and anonymous usage.
     fn own_at(&self, limit: &Limit, now: Time, at: Time) -> Credit {
-        let Some(told) = &self.told else { return Credit::ZERO };
-        let held = self.held_at(now) - told.claims.total(now);
+        let Some(reports) = &self.reports else { return Credit::ZERO };
+        let held = self.held_at(now) - reports.claims.total(now);
         match self.promised_in_window(limit, now) {
-            Some(promised) => held - promised - told.started_after(at),
-            None => told.held_at(at).unwrap_or(held),
+            Some(promised) => held - promised - reports.started_after(at),
+            None => reports.held_at(at).unwrap_or(held),
         }
     }
 
     /// Learns that a window ends within `ends`.
-    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, asker: Asker) -> Heard {
+    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> Heard {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return Heard::Agrees };
         let agrees = alignment.window(ends.until).starts >= ends.from;
         let period = limit.spec().period;
-        let Some(told) = &mut self.told else { return Heard::Agrees };
-        let before = told.phase;
-        let heard = match &mut told.phase {
-            Some(phase) => phase.hear(now, ends, asker),
+        let Some(reports) = &mut self.reports else { return Heard::Agrees };
+        let before = reports.phase;
+        let heard = match &mut reports.phase {
+            Some(phase) => phase.hear(now, ends, connection),
             None if agrees => Heard::Agrees,
             phase @ None => {
-                *phase = Phase::new(now, period, ends, asker);
+                *phase = Phase::new(now, period, ends, connection);
                 if phase.is_some() { Heard::CutsAnew } else { Heard::Agrees }
             }
         };
@@ -150,17 +160,17 @@ impl CountedBucket {
     fn cut_anew(&mut self, limit: &Limit, now: Time, former: Option<Phase>) {
         let Some(windows) = self.windows(limit) else { return };
         let (window, slack) = (windows.window(now), windows.slack());
-        let Some(told) = self.told.clone() else { return };
+        let Some(reports) = self.reports.clone() else { return };
         let mut before = self.clone();
-        before.told = Some(Box::new(Told::of_phase(now, former)));
+        before.reports = Some(Box::new(UpstreamReports::of_phase(now, former)));
         let former = before.windows(limit).map(|windows| (windows.window(now), windows.slack()));
         let Some((former, former_slack)) = former else { return };
         let mut anonymous = before.anonymous(limit, Span::ZERO);
-        let placed = told.started_since(former.starts) + told.claims.total(now);
+        let placed = reports.started_since(former.starts) + reports.claims.total(now);
         anonymous.hold(limit, now, former.ends, -placed.min(anonymous.held_at(now)));
-        let recent = told.started_since(window.starts - slack - LATENESS);
-        let claimed = told.claims.total(now);
-        let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(told));
+        let recent = reports.started_since(window.starts - slack - LATENESS);
+        let claimed = reports.claims.total(now);
+        let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(reports));
         for (key, holding) in &self.calls {
             let until = anew.counted_until(limit, key.at);
             anew.commit_until(limit, *key, StartCost { credit: holding.cost, tier: holding.tier }, until);
@@ -168,21 +178,23 @@ impl CountedBucket {
         anew.hold(limit, now, window.ends, recent);
         // Of another window, what others have used is told anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
-        let kept = anew.told.as_mut().is_some_and(|told| told.claims.end_at(window.ends, is_same));
+        let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
         anew.hold(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
     /// Forgets what only one client has told of, if no answer has repeated it. A probe call asks
     /// the upstream again before others follow.
-    pub(super) fn lapse(&mut self, limit: &Limit) {
+    pub(super) fn expire(&mut self, limit: &Limit) {
         let now = self.now;
-        let Some(told) = self.told.as_mut().filter(|told| told.claims.iter().next().is_some()) else { return };
-        let lapsed = told.claims.lapse(now);
-        if !lapsed.is_empty() {
+        let Some(reports) = self.reports.as_mut().filter(|reports| reports.claims.iter().next().is_some()) else {
+            return;
+        };
+        let expired = reports.claims.expire(now);
+        if !expired.is_empty() {
             self.freeze = Some(self.freeze.map_or(Freeze::new(now), |freeze| freeze.lasting_until(now)));
         }
-        lapsed.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
+        expired.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
     }
 
     fn release(&mut self, limit: &Limit, until: Time, credit: Credit) {
@@ -191,8 +203,8 @@ impl CountedBucket {
     }
 
     pub(super) fn note_start(&mut self, limit: &Limit, at: Time, cost: Credit) {
-        match &mut self.told {
-            Some(told) if is_windowed(limit) => told.note_start(at, cost),
+        match &mut self.reports {
+            Some(reports) if limit.has_windows() => reports.note_start(at, cost),
             Some(_) => self.note_held(limit, at),
             None => {}
         }
@@ -200,9 +212,9 @@ impl CountedBucket {
 
     /// Notes what is held of a sliding window after a change at `at`.
     pub(super) fn note_held(&mut self, limit: &Limit, at: Time) {
-        if let Some(told) = self.told.as_mut().filter(|_| !is_windowed(limit)) {
-            let claimed = told.claims.total(at);
-            told.note_held(at, self.total - claimed);
+        if let Some(reports) = self.reports.as_mut().filter(|_| !limit.has_windows()) {
+            let claimed = reports.claims.total(at);
+            reports.note_held(at, self.total - claimed);
         }
     }
 }

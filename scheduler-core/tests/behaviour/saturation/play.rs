@@ -5,10 +5,10 @@ use super::{PERIOD, spec};
 use crate::common::{Said, World, amount, ms, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -186,7 +186,7 @@ impl Play {
         let Wanted { id, worker, .. } = &self.wanted[number];
         let (id, key) = (id.clone(), (worker % self.keys.max(1)).to_string());
         let mut wish = wish(Mode::Wait, &[]).named(&id);
-        wish.asker = Asker(1 + *worker as u16);
+        wish.connection = Connection(1 + *worker as u16);
         wish.labels = if self.keys > 0 { vec![("key", key.as_str())] } else { Vec::new() };
         let to = self.world.ask(ms(at), &wish);
         assert_eq!(to, self.asked.len(), "requests are numbered");
@@ -299,9 +299,10 @@ impl Play {
             capacity: Some(amount(told.capacity as f64)),
             reset: Some(Span::from_millis(reset)),
             reset_grain: if is_whole { Span::from_secs(1) } else { Span::from_millis(1) },
+            described: Described::default(),
         };
         let retry_after = Some(Span::from_millis(reset));
-        let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, others: false };
+        let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };
         let verdict = if answer.served { Verdict::Passed } else { limited };
         let readings = if self.headers == Headers::Missing { Vec::new() } else { vec![reading] };
         Observation { verdict, readings, spent: Vec::new() }

@@ -49,7 +49,8 @@ fn text(answer: &DialectReading) -> Vec<String> {
 fn verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Passed => "passed".to_owned(),
-        Verdict::Limited { scope: of, retry_after, others } => {
+        Verdict::Busy => "busy".to_owned(),
+        Verdict::Limited { scope: of, retry_after, by_other_accounts: others } => {
             let by = if *others { " by others" } else { "" };
             format!("limited {} for {}{by}", scope(of), span(*retry_after))
         }

@@ -8,7 +8,10 @@
 mod case;
 mod echo;
 mod flood;
+mod held;
+mod nginx;
 mod plain;
+mod proxied;
 mod round;
 mod sdk;
 mod table;
@@ -42,6 +45,10 @@ pub struct BenchArgs {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     json: bool,
+    /// Measure calls of an API through a proxy, side by side with the same calls without it and
+    /// through nginx, if that is installed; and the memory of 10 000 held requests.
+    #[arg(long, conflicts_with_all = ["only", "nats"])]
+    proxy: bool,
     /// A NATS server to measure on, in place of a private one.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
@@ -52,6 +59,9 @@ pub struct BenchArgs {
 /// # Errors
 /// If there is no NATS server, or an answer is not a permit.
 pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+    if args.proxy {
+        return proxied::run(proxied::Rounds { seconds: args.seconds, rounds: args.rounds }, args.json).await;
+    }
     let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
     if !names.iter().any(|name| name.contains(&args.only)) {
         bail!("no case has `{}` in its name; there are {}", args.only, quoted(names.iter().map(String::as_str)));

@@ -5,12 +5,12 @@ use super::access::open;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::signal::asked_to_stop;
+use crate::metrics_page;
 use crate::samples::{Counter, Gauge, Labels, Samples};
 use anyhow::Context;
 use axum::Router;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -25,14 +25,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-/// The content type of the `OpenMetrics` text that Prometheus asks for.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// How old counts may be. To count takes some messages for each group with a running job.
 const FRESH: Span = Span::from_secs(5);
 /// How long to count a queue. Prometheus itself waits for ten seconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The class of jobs without one, as in subjects.
 const NO_CLASS: &str = "-";
+/// Classes that gauges tell apart: publishers may name any.
+const MAX_CLASSES: usize = 32;
+const OTHER_CLASSES: &str = "other";
 
 /// What `jobs metrics` takes.
 #[derive(Debug, clap::Args)]
@@ -101,7 +102,7 @@ async fn page(State(gauges): State<Arc<Gauges>>) -> Response {
             text
         }
     };
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+    metrics_page::respond(&text)
 }
 
 impl Gauges {
@@ -153,7 +154,9 @@ fn by_class(groups: &[GroupStatus]) -> BTreeMap<String, ClassCounts> {
     // A queue without jobs has gauges too, which are zero.
     let mut classes = BTreeMap::from([(NO_CLASS.to_owned(), ClassCounts::default())]);
     for group in groups {
-        let class = classes.entry(group.class.clone().unwrap_or_else(|| NO_CLASS.to_owned())).or_default();
+        let name = group.class.as_deref().unwrap_or(NO_CLASS);
+        let is_told_apart = classes.contains_key(name) || classes.len() < MAX_CLASSES;
+        let class = classes.entry(if is_told_apart { name } else { OTHER_CLASSES }.to_owned()).or_default();
         class.delayed += group.delayed;
         class.running += group.running;
         class.dead += group.dead;

@@ -1,9 +1,9 @@
 //! Writes fresh state.
 
 use crate::commands::output;
-use crate::commands::rules_edit::Present;
 use crate::config::{self, Configured, Rules};
 use crate::connection::connect;
+use crate::serve::limits::present_rules::PresentRules;
 use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore, StateRecord, Store};
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
@@ -55,7 +55,7 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     }
     let client = connect(&config.nats, "rampmeter-state").await?;
     let rules = match RuleStore::existing(&client, &config.nats.prefix).await? {
-        Some(store) => Present::read(&store).await?.rules,
+        Some(store) => PresentRules::read(&store).await?.rules,
         None => Rules::default(),
     };
     let resources = chosen(&config.resources, args.resource.as_ref(), &rules)?;
@@ -134,6 +134,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         keys: KeysRecord::of(&state.keys),
         freezes: Vec::new(),
         costs: Vec::new(),
+        found: Vec::new(),
         rules: 0,
         server: store.server(),
     };

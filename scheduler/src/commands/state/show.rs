@@ -1,11 +1,11 @@
 //! Shows the stored state.
 
-use crate::commands::human::{amount, count, duration};
+use crate::commands::human::{amount, count, duration, escaped, wrapped};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::table::{right_aligned, table, trimmed};
+use crate::commands::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
-use crate::store::{Found, FoundState, Moment, StateRecord, Store};
+use crate::store::{Found, FoundState, FullestKey, Moment, StateRecord, Store};
 use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
@@ -59,7 +59,9 @@ fn as_json(name: &Name, Found { revision, state }: &Found) -> Value {
 
 fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
     match state {
-        FoundState::Record(record) => format!("{}\n{}\n", headline(name, *revision, record), trimmed(&levels(record))),
+        FoundState::Record(record) => {
+            format!("{}\n{}\n{}", headline(name, *revision, record), trimmed(&levels(record)), keys(record))
+        }
         FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
             format!("{name} · {}\n", trouble(state))
         }
@@ -88,7 +90,19 @@ fn levels(record: &StateRecord) -> Table {
         let budget = units(i128::from(level.budget()));
         table.add_row([level.limit().to_string(), units(i128::from(level.micros())), budget]);
     }
+    for fullest in record.keys.fullest() {
+        table.add_row([fullest.limit.to_string(), amount(fullest.micros as f64 / 1e6), String::new()]);
+    }
     right_aligned(table, 1..3)
+}
+
+/// A line on each limit with keys, as `rampmeter status` has it.
+fn keys(record: &StateRecord) -> String {
+    let line = |FullestKey { limit, key, listed, .. }: FullestKey<'_>| {
+        let keys = if listed == 1 { "1 key is".to_owned() } else { format!("{} keys are", count(listed as u64)) };
+        wrapped(&format!("`{limit}`: {keys} listed; this is the fullest, `{}`", escaped(key)), text_width()) + "\n"
+    };
+    record.keys.fullest().into_iter().map(line).collect()
 }
 
 fn trouble(state: &FoundState) -> String {

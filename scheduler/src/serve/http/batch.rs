@@ -1,7 +1,7 @@
 //! The elements of one HTTP request, and their answers as they come in.
 
-use super::element::{Answered, Ask, Outcome, Refused, Word, refuse};
-use rampmeter_protocol::code::Code;
+use super::element::{Answered, Ask, Outcome, Word, refuse};
+use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
@@ -191,7 +191,7 @@ impl<A: Ask> Slot<A> {
                     return id;
                 }
             },
-            Outcome::Refused(Refused { code: Code::Lapsed, .. }) if self.made.is_some() => {
+            Outcome::Refused(refused) if refused.code.remedy() == Remedy::ReturnAndReplace && self.made.is_some() => {
                 self.ask_anew(|| answered);
                 return id;
             }
@@ -313,5 +313,75 @@ mod tests {
         };
         assert_eq!(ids(batch.withdrawal(true)), ["a", "c"]);
         assert_eq!(ids(batch.withdrawal(false)), ["c"]);
+    }
+
+    /// Rules of every session that hold for the front, too. The pauses between its
+    /// requests are those of a conversation, and its clients wait out the delays.
+    const SCRIPTS: [&str; 5] = [
+        include_str!("../../../../protocol/session-scripts/granted.txt"),
+        include_str!("../../../../protocol/session-scripts/lapsed.txt"),
+        include_str!("../../../../protocol/session-scripts/late.txt"),
+        include_str!("../../../../protocol/session-scripts/refused.txt"),
+        include_str!("../../../../protocol/session-scripts/reservation.txt"),
+    ];
+
+    #[test]
+    fn the_front_keeps_the_rules_of_sessions() {
+        SCRIPTS.into_iter().for_each(play);
+    }
+
+    /// Plays a script; `protocol/session-scripts/README.md` says how to read it.
+    fn play(script: &str) {
+        let (mut lines, mut base_delay) = (script.lines().filter(|line| !line.starts_with('#')), BaseDelay::default());
+        let asks = format!("[{}]", lines.next().unwrap().strip_prefix("0 ask ").unwrap());
+        let mut batch = batch(&asks);
+        let (mut ids, mut now, mut answered) = (Vec::new(), 0, 0);
+        for line in lines {
+            match line.split(' ').collect::<Vec<_>>()[..] {
+                [">", "send", number, ..] => {
+                    let sent: serde_json::Value =
+                        serde_json::from_str(&sent(&mut batch, Span::from_millis(now))).unwrap();
+                    ids.truncate(number.parse::<usize>().unwrap() - 1);
+                    let id = sent["id"].as_str().unwrap().to_owned();
+                    assert!(!ids.contains(&id), "{id} is not new in {script}");
+                    ids.push(id);
+                    let expected = serde_json::from_str(line.splitn(4, ' ').last().unwrap()).unwrap();
+                    assert!(has(&sent, &expected), "{sent} in {script}");
+                }
+                [">", "give", "back", number] => {
+                    let given_back =
+                        format!(r#"[{{"id":"{}","used":false}}]"#, ids[number.parse::<usize>().unwrap() - 1]);
+                    assert_eq!(batch.take_lapsed(), Some(given_back.into_bytes()), "{script}");
+                }
+                [">", "granted" | "refused", what] => {
+                    let outcome = match &batch.take_answers()[0].outcome {
+                        Outcome::Granted(granted) => (answered + granted.delay.nanos() / 1_000_000).to_string(),
+                        Outcome::Refused(refused) => refused.code.as_str().to_owned(),
+                        Outcome::Settled => panic!("{script}"),
+                    };
+                    assert_eq!(outcome, what, "{script}");
+                }
+                [">", "pause", _] => {}
+                [ms, "wake"] => now = ms.parse().unwrap(),
+                [ms, "answer", ..] => {
+                    (now, answered) = (ms.parse().unwrap(), ms.parse().unwrap());
+                    let answer = line.splitn(3, ' ').last().unwrap().replacen(
+                        '{',
+                        &format!(r#"{{"id":"{}","#, ids.last().unwrap()),
+                        1,
+                    );
+                    batch.take(at(now), words(answer.as_bytes()), &mut base_delay);
+                }
+                _ => panic!("{line} in {script}"),
+            }
+        }
+    }
+
+    /// Whether all that is in `expected` is in `value`, however its numbers are written.
+    fn has(value: &serde_json::Value, expected: &serde_json::Value) -> bool {
+        match expected.as_object() {
+            Some(fields) => fields.iter().all(|(name, field)| has(&value[name], field)),
+            None => value == expected || value.as_f64().is_some() && value.as_f64() == expected.as_f64(),
+        }
     }
 }

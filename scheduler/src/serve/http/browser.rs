@@ -66,7 +66,7 @@ impl BrowserGuard {
     pub(super) fn new(settings: &HttpSettings) -> Self {
         let listen = settings.listen.rsplit_once(':').map(|(host, _port)| host.to_owned());
         let names = settings.hosts.iter().cloned().chain(listen).chain([LOCALHOST.to_owned()]);
-        let proxies = settings.check.iter().flat_map(|check| check.trusted_proxies.iter().copied());
+        let proxies = settings.check.iter().flat_map(|check| check.origin.trusted_proxies.iter().copied());
         BrowserGuard { names: names.map(|name| in_lower_case(&name)).collect(), proxies: proxies.collect() }
     }
 

@@ -49,9 +49,9 @@ impl Check {
     }
 
     async fn respond(&self, answered: Answered) -> Response {
-        let nobody = matches!(&answered.outcome, Outcome::Refused(refused) if is_nobody(refused.code));
-        self.tell(nobody);
-        match (nobody, self.settings.on_unavailable) {
+        let is_unserved = matches!(&answered.outcome, Outcome::Refused(refused) if is_of_the_front(refused.code));
+        self.tell(is_unserved);
+        match (is_unserved, self.settings.on_unavailable) {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
             (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
             (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(answered).await,
@@ -101,7 +101,7 @@ async fn wait_out(delay: Span) {
 }
 
 /// Whether the front itself has refused, because no scheduler has answered.
-fn is_nobody(code: Code) -> bool {
+fn is_of_the_front(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::UnknownResource)
 }
 
@@ -110,7 +110,7 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
-    match Origin::new(&asked, peer, &check.settings).and_then(|origin| origin.labels()) {
+    match Origin::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
         Ok(labels) => {
             let (answered, ()) = tokio::join!(check.ask(caller, labels), check.policies.first_told());
             check.respond(answered).await

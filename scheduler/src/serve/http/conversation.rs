@@ -5,7 +5,7 @@ use super::element::{Answered, Ask, Word, refuse, words};
 use super::front_client::{Exchange, FrontClient};
 use crate::serve::messages::inbound::Endpoint;
 use rampmeter_nats::inbox::InboxReply;
-use rampmeter_protocol::code::Code;
+use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
@@ -59,7 +59,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
         if let Some(payload) = self.batch.withdrawal(false) {
             self.front_client.tell(self.settle.clone(), payload).await;
         }
-        let come_back = (code == Code::Unavailable).then_some(COME_BACK);
+        let come_back = (code.remedy() == Remedy::Repeat).then_some(COME_BACK);
         self.batch.give_up(|id: Option<&PermitId>| refuse(id, code, message.to_owned(), come_back));
         self.batch.take_answers()
     }

@@ -2,7 +2,7 @@
 
 use super::token_holder::{Forbidden, TokenHolder};
 use rampmeter_protocol::answer::{self, Answer};
-use rampmeter_protocol::code::Code;
+use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
@@ -159,7 +159,7 @@ impl Word {
                 Word::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
             }
             Answer::Queued(place) => Word::Queued(permit_id(&place.id), (place.at_ms, place.epoch)),
-            Answer::Refused(refusal) if refusal.code == Code::Unavailable => Word::Unavailable,
+            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => Word::Unavailable,
             Answer::Refused(refusal) => {
                 let (code, retry_after) = (refusal.code, refusal.retry_after_ms.and_then(span));
                 let limited_by = refusal.limited_by.map(|limit| limit.to_string());

@@ -1,7 +1,8 @@
 //! Asking the leader of a resource: in this process, or over NATS as any other client does.
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
-use crate::serve::permits::loop_handle::LoopWatch;
+use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::loop_handle::{LoopWatch, Reporter};
 use anyhow::Context;
 use async_nats::Client;
 use async_nats::connection::State;
@@ -93,6 +94,21 @@ impl FrontClient {
     /// exists.
     pub(super) fn knows(&self, resource: &Name) -> bool {
         self.led.contains_key(resource)
+    }
+
+    /// The resources of this scheduler's own configuration.
+    pub(super) fn resources(&self) -> impl Iterator<Item = &Name> {
+        self.led.keys()
+    }
+
+    /// Whether this process leads the resource.
+    pub(super) fn leads(&self, resource: &Name) -> bool {
+        self.led.get(resource).is_some_and(|led| led.borrow().is_some())
+    }
+
+    /// How a resource stands that this process leads.
+    pub(super) async fn report(&self, resource: &Name) -> Option<Report> {
+        Reporter::new(resource.clone(), self.led.get(resource)?.clone()).report().await
     }
 
     /// A new question, about `resource`.

@@ -1,10 +1,11 @@
 //! Everything that is served over HTTP.
 //!
-//! [`pages`] show how the scheduler is doing. The front gives permits to clients without NATS:
-//! `front` speaks the protocol, `check` answers reverse proxies. Both ask like any client
-//! (`front_client`, `conversation`, `batch`): over NATS, so that they work on every scheduler, or
-//! directly if this process leads. `connection_limiter`, `browser`, `reading` and `token` decide
-//! which requests get that far, and `token_holder` what they may ask for.
+//! [`pages`] tell programs how the scheduler is doing, and `page` tells people. The front gives
+//! permits to clients without NATS: `front` speaks the protocol, `check` answers reverse proxies.
+//! Both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that they work
+//! on every scheduler, or directly if this process leads. `connection_limiter`, `browser`,
+//! `reading` and `token` decide which requests get that far, and `token_holder` what they may ask
+//! for.
 //!
 //! # How it works
 //!
@@ -37,6 +38,7 @@ mod element;
 mod front;
 mod front_client;
 mod origin;
+mod page;
 pub mod pages;
 mod path;
 mod rate_limit;
@@ -45,7 +47,7 @@ mod token;
 mod token_holder;
 mod token_reader;
 
-use crate::config::{CheckSettings, HttpSettings};
+use crate::config::{HttpSettings, OriginSettings};
 use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
@@ -58,6 +60,7 @@ use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
 use origin::Origin;
+use page::WebPage;
 use pages::Pages;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::labels::Labels;
@@ -112,6 +115,7 @@ impl Socket {
         if settings.listen.is_empty() {
             return Ok(None);
         }
+        settings.check_address()?;
         let guard = Guard::new(settings.tokens.as_ref().filter(|_| settings.front))?;
         let listen = &settings.listen;
         let bound = TcpListener::bind(listen).await;
@@ -132,6 +136,7 @@ impl Socket {
     /// # Errors
     /// If the front can't listen for answers.
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
+        let (health, store) = (pages.health.clone(), pages.client.clone());
         let mut router = pages.router().method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, backing.is_some());
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
@@ -139,10 +144,15 @@ impl Socket {
             let Backing { client, subjects, led, stopping, clock } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
-            router = router.merge(routes(Arc::new(front), &self.settings, self.guard, &connection_limiter));
+            let mut asked = routes(Arc::new(front), &self.settings);
+            if self.settings.page {
+                asked = asked.merge(page::routes(WebPage::start(asking.clone(), health, store)));
+                router = router.merge(page::files());
+            }
+            router = router.merge(guarded(asked, self.guard, &connection_limiter));
             front_client = Some(asking);
         }
-        let router = with_directions(router, has_front, self.settings.check.is_some());
+        let router = with_directions(router, has_front, &self.settings);
         let browser_guard = BrowserGuard::new(&self.settings);
         let router = router.layer(from_fn(reading::whole)).layer(from_fn_with_state(browser_guard, browser::guard));
         tokio::spawn(connection_limiter.clone().open(self.listener, router));
@@ -154,16 +164,29 @@ impl Socket {
 ///
 /// # Errors
 /// Why the original request is not clear.
-pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &CheckSettings) -> Result<Labels<'static>, String> {
+pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &OriginSettings) -> Result<Labels<'static>, String> {
     Origin::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
+/// The labels of a request that this process forwards, and that came from `peer`.
+///
+/// # Errors
+/// Why the request is not clear.
+pub fn forwarded_labels(
+    request: &request::Parts,
+    peer: IpAddr,
+    settings: &OriginSettings,
+) -> Result<Labels<'static>, String> {
+    Origin::direct(request, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
+}
+
 /// Answers what is nowhere else: which pages there are.
-fn with_directions(router: Router, has_front: bool, has_check: bool) -> Router {
+fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> Router {
     let pages = [
+        ("GET / for people", has_front && settings.page),
         ("GET /healthz, /readyz and /metrics", true),
         ("POST /v1/permit/RESOURCE and /v1/settle/RESOURCE", has_front),
-        ("any method for /check and below it", has_front && has_check),
+        ("any method for /check and below it", has_front && settings.check.is_some()),
     ];
     let pages: Vec<&str> = pages.into_iter().filter(|(_, is_there)| *is_there).map(|(page, _)| page).collect();
     let pages = pages.join("; ");
@@ -175,12 +198,15 @@ fn with_directions(router: Router, has_front: bool, has_check: bool) -> Router {
 
 /// Answers a method that a page does not take.
 async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
-    let right = if uri.path().starts_with("/v1/") { "POST" } else { "GET" };
+    let takes_post = ["/v1/", "/page/waiting/", "/page/what-if/", "/page/order/"]
+        .iter()
+        .any(|begins| uri.path().starts_with(begins));
+    let right = if takes_post { "POST" } else { "GET" };
     (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
 }
 
 /// The routes of the front.
-fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
+fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     let mut router = Router::new()
         .route("/v1/permit/{resource}", post(front::permit))
         .route("/v1/settle/{resource}", post(front::settle))
@@ -193,6 +219,11 @@ fn routes(front: Arc<Front>, settings: &HttpSettings, guard: Guard, connection_l
         router = router.merge(checks.with_state(check));
     }
     router
+}
+
+/// `asked`, for those that show a token if one is needed, in the places of the front.
+fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
+    asked
         .method_not_allowed_fallback(misused)
         .route_layer(from_fn_with_state(connection_limiter.clone(), connection_limiter::in_a_place))
         .route_layer(from_fn_with_state(guard, token::guard))

@@ -1,11 +1,12 @@
 //! The original request that a reverse proxy asks about, and its client.
 
 use super::path::normalised;
-use crate::config::{CheckSettings, LabelSource};
+use crate::config::{LabelSource, OriginSettings};
 use axum::http::{HeaderMap, HeaderName, Uri, request};
 use ipnet::IpNet;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_proxy::tls::ClientName;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
@@ -41,7 +42,9 @@ pub(super) struct Origin<'a> {
     asked: &'a request::Parts,
     /// The address of the peer.
     peer: IpAddr,
-    settings: &'a CheckSettings,
+    settings: &'a OriginSettings,
+    /// Whether the request is about itself: no header names another path or method.
+    is_direct: bool,
 }
 
 /// Whether a proxy has written about another request in `headers`.
@@ -55,10 +58,30 @@ impl<'a> Origin<'a> {
     ///
     /// # Errors
     /// If a trusted proxy says something twice.
-    pub(super) fn new(asked: &'a request::Parts, peer: IpAddr, settings: &'a CheckSettings) -> Result<Self, Ambiguity> {
-        let origin = Origin { asked, peer, settings };
+    pub(super) fn new(
+        asked: &'a request::Parts,
+        peer: IpAddr,
+        settings: &'a OriginSettings,
+    ) -> Result<Self, Ambiguity> {
+        let origin = Origin { asked, peer, settings, is_direct: false };
         if origin.trusts(peer) {
             [PATHS, METHODS, ADDRESSES].as_flattened().iter().try_for_each(|name| origin.only(name).map(drop))?;
+        }
+        Ok(origin)
+    }
+
+    /// A request that is about itself, as one that this process forwards.
+    ///
+    /// # Errors
+    /// If a trusted proxy tells of its client twice.
+    pub(super) fn direct(
+        asked: &'a request::Parts,
+        peer: IpAddr,
+        settings: &'a OriginSettings,
+    ) -> Result<Self, Ambiguity> {
+        let origin = Origin { asked, peer, settings, is_direct: true };
+        if origin.trusts(peer) {
+            ADDRESSES.iter().try_for_each(|name| origin.only(name).map(drop))?;
         }
         Ok(origin)
     }
@@ -86,6 +109,7 @@ impl<'a> Origin<'a> {
             LabelSource::Path => Some(self.path()?.into()),
             LabelSource::Method => Some(self.method()?.into()),
             LabelSource::ClientAddress => Some(self.client_address()?.to_string().into()),
+            LabelSource::ClientCertificate => self.asked.extensions.get().map(|ClientName(name)| Cow::from(&**name)),
         })
     }
 
@@ -97,6 +121,9 @@ impl<'a> Origin<'a> {
 
     /// The path of the original request, as it was written, without its query.
     fn path(&self) -> Result<&str, Ambiguity> {
+        if self.is_direct {
+            return Ok(self.asked.uri.path());
+        }
         let forwarded = self.forwarded(PATHS)?.map(|uri| uri.split(['?', '#']).next().unwrap_or(uri));
         match (forwarded, appended(&self.asked.uri)) {
             (Some(path), _) if !path.starts_with('/') && path != "*" => {
@@ -153,7 +180,7 @@ impl<'a> Origin<'a> {
 
     /// The value of the one header of `names` that is there, if the peer is believed.
     fn forwarded(&self, names: [&'static str; 2]) -> Result<Option<&str>, Ambiguity> {
-        if !self.trusts(self.peer) {
+        if self.is_direct || !self.trusts(self.peer) {
             return Ok(None);
         }
         match (self.ascii(names[0])?, self.ascii(names[1])?) {
@@ -232,18 +259,12 @@ fn address(text: &str) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::OnUnavailable;
     use axum::http::{HeaderValue, Request};
-    use rampmeter_protocol::name::Name;
 
     const NGINX: &str = "10.0.0.1";
 
-    fn settings() -> CheckSettings {
-        CheckSettings {
-            resource: Name::new("api").unwrap(),
-            class: None,
-            throttle: None,
-            on_unavailable: OnUnavailable::Refuse,
+    fn settings() -> OriginSettings {
+        OriginSettings {
             trusted_proxies: vec!["10.0.0.0/24".parse().unwrap(), "fd00::/8".parse().unwrap()],
             trusted_hops: None,
             normalise: false,
@@ -263,7 +284,7 @@ mod tests {
     }
 
     /// What counts of a question that `peer` asks.
-    fn read(settings: &CheckSettings, peer: &str, line: &str, headers: &str) -> Result<String, Ambiguity> {
+    fn read(settings: &OriginSettings, peer: &str, line: &str, headers: &str) -> Result<String, Ambiguity> {
         let asked = question(line, headers);
         let origin = Origin::new(&asked, peer.parse().unwrap(), settings)?;
         origin.labels()?;
@@ -346,7 +367,7 @@ mod tests {
             (3, "9.9.9.9, 7.7.7.7",                 Err("`x-forwarded-for` has 2 addresses, and `trusted_hops` says that 3 proxies have added one")),
         ];
         for (hops, list, expected) in table {
-            let settings = CheckSettings { trusted_hops: Some(hops), ..settings() };
+            let settings = OriginSettings { trusted_hops: Some(hops), ..settings() };
             let asked = question("GET /check", &format!("x-forwarded-for: {list}"));
             let found = Origin::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().client_address();
             let found = found.map(|address| address.to_string()).map_err(|error| error.to_string());
@@ -358,7 +379,7 @@ mod tests {
     fn paths_are_compared_as_written_unless_they_are_normalised() {
         for (normalise, path) in [(false, "/a/../%64ear"), (true, "/dear")] {
             let labels = vec![("route".to_owned(), LabelSource::Path)];
-            let settings = CheckSettings { normalise, labels, ..settings() };
+            let settings = OriginSettings { normalise, labels, ..settings() };
             for (line, headers) in [("GET /check", "x-original-uri: /a/../%64ear?b"), ("GET /check/a/../%64ear", "")] {
                 let asked = question(line, headers);
                 let labels = Origin::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
@@ -368,9 +389,18 @@ mod tests {
     }
 
     #[test]
+    fn a_request_that_is_forwarded_is_about_itself() {
+        let labels = vec![("route".to_owned(), LabelSource::Path), ("method".to_owned(), LabelSource::Method)];
+        let settings = OriginSettings { labels, ..settings() };
+        let asked = question("GET /check/a", "x-original-uri: /free\nx-original-method: PUT\nx-forwarded-uri: /free");
+        let labels = Origin::direct(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
+        assert_eq!((labels.get("route"), labels.get("method")), (Some("/check/a"), Some("GET")));
+    }
+
+    #[test]
     fn long_values_are_cut() {
         let asked = question(&format!("GET /check/{}", "a".repeat(300)), "");
-        let settings = CheckSettings { labels: vec![("route".to_owned(), LabelSource::Path)], ..settings() };
+        let settings = OriginSettings { labels: vec![("route".to_owned(), LabelSource::Path)], ..settings() };
         let labels = Origin::new(&asked, "127.0.0.1".parse().unwrap(), &settings).unwrap().labels().unwrap();
         assert_eq!(labels.get("route").unwrap().chars().count(), MAX_LABEL_VALUE);
     }

@@ -1,19 +1,17 @@
 //! Health, readiness and metrics over HTTP.
 
+use crate::metrics_page;
 use crate::serve::health::Health;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
 use crate::serve::permits::loop_handle::Reporter;
 use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use std::sync::Arc;
-
-/// The content type of the `OpenMetrics` text that Prometheus asks for.
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What the pages show.
 #[derive(Clone, Debug)]
@@ -64,5 +62,5 @@ async fn metrics(State(pages): State<Pages>) -> Response {
         reports.extend(reporter.report().await);
     }
     let text = metrics::render(&reports, &pages.health, &pages.rules.borrow(), &pages.differences);
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response()
+    metrics_page::respond(&text)
 }

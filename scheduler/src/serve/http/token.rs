@@ -2,13 +2,15 @@
 
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
+pub(super) use crate::config::PageRight;
 use crate::config::{HttpSettings, TokenPlace};
+use crate::provider::SecretPlace;
 use anyhow::bail;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -21,11 +23,37 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 pub(super) struct Caller(Option<Arc<TokenHolder>>);
 
 impl HttpSettings {
+    /// Whether HTTP can be served by these settings, as far as that shows before it is. A variable
+    /// of the environment is not looked at: the scheduler may have another one.
+    ///
+    /// # Errors
+    /// If `listen` is no address, or there is no file with tokens.
+    pub fn check(&self) -> anyhow::Result<()> {
+        self.check_address()?;
+        match &self.tokens {
+            Some(TokenPlace::One(SecretPlace::Env(_))) | None => Ok(()),
+            Some(_) if self.listen.is_empty() || !self.front => Ok(()),
+            Some(place) => TokenReader::check(place),
+        }
+    }
+
+    /// Whether `listen` is an address at which the front may be served, or nothing.
+    ///
+    /// # Errors
+    /// If it is none, or if other hosts would reach the front without a token.
+    pub(super) fn check_address(&self) -> anyhow::Result<()> {
+        match self.listen.parse::<SocketAddr>() {
+            Ok(address) => self.check_reach(address.ip()),
+            Err(_) if self.listen.is_empty() || has_host_and_port(&self.listen) => Ok(()),
+            Err(_) => bail!("`http.listen`: {:?} is no address with a port, like \"127.0.0.1:9480\"", self.listen),
+        }
+    }
+
     /// Whether the front may be served at `address`.
     ///
     /// # Errors
     /// If other hosts would reach it without a token.
-    pub fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
+    pub(super) fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
         if address.to_canonical().is_loopback() || !self.front || self.tokens.is_some() {
             return Ok(());
         }
@@ -34,6 +62,11 @@ impl HttpSettings {
              `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
         )
     }
+}
+
+fn has_host_and_port(listen: &str) -> bool {
+    let parts = listen.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && !host.contains([':', ' ']) && port.parse::<u16>().is_ok())
 }
 
 impl Guard {
@@ -64,6 +97,27 @@ impl Caller {
     /// The holder of the token, if one was shown.
     pub(super) fn holder(&self) -> Option<&TokenHolder> {
         self.0.as_deref()
+    }
+}
+
+impl Caller {
+    /// What the client may do on the page, if anything. Without tokens every client may look.
+    pub(super) fn page(&self) -> Option<PageRight> {
+        self.holder().map_or(Some(PageRight::View), TokenHolder::page)
+    }
+
+    /// # Errors
+    /// If the client may do less than `right` on the page: what it needs.
+    pub(super) fn check_page(&self, right: PageRight) -> Result<(), String> {
+        let missing = |needs: &str| match self.holder() {
+            Some(holder) => format!("token `{}` has no `page = \"{needs}\"`", holder.name()),
+            None => format!("this needs a token with `page = \"{needs}\"`, in the `tokens_file` of [http]"),
+        };
+        match (self.page(), right) {
+            (Some(PageRight::Operate), _) | (Some(PageRight::View), PageRight::View) => Ok(()),
+            (Some(PageRight::View), PageRight::Operate) | (None, PageRight::Operate) => Err(missing("operate")),
+            (None, PageRight::View) => Err(missing("view")),
+        }
     }
 }
 

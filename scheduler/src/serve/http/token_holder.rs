@@ -1,10 +1,10 @@
 //! The holder of a token, and what it may ask for.
 
-use crate::config::TokenSettings;
+use crate::config::{PageRight, TokenSettings};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::text::Text;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
@@ -30,12 +30,28 @@ impl TokenHolder {
     /// The holder of a token that may ask for everything.
     pub(super) fn of_everything(secret: SecretString) -> Self {
         let name = Name::new("token").expect("a valid name");
-        TokenHolder(TokenSettings { name, secret, resources: None, classes: None, client: None })
+        let page = Some(PageRight::View);
+        TokenHolder(TokenSettings { name, secret, resources: None, classes: None, client: None, page })
     }
 
     /// Only the length of a wrong token can be told from the time that this takes.
     pub(super) fn shows(&self, token: &[u8]) -> bool {
         token.ct_eq(self.0.secret.expose_secret().as_bytes()).into()
+    }
+
+    /// The name of the token.
+    pub(super) fn name(&self) -> &Name {
+        &self.0.name
+    }
+
+    /// What the holder may do on the page.
+    pub(super) fn page(&self) -> Option<PageRight> {
+        self.0.page
+    }
+
+    /// Whether there are resources that the holder may not ask for.
+    pub(super) fn is_bound_to_resources(&self) -> bool {
+        self.0.resources.is_some()
     }
 
     /// # Errors
@@ -62,7 +78,7 @@ impl TokenHolder {
     /// # Errors
     /// If it names another client than the holder may.
     pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, Forbidden> {
-        if let Some(asked) = &mut settle.asked {
+        if let Fate::Extended(Some(asked)) = &mut settle.fate {
             asked.labels = self.labels(std::mem::take(&mut asked.labels))?;
         }
         Ok(settle)
@@ -107,6 +123,7 @@ mod tests {
             resources: named(&["hub"]),
             classes: named(&["bulk", "standard"]),
             client: Some("a".to_owned()),
+            page: None,
         })
     }
 
@@ -142,7 +159,8 @@ mod tests {
         let settle = |labels: &str| format!(r#"{{"id": "x", "extend": true, "asked": {{"labels": {labels}}}}}"#);
         let (other, none) = (settle(r#"{"client": "b"}"#), settle("{}"));
         assert!(holder().settle(serde_json::from_str(&other).unwrap()).is_err());
-        let asked = holder().settle(serde_json::from_str(&none).unwrap()).unwrap().asked.unwrap();
+        let settle = holder().settle(serde_json::from_str(&none).unwrap()).unwrap();
+        let Fate::Extended(Some(asked)) = settle.fate else { panic!("{settle:?}") };
         assert_eq!(asked.labels.get("client"), Some("a"));
     }
 

@@ -1,7 +1,7 @@
 //! Reading the tokens of the front, at the start and whenever their file changes.
 
 use super::token_holder::TokenHolder;
-use crate::config::{LEAST_TOKEN, TokenPlace, parse_tokens};
+use crate::config::{MIN_TOKEN, TokenPlace, parse_tokens};
 use crate::provider::SecretPlace;
 use anyhow::{anyhow, bail};
 use secrecy::{ExposeSecret, SecretString};
@@ -32,7 +32,7 @@ impl TokenReader {
     /// Why there are none now.
     pub(super) fn start(place: TokenPlace) -> anyhow::Result<watch::Receiver<Holders>> {
         let secret_place = secret_place(&place);
-        let reader = TokenReader { last: secret_place.read(), place };
+        let reader = TokenReader::new(place);
         let (publisher, holders) = watch::channel(reader.holders()?);
         if secret_place.is_open_to_all() {
             tracing::warn!("every user of this machine may read {secret_place}; run `chmod o-r` on it");
@@ -41,6 +41,18 @@ impl TokenReader {
             tokio::spawn(reader.keep_reading(publisher));
         }
         Ok(holders)
+    }
+
+    /// Whether there are tokens now.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(super) fn check(place: &TokenPlace) -> anyhow::Result<()> {
+        TokenReader::new(place.clone()).holders().map(drop)
+    }
+
+    fn new(place: TokenPlace) -> Self {
+        TokenReader { last: secret_place(&place).read(), place }
     }
 
     /// Ends when no request can come any more.
@@ -80,8 +92,8 @@ impl TokenReader {
         match &self.place {
             TokenPlace::One(_) => {
                 let bytes = text.expose_secret().len();
-                if bytes < LEAST_TOKEN {
-                    bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {LEAST_TOKEN} or more");
+                if bytes < MIN_TOKEN {
+                    bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {MIN_TOKEN} or more");
                 }
                 Ok([Arc::new(TokenHolder::of_everything(text.clone()))].into())
             }

@@ -97,8 +97,10 @@ impl<'a> Failover<'a> {
     fn claim(&self) -> Claim {
         let Some(LastSeenRecord { record, since, .. }) = self.state.seen() else { return Claim::Unknown };
         let me = &self.state.context().leader;
+        if !record.released && record.leader != *me {
+            return Claim::Led(record.leader.clone());
+        }
         match &record.successor {
-            _ if !record.released && record.leader != *me => Claim::Led(record.leader.clone()),
             Some(successor) if successor != me && self.state.now().since(*since) < COURTESY => Claim::LeftToAnother,
             Some(_) | None => Claim::Released,
         }

@@ -83,6 +83,7 @@ mod tests {
             keys: KeysRecord::default(),
             freezes: Vec::new(),
             costs: Vec::new(),
+            found: Vec::new(),
             rules: 0,
             server: None,
         }

@@ -51,5 +51,5 @@ pub(crate) mod resource_state;
 pub(crate) mod resource_task;
 pub(crate) mod state_writer;
 pub(crate) mod store_clock;
-pub(crate) mod token_desk;
+pub(crate) mod token_endpoint;
 pub(crate) mod token_permits;

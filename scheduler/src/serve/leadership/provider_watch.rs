@@ -1,12 +1,12 @@
 //! Asking a provider while this process leads the resource.
 //!
 //! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate.
-//! What a provider needs for its questions, such as an access token, is kept from one term to the
+//! What a provider needs for its requests, such as an access token, is kept from one term to the
 //! next.
 
 use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::{Provider, ProviderError, ProviderSettings};
-use crate::serve::leadership::token_desk::{Questions, TokenDesk};
+use crate::serve::leadership::token_endpoint::{TokenEndpoint, TokenRequests};
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::order::Order;
 use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 /// closed.
 pub(crate) async fn keep_asking(
     mut provider: impl Provider,
-    (settings, desk): (ProviderSettings, Option<TokenDesk>),
+    (settings, endpoint): (ProviderSettings, Option<TokenEndpoint>),
     clock: Clock,
     mut led: LoopWatch,
 ) {
@@ -32,7 +32,7 @@ pub(crate) async fn keep_asking(
             biased;
             // The end of the term ends the question that is under way.
             changed = led.changed() => if changed.is_err() { return },
-            () = ask_for_a_term(&mut provider, (&settings, desk.as_ref()), clock, &orders) => {}
+            () = ask_for_a_term(&mut provider, (&settings, endpoint.as_ref()), clock, &orders) => {}
         }
     }
 }
@@ -40,19 +40,19 @@ pub(crate) async fn keep_asking(
 /// Asks without end: the term's end cancels this.
 async fn ask_for_a_term(
     provider: &mut impl Provider,
-    (settings, desk): (&ProviderSettings, Option<&TokenDesk>),
+    (settings, endpoint): (&ProviderSettings, Option<&TokenEndpoint>),
     clock: Clock,
     orders: &mpsc::Sender<Order>,
 ) {
     let mut agenda = Agenda::new(settings, clock.now());
-    let mut questions = Questions::open(desk).await;
+    let mut requests = TokenRequests::open(endpoint).await;
     loop {
         let (at, topic) = agenda.next();
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))) => {}
-            question = questions.next() => {
-                questions.answer(question, provider, clock).await;
+            question = requests.next() => {
+                requests.answer(question, provider, clock).await;
                 continue;
             }
         }

@@ -7,7 +7,7 @@ use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::provider_watch;
 use crate::serve::leadership::resource_leader::{ResourceLeader, Upstream};
-use crate::serve::leadership::token_desk::TokenDesk;
+use crate::serve::leadership::token_endpoint::TokenEndpoint;
 use crate::serve::leadership::token_permits;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
@@ -58,8 +58,8 @@ impl ResourceTask {
         };
         let (publisher, led) = self.led;
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            let desk = settings.kind.shares_token().then(|| TokenDesk::new(&self.context, configured.name()));
-            tokio::spawn(provider_watch::keep_asking(provider, (settings, desk), self.context.clock, led));
+            let endpoint = settings.kind.shares_token().then(|| TokenEndpoint::new(&self.context, configured.name()));
+            tokio::spawn(provider_watch::keep_asking(provider, (settings, endpoint), self.context.clock, led));
         }
         let kind = configured.provider.as_ref().map(|settings| &settings.kind);
         let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));

@@ -2,9 +2,7 @@
 
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
-use crate::store::{
-    Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, costs_of, freezes_of,
-};
+use crate::store::{Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError};
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 
 /// Writes the records of one term.
@@ -83,8 +81,9 @@ impl StateWriter {
             permit_parts,
             levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
             keys: KeysRecord::of(&handover.snapshot.keys),
-            freezes: freezes_of(&handover.snapshot.freezes),
-            costs: costs_of(&handover.snapshot.costs),
+            freezes: handover.snapshot.freezes.iter().map(Into::into).collect(),
+            costs: handover.snapshot.costs.iter().map(Into::into).collect(),
+            found: handover.snapshot.found.iter().map(Into::into).collect(),
             rules: handover.rules,
             server: store.server(),
         };
@@ -157,8 +156,9 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
         permit_parts: 0,
         levels: LevelRecord::all_of(&checkpoint.state.levels, &checkpoint.budget),
         keys: KeysRecord::of(&checkpoint.state.keys),
-        freezes: freezes_of(&checkpoint.state.freezes),
-        costs: costs_of(&checkpoint.state.costs),
+        freezes: checkpoint.state.freezes.iter().map(Into::into).collect(),
+        costs: checkpoint.state.costs.iter().map(Into::into).collect(),
+        found: checkpoint.state.found.iter().map(Into::into).collect(),
         rules: *rules,
         server: state.context().store.server(),
     }

@@ -6,12 +6,12 @@ use crate::serve::leadership::context::LeaderContext;
 use async_nats::Client;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::code::Code;
+use rampmeter_protocol::code::Remedy;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::{Headers, Response, Settle};
+use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
@@ -92,10 +92,10 @@ impl Asker {
         Some(match serde_json::from_slice::<Answer>(&answer.payload).ok()? {
             Answer::Granted(granted) => Asked::Granted(span(granted.delay_ms)),
             Answer::Queued(_) | Answer::Settled { .. } => return None,
+            Answer::Refused(refused) if refused.code.remedy() == Remedy::Repeat => return None,
             Answer::Refused(refused) => {
                 let reason = refused.message.to_string();
                 match refused.retry_after_ms {
-                    _ if refused.code == Code::Unavailable => return None,
                     Some(after) if after <= PATIENCE.millis() => Asked::Later(span(after), reason),
                     Some(_) | None => Asked::Never(reason),
                 }
@@ -118,7 +118,7 @@ enum Asked {
 
 fn used(id: PermitId, status: Option<u16>) -> Settle<'static> {
     let response = |status| Response { status, headers: Headers::default(), quota_spent: false, code: None };
-    Settle { response: status.map(response), ..Settle::used(id) }
+    Settle::reported(id, Report { response: status.map(response), ..Report::default() })
 }
 
 fn span(millis: f64) -> Duration {

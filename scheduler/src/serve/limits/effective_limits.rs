@@ -40,7 +40,7 @@ pub struct EffectiveLimits {
 
 impl EffectiveLimits {
     pub(crate) fn new(rules: Read, spec: ResourceSpec) -> Self {
-        let own = (!spec.limits.is_empty()).then(|| spec.limits.clone());
+        let own = spec.has_limits().then(|| spec.limits.clone());
         EffectiveLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
     }
 

@@ -30,5 +30,7 @@ pub mod fingerprint;
 pub(crate) mod first_limits;
 pub(crate) mod limit_change;
 pub(crate) mod limit_sources;
+pub(crate) mod present_rules;
 pub mod provider_view;
 pub mod rulebook;
+pub(crate) mod rules_diff;

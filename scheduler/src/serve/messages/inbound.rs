@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::mpsc;
 
@@ -19,16 +19,16 @@ pub enum Address {
 }
 
 /// The number of all clients of this process.
-const HERE: Asker = Asker(1);
+const HERE: Connection = Connection(1);
 
 impl Address {
     /// The connection of the client that wants an answer here: its inbox without the last token.
     #[must_use]
-    pub fn asker(&self) -> Asker {
+    pub fn connection(&self) -> Connection {
         let Address::Subject(inbox) = self else { return HERE };
         let mut hash = DefaultHasher::new();
         inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
-        Asker((hash.finish() as u16).max(HERE.0 + 1))
+        Connection((hash.finish() as u16).max(HERE.0 + 1))
     }
 
     /// The user of NATS who wants an answer here.
@@ -84,7 +84,39 @@ pub enum Endpoint {
     Unknown(Subject),
 }
 
+/// A subject on which a leader answers, and whose messages are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointKind {
+    /// Requests for permits, also those of one class.
+    Permit,
+    /// Reports on calls.
+    Settle,
+    /// Questions how things stand.
+    Status,
+}
+
+impl EndpointKind {
+    /// All of them.
+    pub const ALL: [EndpointKind; 3] = [EndpointKind::Permit, EndpointKind::Settle, EndpointKind::Status];
+}
+
 impl Endpoint {
+    /// As what such messages are counted, if they are.
+    pub(crate) fn kind(&self) -> Option<EndpointKind> {
+        match self {
+            Endpoint::Permit | Endpoint::PermitOf(_) => Some(EndpointKind::Permit),
+            Endpoint::Settle => Some(EndpointKind::Settle),
+            Endpoint::Status => Some(EndpointKind::Status),
+            Endpoint::Explain
+            | Endpoint::Purge
+            | Endpoint::Thaw
+            | Endpoint::Empty
+            | Endpoint::Token
+            | Endpoint::Echo
+            | Endpoint::Unknown(_) => None,
+        }
+    }
+
     /// The subject of such messages.
     pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {

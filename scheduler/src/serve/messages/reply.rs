@@ -5,16 +5,12 @@ use crate::serve::messages::inbound::Address;
 use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::{Answer, Refused};
-use rampmeter_protocol::code::Code;
+use rampmeter_protocol::code::{Code, ERROR_CODE_HEADER, ERROR_HEADER};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::text::Text;
 use serde::Serialize;
 use std::sync::Arc;
-
-/// The protocol's headers of a refusal.
-const ERROR_CODE: &str = "Nats-Service-Error-Code";
-const ERROR: &str = "Nats-Service-Error";
 
 /// Where the answer to one element of a message goes, and what it is to say. The core carries it
 /// along.
@@ -171,8 +167,8 @@ fn write(to: impl std::io::Write, message: &impl Serialize) {
 fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
     let mut headers = HeaderMap::new();
-    headers.insert(ERROR_CODE, code.status().to_string());
-    headers.insert(ERROR, one_line(message));
+    headers.insert(ERROR_CODE_HEADER, code.status().to_string());
+    headers.insert(ERROR_HEADER, one_line(message));
     Some(headers)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::serve::messages::inbound::Inbound;
 use crate::serve::permits::answers::order::{Order, PendingCheckpoint, Report};
+use rampmeter_protocol::name::Name;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -67,18 +68,33 @@ pub fn channels() -> (LeaderChannels, LoopChannels) {
 
 /// Asks a resource's loop for reports, while this process leads the resource.
 #[derive(Clone, Debug)]
-pub struct Reporter(LoopWatch);
+pub struct Reporter {
+    resource: Name,
+    led: LoopWatch,
+}
 
 impl Reporter {
-    /// A reporter of the loop that `led` shows.
+    /// A reporter of the loop of `resource` that `led` shows.
     #[must_use]
-    pub fn new(led: LoopWatch) -> Self {
-        Reporter(led)
+    pub fn new(resource: Name, led: LoopWatch) -> Self {
+        Reporter { resource, led }
+    }
+
+    /// The resource of the loop.
+    #[must_use]
+    pub fn resource(&self) -> &Name {
+        &self.resource
+    }
+
+    /// Whether this process leads the resource.
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        self.led.borrow().is_some()
     }
 
     /// How things stand; nothing if another scheduler leads.
     pub async fn report(&self) -> Option<Report> {
-        let LoopHandle { orders, .. } = self.0.borrow().clone()?;
+        let LoopHandle { orders, .. } = self.led.borrow().clone()?;
         let (to, report) = oneshot::channel();
         orders.send(Order::Report(to)).await.ok()?;
         tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()

@@ -7,7 +7,7 @@ use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
 use crate::serve::limits::limit_sources::LimitSources;
 use crate::serve::limits::provider_view::{ProviderNews, levels_by_limit};
-use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::messages::inbound::{Address, Endpoint, EndpointKind, Inbound};
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::alarm::Alarm;
 use crate::serve::permits::answers::core_driver::CoreDriver;
@@ -149,15 +149,15 @@ impl PermitLoop {
         loop {
             // 1. What was promised needs room under a checkpoint: the next one is written in time.
             let now = self.alarm.now();
-            self.term.keep_heard(now);
+            self.term.send_due_echo(now);
             self.term.keep_checkpointed(now, self.limits.revision());
             // 2. Answers go out, unless they are so old that another scheduler may lead.
-            self.term.watch_out(self.alarm.now());
+            self.term.check_leadership(self.alarm.now());
             self.publish().await;
             // 3. One thing happens, or some messages of a kind.
             self.take_in().await;
             let received = self.receive().await;
-            self.term.watch_out(self.alarm.now());
+            self.term.check_leadership(self.alarm.now());
             match received {
                 Some(Received::Order(order)) => {
                     handing_over |= matches!(order, Order::HandOver(_));
@@ -174,7 +174,7 @@ impl PermitLoop {
             // 4. What is due is done, whether or not a timer said so.
             self.keep_time();
         }
-        match tokio::time::timeout(FAREWELL, self.say_farewell(handing_over)).await {
+        match tokio::time::timeout(FAREWELL, self.send_last_answers(handing_over)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "the last answers may be lost"),
             Err(elapsed) => tracing::debug!(%elapsed, "the last answers may be lost"),
@@ -225,6 +225,7 @@ impl PermitLoop {
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
         let Some(inbound) = self.intake.without_prices(inbound) else { return now };
         let Inbound { endpoint, reply, payload } = inbound;
+        let counted = endpoint.kind().map(|kind| (kind, self.term.core().tally().refused(kind)));
         match endpoint {
             Endpoint::Permit => self.term.requests(now).take(reply, &payload, None, &[]),
             Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class), &[]),
@@ -242,7 +243,11 @@ impl PermitLoop {
             Endpoint::Unknown(subject) => self.refuse(reply, format!("`{subject}` is not a subject of the protocol")),
         }
         let done = self.alarm.now();
-        self.term.core().tally().decisions.observe(done.since(now));
+        let tally = self.term.core().tally();
+        tally.decisions.observe(done.since(now));
+        if let Some((kind, refused_before)) = counted {
+            tally.note_handled(kind, done.since(now), refused_before);
+        }
         done
     }
 
@@ -260,7 +265,10 @@ impl PermitLoop {
         }
         let Inbound { endpoint, reply, payload } = inbound;
         let class = if let Endpoint::PermitOf(class) = &endpoint { Some(class) } else { None };
-        self.term.requests(self.alarm.now()).take(reply, &payload, class, &prices);
+        let (now, refused_before) = (self.alarm.now(), self.term.core().tally().refused(EndpointKind::Permit));
+        self.term.requests(now).take(reply, &payload, class, &prices);
+        let took = self.alarm.now().since(now);
+        self.term.core().tally().note_handled(EndpointKind::Permit, took, refused_before);
     }
 
     /// Takes the reports that are here, for as long as a burst of messages may last.
@@ -285,7 +293,7 @@ impl PermitLoop {
         let text = match self.reports.known_text(now, asked.limits_toml) {
             Some(known) => known,
             None => {
-                let limits_toml = asked.limits_toml.then(|| limits_text(self.term.core().resource()));
+                let limits_toml = asked.limits_toml.then(|| limits_text(&self.term.core().limits_in_force()));
                 let status = Status { limits_toml, ..self.status(now) };
                 let text = self.reports.note_text(now, &status);
                 self.reports.spend(now, self.alarm.now().since(now));
@@ -301,7 +309,7 @@ impl PermitLoop {
             return known;
         }
         let status = self.status(now);
-        let report = self.term.core().report(status);
+        let report = self.term.core().report(now, status);
         self.reports.note_report(now, &report);
         self.reports.spend(now, self.alarm.now().since(now));
         report
@@ -431,7 +439,7 @@ impl PermitLoop {
 
     /// Sends all requests elsewhere that wait or have come in. A leader that was replaced leaves
     /// requests over NATS to its successor, which has received them too.
-    async fn say_farewell(&mut self, handing_over: bool) -> anyhow::Result<()> {
+    async fn send_last_answers(&mut self, handing_over: bool) -> anyhow::Result<()> {
         self.term.core().send_elsewhere(self.alarm.now()).await;
         if handing_over {
             self.intake.drain().await?;

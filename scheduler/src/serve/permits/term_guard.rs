@@ -97,7 +97,7 @@ impl TermGuard {
     }
 
     /// Notices a standstill, and the end of listening.
-    pub(crate) fn watch_out(&mut self, now: Time) {
+    pub(crate) fn check_leadership(&mut self, now: Time) {
         match self.leadership.look(now) {
             Some(Finding::StoodStill(away)) => {
                 let resource = self.core.resource().name();
@@ -119,7 +119,7 @@ impl TermGuard {
     }
 
     /// Sends the echo that is due, as long as it can be heard.
-    pub(crate) fn keep_heard(&mut self, now: Time) {
+    pub(crate) fn send_due_echo(&mut self, now: Time) {
         if !self.may_answer() {
             // What is not read cannot be heard.
             self.loopback.lose(now);

@@ -32,8 +32,8 @@ fn copied(machine: &mut Machine, array: ArrayId, elements: Vec<Value>, name: &st
             each(machine, array, &elements, name, &argument(arguments, 0))
         }
         "reduce" => reduce(machine, &elements, arguments),
-        "includes" => Ok(Value::Boolean(index_of(&elements, arguments).is_some())),
-        "indexOf" => Ok(index(index_of(&elements, arguments))),
+        "includes" => Ok(Value::Boolean(index_of(&elements, arguments)?.is_some())),
+        "indexOf" => Ok(index(index_of(&elements, arguments)?)),
         "at" => {
             let at = machine.number_of(&argument(arguments, 0))?;
             Ok(elements.get(position(at, elements.len())).cloned().unwrap_or(Value::Undefined))
@@ -67,9 +67,14 @@ fn index(found: Option<usize>) -> Value {
     found.map_or(Value::Number(-1.0), number)
 }
 
-fn index_of(elements: &[Value], arguments: &[Value]) -> Option<usize> {
+fn index_of(elements: &[Value], arguments: &[Value]) -> Outcome<Option<usize>> {
     let wanted = argument(arguments, 0);
-    elements.iter().position(|element| element.same(&wanted))
+    for (index, element) in elements.iter().enumerate() {
+        if element.same(&wanted)? {
+            return Ok(Some(index));
+        }
+    }
+    Ok(None)
 }
 
 /// Methods that change the array.

@@ -13,7 +13,7 @@ const MINUTE: f64 = 60_000.0;
 const LATEST: f64 = 8.64e15;
 
 /// The most characters of a date that an error shows.
-const MOST_SHOWN: usize = 40;
+const MAX_SHOWN: usize = 40;
 
 /// A day of the calendar. The month counts from zero, as in JavaScript.
 struct Day {
@@ -47,7 +47,7 @@ pub(crate) fn parts(machine: &mut Machine, arguments: &[Value]) -> Outcome<f64> 
 
 /// The time that a text in the form of ISO 8601 means.
 pub(crate) fn parsed(text: &str) -> Outcome<f64> {
-    let shown: String = text.chars().take(MOST_SHOWN).collect();
+    let shown: String = text.chars().take(MAX_SHOWN).collect();
     iso(text.trim()).map(clipped).ok_or_else(|| Problem::unsupported(&format!("the date `{shown}`")))
 }
 

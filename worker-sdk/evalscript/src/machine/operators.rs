@@ -19,8 +19,8 @@ impl Machine {
             Binary::Power => Value::Number(self.number_of(left)?.powf(self.number_of(right)?)),
             Binary::Equal => Value::Boolean(self.equal(left, right)?),
             Binary::Unequal => Value::Boolean(!self.equal(left, right)?),
-            Binary::Same => Value::Boolean(left.same(right)),
-            Binary::NotSame => Value::Boolean(!left.same(right)),
+            Binary::Same => Value::Boolean(left.same(right)?),
+            Binary::NotSame => Value::Boolean(!left.same(right)?),
             Binary::Less => self.compare(left, right, &[Ordering::Less])?,
             Binary::LessOrEqual => self.compare(left, right, &[Ordering::Less, Ordering::Equal])?,
             Binary::Greater => self.compare(left, right, &[Ordering::Greater])?,
@@ -54,7 +54,7 @@ impl Machine {
                 number::of_text(text) == *number
             }
             _ if left.is_nothing() && right.is_nothing() => true,
-            _ => left.same(right),
+            _ => left.same(right)?,
         })
     }
 

@@ -12,7 +12,7 @@ const DATA_MASK: &str = "dataMask";
 const INTEGERS: [&str; 5] = ["AUTO", "INT8", "UINT8", "INT16", "UINT16"];
 
 /// The most characters of an unknown value that an error shows.
-const MOST_SHOWN: usize = 40;
+const MAX_SHOWN: usize = 40;
 
 /// The result of `setup()`.
 pub(super) struct Setup(Value);
@@ -128,5 +128,5 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
 
 /// The beginning of a value, for error messages.
 fn shown(value: &Value) -> String {
-    format!("`{}`", value.to_string().chars().take(MOST_SHOWN).collect::<String>())
+    format!("`{}`", value.to_string().chars().take(MAX_SHOWN).collect::<String>())
 }

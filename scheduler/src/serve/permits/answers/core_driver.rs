@@ -19,6 +19,7 @@ use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
@@ -52,8 +53,16 @@ impl CoreDriver {
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
         }
+        if let Some(taken) = self.core.take_ended_call() {
+            self.tally.calls.observe(taken);
+        }
         for limit in self.core.take_capacity_changes(now) {
             self.tell_capacity(limit);
+        }
+        for (limit, by) in self.core.take_found_news() {
+            let (resource, algorithm) = (self.core.resource().name(), limit.algorithm.as_str());
+            let LimitSpec { name, unit, capacity, period, .. } = limit;
+            tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
         }
     }
 
@@ -286,8 +295,14 @@ impl CoreDriver {
     }
 
     /// The same with all that was counted.
-    pub(crate) fn report(&self, status: Status) -> Report {
-        Report { status, tally: self.tally.clone(), remembered: self.core.remembered() }
+    pub(crate) fn report(&self, now: Time, status: Status) -> Report {
+        Report {
+            status,
+            tally: self.tally.clone(),
+            remembered: self.core.remembered(),
+            calls_in_flight: self.core.calls_in_flight(now),
+            useful_workers: self.core.useful_workers(now),
+        }
     }
 
     pub(crate) fn announce(&mut self, news: &News) {
@@ -300,6 +315,11 @@ impl CoreDriver {
 
     pub(crate) fn tally(&mut self) -> &mut Tally {
         &mut self.tally
+    }
+
+    /// All limits as they count now, those that were found too.
+    pub(crate) fn limits_in_force(&self) -> Vec<LimitSpec> {
+        self.core.limits_in_force()
     }
 
     pub(crate) fn resource(&self) -> &Resource {

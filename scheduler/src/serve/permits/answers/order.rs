@@ -58,6 +58,10 @@ pub struct Report {
     pub tally: Tally,
     /// Permits that are remembered.
     pub remembered: usize,
+    /// Calls that have started and were not settled.
+    pub calls_in_flight: u64,
+    /// Workers that the limits can feed, if calls have told how long they take.
+    pub useful_workers: Option<f64>,
 }
 
 /// The last state of a leader.

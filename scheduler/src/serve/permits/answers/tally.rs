@@ -1,6 +1,7 @@
 //! Counting on the permit loop's thread, without locks: plain numbers, copied for each report.
 
 use crate::provider::FailureKind;
+use crate::serve::messages::inbound::EndpointKind;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::time::Span;
 use std::collections::BTreeMap;
@@ -33,26 +34,43 @@ impl Histogram {
 
 /// Refusals by code.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Refusals([u64; Code::ALL.len()]);
+pub struct Refusals {
+    counts: [u64; Code::ALL.len()],
+    last: Option<Code>,
+}
 
 impl Refusals {
     /// Notes one refusal.
     pub fn count(&mut self, code: Code) {
         if let Some(index) = Code::ALL.iter().position(|known| *known == code) {
-            self.0[index] += 1;
+            self.counts[index] += 1;
+            self.last = Some(code);
         }
     }
 
     /// All refusals.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.0.iter().sum()
+        self.counts.iter().sum()
     }
 
     /// All codes and how often each was given.
     pub fn iter(&self) -> impl Iterator<Item = (Code, u64)> {
-        Code::ALL.into_iter().zip(self.0)
+        Code::ALL.into_iter().zip(self.counts)
     }
+}
+
+/// The messages of one kind that were handled. An array of requests is one message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handled {
+    /// How many there were.
+    pub messages: u64,
+    /// Those with a refusal in the immediate answer.
+    pub refused: u64,
+    /// The last refusal.
+    pub last_refusal: Option<Code>,
+    /// The time from reading them to having their answers.
+    pub spent: Span,
 }
 
 /// Answers of the upstream by class of status.
@@ -101,6 +119,8 @@ pub struct Tally {
     pub decisions: Histogram,
     /// From asking to the start, by class.
     pub waits: Vec<Histogram>,
+    /// From start to settle, of calls that were settled.
+    pub calls: Histogram,
     /// Refusals by code.
     pub refusals: Refusals,
     /// Answers of the upstream, as far as workers tell of them.
@@ -127,6 +147,8 @@ pub struct Tally {
     pub refused_settles: Refusals,
     /// Questions that the provider did not answer, by kind of failure.
     pub provider_failures: ProviderFailures,
+    /// The messages that were handled, by kind.
+    handled: [Handled; EndpointKind::ALL.len()],
 }
 
 impl Tally {
@@ -137,6 +159,7 @@ impl Tally {
         Tally {
             decisions: Histogram::default(),
             waits,
+            calls: Histogram::default(),
             refusals: Refusals::default(),
             answers: Answers::default(),
             unreadable: BTreeMap::new(),
@@ -150,6 +173,40 @@ impl Tally {
             named_epochs: 0,
             refused_settles: Refusals::default(),
             provider_failures: ProviderFailures::default(),
+            handled: Default::default(),
+        }
+    }
+
+    /// The messages of one kind that were handled.
+    #[must_use]
+    pub fn handled(&self, kind: EndpointKind) -> Handled {
+        self.handled[kind as usize]
+    }
+
+    /// The refusals in answers to messages of one kind.
+    fn refusals_of(&self, kind: EndpointKind) -> &Refusals {
+        match kind {
+            EndpointKind::Permit | EndpointKind::Status => &self.refusals,
+            EndpointKind::Settle => &self.refused_settles,
+        }
+    }
+
+    /// How many answers to messages of one kind were refusals so far.
+    #[must_use]
+    pub fn refused(&self, kind: EndpointKind) -> u64 {
+        self.refusals_of(kind).total()
+    }
+
+    /// Notes that handling a message took so long. Before it, so many were
+    /// [refused](Tally::refused).
+    pub fn note_handled(&mut self, kind: EndpointKind, took: Span, refused_before: u64) {
+        let (is_refused, last) = (self.refused(kind) > refused_before, self.refusals_of(kind).last);
+        let handled = &mut self.handled[kind as usize];
+        handled.messages += 1;
+        handled.spent = handled.spent + took;
+        if is_refused {
+            handled.refused += 1;
+            handled.last_refusal = last;
         }
     }
 }

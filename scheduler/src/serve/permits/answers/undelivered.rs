@@ -217,4 +217,17 @@ mod tests {
             assert_eq!(connection(inbox), expected);
         }
     }
+
+    #[test]
+    fn connections_that_may_be_gone_are_bounded() {
+        let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
+        let mut undelivered = Undelivered::new(&subjects, &hub);
+        let id = PermitId::new("a").unwrap();
+        for connection in 0..=MAX_GONE {
+            let subject = undelivered.report_to(&id, &format!("_INBOX.{connection}.1")).unwrap();
+            let report = report(subject, Some(StatusCode::NO_RESPONDERS));
+            assert_eq!(undelivered.take_report(Time::ORIGIN, &report).as_ref(), Some(&id), "each permit goes back");
+        }
+        assert_eq!(undelivered.gone.len(), MAX_GONE);
+    }
 }

@@ -14,9 +14,9 @@ use tokio::task::unconstrained;
 
 /// Messages that are taken from the connection at once, before one is handled: a fraction of a
 /// millisecond.
-const MOST_AT_ONCE: usize = 4096;
+const MAX_AT_ONCE: usize = 4096;
 /// How often the connection is read before a message is handled. One time takes some megabytes.
-const MOST_READS: usize = 8;
+const MAX_READS: usize = 8;
 
 /// Reads orders, messages, probes and reports.
 ///
@@ -104,7 +104,7 @@ impl Intake {
     /// Takes what has come over NATS from the connection, which reads in a task of its own on this
     /// thread. While messages wait, that task goes first: what is still in the socket has no turn.
     pub(crate) async fn take_in(&mut self) {
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS {
             if !self.waiting.is_empty() {
                 tokio::task::yield_now().await;
             }
@@ -116,12 +116,12 @@ impl Intake {
 
     /// Takes what the connection has read. Returns how many messages.
     fn take_ready(&mut self) -> usize {
-        for taken in 0..MOST_AT_ONCE {
+        for taken in 0..MAX_AT_ONCE {
             // The runtime's budget for this task is for what the loop handles.
             let Some(Some(message)) = unconstrained(self.subscription.next()).now_or_never() else { return taken };
             self.waiting.push(self.endpoints.inbound(message));
         }
-        MOST_AT_ONCE
+        MAX_AT_ONCE
     }
 
     /// How many messages were lost since the last call, because too many waited.

@@ -16,7 +16,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 #[derive(Clone, Copy)]
 struct Sender<'a> {
     /// Its connection.
-    asker: Asker,
+    connection: Connection,
     /// The user of NATS, as far as the inbox tells.
     user: &'a str,
     /// The class that the subject names: the sender may ask for no other.
@@ -66,8 +66,8 @@ impl<'a> PermitRequests<'a> {
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
-        let (asker, user) = (reply.asker(), self.core.delivery().user(&reply).to_owned());
-        let sender = Sender { asker, user: &user, class };
+        let (connection, user) = (reply.connection(), self.core.delivery().user(&reply).to_owned());
+        let sender = Sender { connection, user: &user, class };
         match Incoming::<PermitRequest>::parse(payload) {
             Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request, price(prices, 0)),
             Incoming::Many(requests) => {
@@ -127,7 +127,7 @@ impl<'a> PermitRequests<'a> {
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
         let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
-        match wire::ask(core.resource(), (to, sender.asker), (sender.user, id), &request, sender.class) {
+        match wire::ask(core.resource(), (to, sender.connection), (sender.user, id), &request, sender.class) {
             Ok(ask) => core.handle(*now, Event::Ask(ask)),
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 
 /// Bodies in one message. Each may take a tenth of a second.
-const MOST_BODIES: usize = 16;
+const MAX_BODIES: usize = 16;
 /// The longest body, in bytes: as much as a message over NATS may have.
 const LONGEST_BODY: usize = 1024 * 1024;
 /// The key of a price, as every client of JSON writes it.
@@ -110,8 +110,8 @@ fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
     let mut priced = |request: &PermitRequest<'_>| {
         let price = request.price.as_ref()?;
         bodies += 1;
-        Some(match bodies > MOST_BODIES {
-            true => Err(format!("a message has at most {MOST_BODIES} bodies to price")),
+        Some(match bodies > MAX_BODIES {
+            true => Err(format!("a message has at most {MAX_BODIES} bodies to price")),
             false if !request.cost.is_empty() => Err("give a `cost` or a `price`, not both".to_owned()),
             false => cost(pricing, price).map(Arc::new),
         })
@@ -127,7 +127,7 @@ fn cost(pricing: Pricing, price: &Price<'_>) -> Result<Cost<'static>, String> {
         return Err(format!("`body`: a body has at most {LONGEST_BODY} bytes"));
     }
     let api: Api = price.api.parse().map_err(|error| format!("`api`: {error}"))?;
-    let given = match price.given {
+    let given = match &price.given {
         Some(given) => serde_json::from_str::<GivenTable>(given.get()).map_err(|error| format!("`given`: {error}"))?,
         None => GivenTable::default(),
     };

@@ -67,7 +67,7 @@ impl<'a> Settles<'a> {
 
     /// What the upstream's answer tells of its limits.
     fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
-        let response = settle.response.as_ref()?;
+        let response = settle.response()?;
         if response.is_throttled()
             && let Some(left_out) = self.log.admit(self.now, "429")
         {

@@ -6,7 +6,7 @@
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
 use crate::serve::permits::incoming::round_robin::{Lane, RoundRobin};
-use rampmeter_scheduler_core::ids::Asker;
+use rampmeter_scheduler_core::ids::Connection;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -14,13 +14,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 const MOST: usize = 1 << 17;
 /// What they may take of memory, with what each takes beside its payload. A message may have a
 /// mebibyte.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
 /// A user may have twice the free room, so two thirds of it all.
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
-type Connections = RoundRobin<Asker, InOrder>;
+type Connections = RoundRobin<Connection, InOrder>;
 
 /// Messages that wait. A message without room is lost and counted: its client asks again. One
 /// connection leaves room for others: it may have as much as is free, so half of it all.
@@ -72,11 +72,11 @@ impl WaitingMessages {
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        self.order.waiting < MOST && self.bytes + bytes <= MOST_BYTES
+        self.order.waiting < MOST && self.bytes + bytes <= MAX_BYTES
     }
 
-    fn has_room_for(&self, user: User, connection: Asker, bytes: usize) -> bool {
-        let free = MOST_BYTES - self.bytes;
+    fn has_room_for(&self, user: User, connection: Connection, bytes: usize) -> bool {
+        let free = MAX_BYTES - self.bytes;
         let of_user = self.users.bytes(user);
         let of_connection = self.users.get(user).map_or(0, |connections| connections.bytes(connection));
         self.has_room(bytes) && of_user + bytes <= free * SHARE_OF_USER && of_connection + bytes <= free
@@ -139,10 +139,10 @@ impl Arrivals {
 }
 
 /// The user and the connection of a message. All messages without a reply subject have one lane.
-fn sender(message: &Inbound) -> (User, Asker) {
+fn sender(message: &Inbound) -> (User, Connection) {
     let mut hash = DefaultHasher::new();
     message.reply.as_ref().and_then(Address::user).hash(&mut hash);
-    (hash.finish(), message.reply.as_ref().map_or(Asker::UNKNOWN, Address::asker))
+    (hash.finish(), message.reply.as_ref().map_or(Connection::UNKNOWN, Address::connection))
 }
 
 fn size(message: &Inbound) -> usize {

@@ -1,0 +1,14 @@
+//! Amounts that make up what a request costs.
+
+use rampmeter_worker_sdk::Cost;
+
+/// `cost` with these amounts, each in place of the former one of its unit. `None` if there is
+/// neither.
+pub(crate) fn with<'a>(cost: Option<Cost>, amounts: impl IntoIterator<Item = (&'a str, f64)>) -> Option<Cost> {
+    amounts.into_iter().fold(cost, |cost, (unit, amount)| {
+        Some(match cost {
+            Some(cost) => cost.and(unit, amount),
+            None => Cost::of(unit, amount),
+        })
+    })
+}

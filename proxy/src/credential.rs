@@ -1,0 +1,65 @@
+//! The secret that the proxy shows to the upstream in place of its clients.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// A header that the proxy sets. Its `Debug` output shows no secret.
+#[derive(Clone)]
+pub struct Credential {
+    header: HeaderName,
+    source: Arc<dyn CredentialSource>,
+}
+
+/// The value of the header, or nothing. The source has logged why there is none.
+pub type CredentialValue<'a> = Pin<Box<dyn Future<Output = Option<HeaderValue>> + Send + 'a>>;
+
+/// Where the value of the header comes from.
+pub trait CredentialSource: Send + Sync {
+    /// The present value. It may have to be fetched.
+    fn value(&self) -> CredentialValue<'_>;
+
+    /// Hears that the upstream has answered 401 to a request with `value`.
+    fn refused(&self, value: &HeaderValue);
+}
+
+/// What one request shows.
+#[derive(Clone)]
+pub(crate) struct Shown<'a> {
+    credential: &'a Credential,
+    value: HeaderValue,
+}
+
+impl Credential {
+    /// What `source` has, in this header.
+    #[must_use]
+    pub fn new(header: HeaderName, source: Arc<dyn CredentialSource>) -> Self {
+        Credential { header, source }
+    }
+
+    /// What the next request shows; `None` if there is nothing at present.
+    pub(crate) async fn shown(&self) -> Option<Shown<'_>> {
+        let mut value = self.source.value().await?;
+        value.set_sensitive(true);
+        Some(Shown { credential: self, value })
+    }
+}
+
+impl Shown<'_> {
+    /// Replaces what the client has sent.
+    pub(crate) fn put_into(&self, headers: &mut HeaderMap) {
+        headers.insert(self.credential.header.clone(), self.value.clone());
+    }
+
+    /// The upstream does not accept it.
+    pub(crate) fn refused(&self) {
+        self.credential.source.refused(&self.value);
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credential").field("header", &self.header).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,322 @@
+//! One request, from its head to the head of its answer.
+//!
+//! 1. The request is checked, and its route tells what it asks for.
+//! 2. It is held until its permit starts. Meanwhile the proxy reads on, so that it notices a client
+//!    that is gone. Dropping the request gives back what it waited for.
+//! 3. It is sent. The permit of a request that certainly did not leave is given back.
+//! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, at its
+//!    old age.
+//! 5. Any other answer is streamed to the client, and settled at its end.
+
+use crate::answer::{AnswerBody, Relay, Silence, UnsettledCall};
+use crate::checked_stream::closes;
+use crate::credential::Shown;
+use crate::drain::Drain;
+use crate::failure::Failure;
+use crate::headers::{self, ClientInfo, Pseudonym};
+use crate::metrics::Metrics;
+use crate::outgoing::Outgoing;
+use crate::pool::{CallError, Pool};
+use crate::request_body::{BodyMemory, RequestBody};
+use crate::settings::Settings;
+use crate::terms::Terms;
+use crate::tls::ClientName;
+use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::body::Incoming;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_sdk::{Call, Resource};
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How often one request is sent at most. Each 429 pauses the whole fleet, so that several in a row
+/// mean that repeating is of no use.
+const MAX_SENDINGS: u32 = 16;
+const WAIT_MS: HeaderName = HeaderName::from_static("x-rampmeter-wait-ms");
+/// OpenAI and Anthropic tell with `false` that a 429 does not go away.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Answers requests.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) settings: Settings,
+    pub(crate) resource: Resource,
+    pub(crate) pool: Pool,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) pseudonym: Pseudonym,
+    pub(crate) memory: BodyMemory,
+    /// The places of held requests.
+    pub(crate) held: Semaphore,
+    /// The places of calls in flight.
+    pub(crate) in_flight: Arc<Semaphore>,
+    /// The places of computations of prices.
+    pub(crate) pricing: Semaphore,
+    pub(crate) drain: Drain,
+    pub(crate) clock: Clock,
+}
+
+/// The connection that a request came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    pub(crate) is_encrypted: bool,
+    /// The name in the client's certificate, if it has shown one.
+    pub(crate) name: Option<ClientName>,
+}
+
+/// A request on its way.
+struct Course {
+    terms: Terms,
+    outgoing: Outgoing,
+    begun: Time,
+}
+
+/// A call that may be made now.
+struct Ready<'a> {
+    call: Call,
+    place: OwnedSemaphorePermit,
+    credential: Option<Shown<'a>>,
+}
+
+/// How a request is told in the log.
+struct Told {
+    method: Method,
+    waited: Span,
+    sendings: u32,
+}
+
+impl Exchange {
+    /// The answer to `request`, which came from `peer`.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<AnswerBody> {
+        let begun = self.clock.now();
+        let (version, closes) = (request.version(), closes(request.headers()));
+        let (mut head, body) = request.into_parts();
+        if let Some(name) = peer.name.clone() {
+            head.extensions.insert(name);
+        }
+        let mut response = match self.course(head, body, &peer, begun) {
+            Ok(course) => self.hold(course).await,
+            Err(failure) => self.refused("-", None, &failure),
+        };
+        if version == Version::HTTP_2 {
+            response.headers_mut().remove(CONNECTION);
+        } else if closes {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn hold(&self, course: Course) -> Response<AnswerBody> {
+        let Ok(_place) = self.held.try_acquire() else {
+            return self.refused(&course.terms.route, course.terms.class.as_deref(), &Failure::TooManyHeld);
+        };
+        let held = self.metrics.hold();
+        let (route, class) = (course.terms.route.clone(), course.terms.class.clone());
+        let answered = Box::pin(self.run(course)).await;
+        held.answered();
+        answered.unwrap_or_else(|failure| self.refused(&route, class.as_deref(), &failure))
+    }
+
+    /// Checks a request, and makes it one to the upstream.
+    fn course(&self, head: Parts, body: Incoming, peer: &Peer, begun: Time) -> Result<Course, Failure> {
+        if head.method == Method::CONNECT {
+            return Err(Failure::Tunnel);
+        }
+        if self.pseudonym.is_in(&head.headers) {
+            return Err(Failure::Loop);
+        }
+        if head.headers.get_all(HOST).iter().count() > 1 {
+            return Err(Failure::Unclear("`host` is there more than once".to_owned()));
+        }
+        let terms = Terms::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
+        let target = self.settings.upstream.target(&head.uri);
+        let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
+        let bounds = &self.settings.bounds;
+        let body = RequestBody::new(body, bounds.replay_bytes, self.memory.clone(), self.clock);
+        let headers = self.headers(&head, peer);
+        Ok(Course { terms, outgoing: Outgoing { method: head.method, target, headers, body }, begun })
+    }
+
+    fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {
+        let wanted = &self.settings.headers;
+        let client = wanted.forwarded.then(|| ClientInfo {
+            address: peer.address,
+            is_encrypted: peer.is_encrypted,
+            is_trusted: wanted.trusted_proxies.iter().any(|network| network.contains(&peer.address)),
+        });
+        let mut headers = head.headers.clone();
+        headers::forward(&mut headers, head.version, client, &self.pseudonym);
+        if self.settings.asking.tokens.is_some() {
+            // Usage cannot be read in an answer that is compressed.
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let authority = head.uri.authority().and_then(|authority| HeaderValue::try_from(authority.as_str()).ok());
+        match (wanted.keep_host, authority) {
+            (true, Some(authority)) => drop(headers.insert(HOST, authority)),
+            (true, None) => {}
+            // Without it the client names the upstream.
+            (false, _) => drop(headers.remove(HOST)),
+        }
+        headers
+    }
+
+    /// Sends the request until it is not answered 429.
+    async fn run(&self, course: Course) -> Result<Response<AnswerBody>, Failure> {
+        let course = &self.estimated(course).await?;
+        let mut sendings = 0;
+        loop {
+            let Ready { call, place, credential } = self.permit(course).await?;
+            let (started, waited) = (self.clock.now(), self.clock.now().since(course.begun));
+            let (response, call) = self.call(&course.outgoing, call, credential.as_ref()).await?;
+            self.metrics.first_byte(self.clock.now().since(started));
+            sendings += 1;
+            let unsettled = UnsettledCall::new(call, &response, place, self.clock);
+            if is_worth_repeating(&response) && course.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
+                unsettled.settle();
+                self.metrics.repeated();
+                continue;
+            }
+            self.metrics.began(course.terms.class.as_deref(), waited);
+            let unsettled = match &self.settings.asking.tokens {
+                Some(units) => unsettled.with_usage(units.clone(), &response),
+                None => unsettled,
+            };
+            self.tell(course, response.status(), &Told { method: course.outgoing.method.clone(), waited, sendings });
+            return Ok(self.relayed(response, unsettled, waited));
+        }
+    }
+
+    /// The request with what its body says that it costs, if that counts: the body is read first.
+    async fn estimated(&self, course: Course) -> Result<Course, Failure> {
+        let asking = &self.settings.asking;
+        if !asking.reads_bodies() || course.outgoing.body.has_ended() {
+            return Ok(course);
+        }
+        let reading = course.outgoing.body.whole(self.settings.bounds.replay_bytes);
+        let read = tokio::time::timeout(self.settings.times.first_byte.duration(), reading).await;
+        let Some(body) = read.map_err(|_| CallError::SlowClient)? else {
+            return match course.outgoing.body.has_failed() {
+                true => Err(Failure::BrokenBody),
+                // It is longer than what is kept, and so than what models take.
+                false => Ok(course),
+            };
+        };
+        let Course { terms, outgoing, begun } = course;
+        let mut terms = terms.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
+        if let Some(units) = &asking.tokens {
+            terms = terms.with_tokens(units, &body);
+        }
+        if let Some(price) = self.price(&outgoing, body).await {
+            terms = terms.with_price(&price);
+        }
+        Ok(Course { terms, outgoing, begun })
+    }
+
+    /// What the request costs by its body. A request without a price costs what its route says.
+    async fn price(&self, outgoing: &Outgoing, body: Vec<u8>) -> Option<Vec<(String, f64)>> {
+        let price = self.settings.asking.price.clone()?;
+        let (method, path) = (outgoing.method.clone(), outgoing.target.path().to_owned());
+        let _turn = self.pricing.acquire().await;
+        let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
+        let computed = computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned()));
+        computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()
+    }
+
+    /// Waits for a permit, a place and what the call has to show, and begins it.
+    async fn permit(&self, course: &Course) -> Result<Ready<'_>, Failure> {
+        let waited = self.clock.now().since(course.begun);
+        let left = self.settings.times.max_wait.saturating_sub(waited);
+        let acquire = course.terms.acquire(&self.resource, waited, left);
+        let granted = async {
+            let permit = acquire.await?;
+            let place = self.place(left).await?;
+            let credential = self.credential().await?;
+            // It may have lapsed meanwhile.
+            Ok(Ready { call: permit.ready().await?.begin(), place, credential })
+        };
+        tokio::select! {
+            granted = granted => granted,
+            _broken = course.outgoing.body.broken() => Err(Failure::BrokenBody),
+            () = self.drain.is_over() => Err(Failure::Stopping),
+        }
+    }
+
+    async fn place(&self, longest: Span) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(place) = self.in_flight.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        let place = tokio::time::timeout(longest.duration(), self.in_flight.clone().acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or(Failure::NoPlace)
+    }
+
+    async fn credential(&self) -> Result<Option<Shown<'_>>, Failure> {
+        match &self.settings.credential {
+            Some(credential) => credential.shown().await.map(Some).ok_or(Failure::NoCredential),
+            None => Ok(None),
+        }
+    }
+
+    async fn call(
+        &self,
+        outgoing: &Outgoing,
+        call: Call,
+        credential: Option<&Shown<'_>>,
+    ) -> Result<(Response<Incoming>, Call), Failure> {
+        let mut answered = self.pool.call(outgoing.request(credential), &outgoing.body).await;
+        let was_sent = !matches!(answered, Err(CallError::NoConnection(_)));
+        if matches!(answered, Err(CallError::Ending(_))) && outgoing.is_repeatable() {
+            tracing::debug!("a call met the end of a kept connection, and is made on a new one");
+            answered = self.pool.call_anew(outgoing.request(credential), &outgoing.body).await;
+        }
+        match answered {
+            Ok(response) => {
+                if let (StatusCode::UNAUTHORIZED, Some(credential)) = (response.status(), credential) {
+                    credential.refused();
+                }
+                Ok((response, call))
+            }
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a call has no answer");
+                if !was_sent {
+                    call.give_back();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    fn relayed(&self, response: Response<Incoming>, unsettled: UnsettledCall, waited: Span) -> Response<AnswerBody> {
+        let (mut head, body) = response.into_parts();
+        headers::strip(&mut head.headers);
+        head.version = Version::HTTP_11;
+        if self.settings.headers.tell_wait {
+            head.headers.insert(WAIT_MS, HeaderValue::from(waited.duration().as_millis() as u64));
+        }
+        head.extensions = http::Extensions::new();
+        let silence = Silence::of_at_most(self.settings.times.next_byte);
+        Response::from_parts(head, AnswerBody::Upstream(Box::new(Relay::new(body, unsettled, silence))))
+    }
+
+    fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<AnswerBody> {
+        self.metrics.answered(route, class, failure.code());
+        tracing::debug!(resource = self.resource.name(), route, class, code = failure.code(), %failure, "not forwarded");
+        failure.response().map(AnswerBody::Own)
+    }
+
+    /// Tells of a request without its path, query and headers, which may hold secrets.
+    fn tell(&self, course: &Course, status: StatusCode, told: &Told) {
+        let (route, class) = (&*course.terms.route, course.terms.class.as_deref());
+        self.metrics.answered(route, class, "forwarded");
+        let (resource, wait_ms) = (self.resource.name(), told.waited.millis());
+        let Told { method, sendings, .. } = told;
+        tracing::debug!(resource, %method, route, class, wait_ms, sendings, status = status.as_u16(), "forwarded");
+    }
+}
+
+fn is_worth_repeating(response: &Response<Incoming>) -> bool {
+    let says_no = response.headers().get(SHOULD_RETRY).is_some_and(|value| value == "false");
+    response.status() == StatusCode::TOO_MANY_REQUESTS && !says_no
+}

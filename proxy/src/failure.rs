@@ -1,0 +1,193 @@
+//! Answers of the proxy's own: why a request was not forwarded, or not answered.
+
+use crate::pool::CallError;
+use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
+use rampmeter_protocol::time::Span;
+use rampmeter_worker_sdk::Error;
+use rampmeter_worker_sdk::error::ErrorKind;
+use serde_json::{Map, Value, json};
+
+/// When a client may come back if nothing better is known.
+const SOON: Span = Span::from_secs(1);
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+/// Why the proxy answers itself.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The request contradicts itself, or names what cannot be.
+    #[error("{0}")]
+    Unclear(String),
+    /// The request wants a tunnel.
+    #[error("this proxy opens no tunnels; set it as the base URL, not as HTTPS_PROXY")]
+    Tunnel,
+    /// The request came from this proxy.
+    #[error("this request was here before: the upstream leads back to this proxy")]
+    Loop,
+    /// The client's body breaks off.
+    #[error("the body of the request breaks off")]
+    BrokenBody,
+    /// The bound of held requests is reached.
+    #[error("as many requests wait as this proxy holds")]
+    TooManyHeld,
+    /// As many calls as may be are in flight, and none ended in time.
+    #[error("no connection to the upstream became free in time")]
+    NoPlace,
+    /// The proxy has nothing to show to the upstream.
+    #[error("this proxy has no credential for the upstream at present")]
+    NoCredential,
+    /// There is no permit.
+    #[error(transparent)]
+    Permit(#[from] Error),
+    /// There is no answer.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// This process ends.
+    #[error("this proxy stops")]
+    Stopping,
+}
+
+/// What a failure is in HTTP.
+struct Shape {
+    status: StatusCode,
+    /// The word for programs.
+    code: &'static str,
+    /// The type of RFC 9209.
+    proxy_status: &'static str,
+    retry_after: Option<Span>,
+}
+
+impl Failure {
+    /// The answer to the client.
+    pub(crate) fn response(&self) -> Response<Full<bytes::Bytes>> {
+        let Shape { status, code, proxy_status, retry_after } = self.shape();
+        let body = Value::Object(self.problem(status, code)).to_string();
+        let mut response = Response::new(Full::from(body));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, PROBLEM);
+        if let Ok(value) = HeaderValue::try_from(format!("rampmeter; error={proxy_status}")) {
+            headers.insert(PROXY_STATUS, value);
+        }
+        if let Some(pause) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(pause)));
+        }
+        if let Some(limits) = self.rate_limit() {
+            headers.insert(RATE_LIMIT, limits);
+        }
+        if self.ends_connection() {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// The word for programs, logs and metrics.
+    pub(crate) fn code(&self) -> &'static str {
+        self.shape().code
+    }
+
+    fn problem(&self, status: StatusCode, code: &str) -> Map<String, Value> {
+        let title = status.canonical_reason().unwrap_or_default();
+        let mut problem = Map::new();
+        problem.insert("type".to_owned(), json!(format!("urn:rampmeter:proxy:{code}")));
+        problem.insert("title".to_owned(), json!(title));
+        problem.insert("status".to_owned(), json!(status.as_u16()));
+        problem.insert("code".to_owned(), json!(code));
+        problem.insert("detail".to_owned(), json!(self.to_string()));
+        if let Some(limit) = self.limited_by() {
+            problem.insert("limited_by".to_owned(), json!(limit));
+        }
+        problem
+    }
+
+    fn shape(&self) -> Shape {
+        let shape = |status, code, proxy_status| Shape { status, code, proxy_status, retry_after: None };
+        let soon = |status, code, proxy_status| Shape { status, code, proxy_status, retry_after: Some(SOON) };
+        match self {
+            Failure::Unclear(_) => shape(StatusCode::BAD_REQUEST, "unclear", "http_request_error"),
+            Failure::Tunnel => shape(StatusCode::METHOD_NOT_ALLOWED, "tunnel", "http_request_denied"),
+            Failure::Loop => shape(StatusCode::LOOP_DETECTED, "loop", "proxy_loop_detected"),
+            Failure::BrokenBody | Failure::Call(CallError::BrokenBody) => {
+                shape(StatusCode::BAD_REQUEST, "broken_body", "http_request_error")
+            }
+            Failure::TooManyHeld => soon(StatusCode::SERVICE_UNAVAILABLE, "too_many_held", "connection_limit_reached"),
+            Failure::NoPlace => soon(StatusCode::SERVICE_UNAVAILABLE, "no_place", "connection_limit_reached"),
+            Failure::NoCredential => {
+                soon(StatusCode::SERVICE_UNAVAILABLE, "no_credential", "proxy_configuration_error")
+            }
+            Failure::Stopping => soon(StatusCode::SERVICE_UNAVAILABLE, "stopping", "http_request_denied"),
+            Failure::Call(CallError::NoConnection(_)) => {
+                shape(StatusCode::BAD_GATEWAY, "no_connection", "connection_refused")
+            }
+            Failure::Call(CallError::NoAnswer(_) | CallError::Ending(_)) => {
+                shape(StatusCode::BAD_GATEWAY, "no_answer", "connection_terminated")
+            }
+            Failure::Call(CallError::Late) => {
+                shape(StatusCode::GATEWAY_TIMEOUT, "late_answer", "http_response_timeout")
+            }
+            Failure::Call(CallError::SlowClient) => {
+                shape(StatusCode::REQUEST_TIMEOUT, "slow_client", "http_request_error")
+            }
+            Failure::Permit(error) => of_permit(error),
+        }
+    }
+
+    fn limited_by(&self) -> Option<&str> {
+        match self {
+            Failure::Permit(error) => error.limited_by(),
+            Failure::Unclear(_)
+            | Failure::Tunnel
+            | Failure::Loop
+            | Failure::BrokenBody
+            | Failure::TooManyHeld
+            | Failure::NoPlace
+            | Failure::NoCredential
+            | Failure::Call(_)
+            | Failure::Stopping => None,
+        }
+    }
+
+    /// The IETF's `RateLimit`, if a limit is in the way for a known time.
+    fn rate_limit(&self) -> Option<HeaderValue> {
+        let limit = Name::new(self.limited_by()?).ok()?;
+        HeaderValue::try_from(exhausted(&limit, self.shape().retry_after)).ok()
+    }
+
+    /// Whether the rest of the request, or of the connection, is of no use.
+    fn ends_connection(&self) -> bool {
+        match self {
+            Failure::Unclear(_) | Failure::Tunnel | Failure::BrokenBody | Failure::Stopping => true,
+            Failure::Call(error) => matches!(error, CallError::BrokenBody | CallError::SlowClient),
+            Failure::Loop | Failure::TooManyHeld | Failure::NoPlace | Failure::NoCredential | Failure::Permit(_) => {
+                false
+            }
+        }
+    }
+}
+
+fn of_permit(error: &Error) -> Shape {
+    let pause = error.retry_after().map(Span::from);
+    let shape = |status, code, retry_after| Shape { status, code, proxy_status: "http_request_denied", retry_after };
+    match error.kind() {
+        ErrorKind::Refused(code @ (Code::NotInTime | Code::QuotaSpent)) => {
+            shape(StatusCode::TOO_MANY_REQUESTS, code.as_str(), Some(pause.unwrap_or(SOON)))
+        }
+        ErrorKind::TimedOut => shape(StatusCode::TOO_MANY_REQUESTS, "not_in_time", Some(pause.unwrap_or(SOON))),
+        // To come back is of no use.
+        ErrorKind::Refused(code) if code.remedy() == Remedy::Change || code == Code::Forbidden => {
+            shape(StatusCode::from_u16(code.status()).unwrap_or_default(), code.as_str(), None)
+        }
+        ErrorKind::Refused(code) => shape(StatusCode::SERVICE_UNAVAILABLE, code.as_str(), Some(pause.unwrap_or(SOON))),
+        ErrorKind::InvalidArgument => shape(StatusCode::BAD_REQUEST, "invalid_request", None),
+        ErrorKind::Unreachable => shape(StatusCode::SERVICE_UNAVAILABLE, "unreachable", Some(pause.unwrap_or(SOON))),
+        ErrorKind::TooManyAsks | ErrorKind::Connect | ErrorKind::Closed | _ => {
+            shape(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Some(pause.unwrap_or(SOON)))
+        }
+    }
+}

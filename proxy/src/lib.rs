@@ -1,0 +1,40 @@
+//! A reverse proxy that holds requests until their permits start.
+//!
+//! A program calls the proxy in place of its API, and needs no other change. The proxy asks the
+//! scheduler for a permit for each request, holds the request until the permit's start, forwards
+//! it, streams both bodies, and settles. A request that the upstream answers 429 is held again.
+//!
+//! `exchange` is the way of one request, and the place to begin reading. `listener` has the
+//! connections of clients, `pool` those to the upstream, and `connection` their history.
+//! `head_check` refuses what two servers could read differently. `request_body` keeps a body to
+//! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `tls`
+//! encrypts. `route` and `terms` say what a request asks for, `tokens` counts those of language
+//! models, `credential` is what the proxy shows in place of its clients, and `failure` what it
+//! answers itself.
+
+mod amounts;
+mod answer;
+mod checked_stream;
+mod connection;
+pub mod credential;
+mod drain;
+mod exchange;
+mod failure;
+mod head_check;
+mod headers;
+mod listener;
+pub mod metrics;
+mod outgoing;
+mod pool;
+mod proxy;
+mod request_body;
+pub mod route;
+pub mod settings;
+mod start_error;
+mod terms;
+pub mod tls;
+pub mod tokens;
+
+pub use proxy::Proxy;
+pub use settings::Settings;
+pub use start_error::StartError;

@@ -1,0 +1,96 @@
+//! A running proxy.
+
+use crate::drain::{Drain, LEAVE, Phase};
+use crate::exchange::Exchange;
+use crate::headers::Pseudonym;
+use crate::listener::Listener;
+use crate::metrics::Metrics;
+use crate::pool::Pool;
+use crate::request_body::BodyMemory;
+use crate::settings::Settings;
+use crate::start_error::StartError;
+use crate::tls::Certificate;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_worker_sdk::Resource;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+/// Prices that are computed at once. Each may keep a processor busy for a tenth of a second.
+const PRICING: usize = 2;
+
+/// A proxy that serves. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests
+/// finish.
+#[derive(Debug)]
+pub struct Proxy {
+    address: SocketAddr,
+    metrics: Arc<Metrics>,
+    phase: watch::Sender<Phase>,
+    drain: Span,
+    /// Ends when all connections have ended, after the phase has changed.
+    serving: JoinHandle<()>,
+}
+
+impl Proxy {
+    /// Serves on `listener`, with permits of `resource`.
+    ///
+    /// # Errors
+    /// If a file is of no use, or the system has no authorities for an encrypted upstream.
+    pub fn start(listener: TcpListener, resource: Resource, settings: Settings) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let address = listener.local_addr().map_err(StartError::Listener)?;
+        let metrics = Arc::new(Metrics::new());
+        let (phase, drain) = Drain::new();
+        let (bounds, times, encryption) = (settings.bounds, settings.times, settings.encryption.clone());
+        let certificate = encryption.certificate.map(|files| Certificate::read(files, clock)).transpose()?;
+        let exchange = Exchange {
+            pool: Pool::new(times, &settings.upstream, encryption.upstream_ca.as_deref(), clock)?,
+            settings,
+            resource,
+            metrics: metrics.clone(),
+            pseudonym: Pseudonym::new(),
+            memory: BodyMemory::new(bounds.replay_memory),
+            held: Semaphore::new(bounds.held),
+            in_flight: Arc::new(Semaphore::new(bounds.connections)),
+            pricing: Semaphore::new(PRICING),
+            drain: drain.clone(),
+            clock,
+        };
+        let listener = Listener::new(listener, Arc::new(exchange), certificate, bounds.clients);
+        Ok(Proxy { address, metrics, phase, drain: times.drain, serving: tokio::spawn(listener.serve(drain)) })
+    }
+
+    /// The address that it listens at.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it counts.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        self.metrics.clone()
+    }
+
+    /// Takes no new requests, and lets those that are held go on waiting for the configured time.
+    /// Those that still wait then are answered 503, and their permits are given back.
+    pub async fn stop(mut self) {
+        self.phase.send_replace(Phase::Draining);
+        if tokio::time::timeout(self.drain.duration(), &mut self.serving).await.is_ok() {
+            return;
+        }
+        self.phase.send_replace(Phase::Over);
+        if tokio::time::timeout(LEAVE, &mut self.serving).await.is_err() {
+            tracing::warn!(address = %self.address, "answers that were under way are cut off");
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}

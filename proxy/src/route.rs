@@ -1,0 +1,185 @@
+//! Kinds of requests, told apart by method, host and path.
+
+use crate::amounts;
+use http::Method;
+use http::request::Parts;
+use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
+use rampmeter_worker_sdk::Cost as Asked;
+use std::sync::Arc;
+
+/// Kinds of requests. The first one that fits a request counts.
+#[derive(Clone, Debug, Default)]
+pub struct Routes(Arc<[Route]>);
+
+/// One kind of requests.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// The methods; all if this is empty.
+    pub methods: Vec<Method>,
+    /// The host that clients name, without a port; any if there is none.
+    pub host: Option<String>,
+    /// The path.
+    pub path: PathTemplate,
+    /// The class of these requests, if they have one of their own.
+    pub class: Option<String>,
+    /// Labels of these requests, beside those that the path has.
+    pub labels: Vec<(String, String)>,
+    /// What each of these requests costs.
+    pub cost: Cost,
+}
+
+/// What a request costs, by unit, if that is said. It was checked.
+#[derive(Clone, Debug, Default)]
+pub struct Cost(Option<Asked>);
+
+/// A path such as `/guilds/{guild}/*`. `{name}` stands for one segment, whose value is the label
+/// `name`. A `*` at the end stands for any rest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathTemplate {
+    text: Arc<str>,
+    segments: Vec<Segment>,
+    has_rest: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Segment {
+    Text(String),
+    Label(String),
+}
+
+/// Why a text is no template.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a path is written like \"/guilds/{{guild}}/*\": it begins with a slash, and `*` stands at its end")]
+pub struct TemplateError;
+
+impl Routes {
+    /// These routes, in this order.
+    #[must_use]
+    pub fn new(routes: Vec<Route>) -> Self {
+        Routes(routes.into())
+    }
+
+    /// The first route that fits, with the labels of the path.
+    pub(crate) fn find(&self, head: &Parts, host: Option<&str>) -> Option<(&Route, Vec<(&str, String)>)> {
+        self.0.iter().find_map(|route| Some((route, route.fits(head, host)?)))
+    }
+}
+
+impl Cost {
+    /// These amounts of these units.
+    ///
+    /// # Errors
+    /// If a unit or an amount cannot be.
+    pub fn of_units<'a>(units: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Self, rampmeter_worker_sdk::Error> {
+        let cost = amounts::with(None, units);
+        cost.clone().map(Asked::into_wire).transpose()?;
+        Ok(Cost(cost))
+    }
+
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        self.0.clone()
+    }
+}
+
+impl Route {
+    fn fits(&self, head: &Parts, host: Option<&str>) -> Option<Vec<(&str, String)>> {
+        let fits_method = self.methods.is_empty() || self.methods.contains(&head.method);
+        let fits_host = self.host.as_deref().is_none_or(|wanted| host.is_some_and(|host| is_host(host, wanted)));
+        (fits_method && fits_host).then(|| self.path.labels_of(head.uri.path())).flatten()
+    }
+}
+
+fn is_host(found: &str, wanted: &str) -> bool {
+    let name = found.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    name.map_or(found, |(name, _)| name).eq_ignore_ascii_case(wanted)
+}
+
+impl PathTemplate {
+    /// The template of all paths.
+    #[must_use]
+    pub fn any() -> Self {
+        PathTemplate { text: "/*".into(), segments: Vec::new(), has_rest: true }
+    }
+
+    /// The template as written.
+    #[must_use]
+    pub fn text(&self) -> Arc<str> {
+        self.text.clone()
+    }
+
+    /// The labels in `path`, if it fits. Values beyond the protocol's length are cut.
+    fn labels_of(&self, path: &str) -> Option<Vec<(&str, String)>> {
+        let mut found = Vec::new();
+        let mut rest = path.strip_prefix('/')?.split('/');
+        for segment in &self.segments {
+            match (segment, rest.next()?) {
+                (Segment::Text(text), part) if text == part => {}
+                (Segment::Label(name), part) if !part.is_empty() => {
+                    found.push((name.as_str(), part.chars().take(MAX_LABEL_VALUE).collect()));
+                }
+                (Segment::Text(_) | Segment::Label(_), _) => return None,
+            }
+        }
+        (self.has_rest || rest.next().is_none()).then_some(found)
+    }
+}
+
+impl std::str::FromStr for PathTemplate {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        let mut parts: Vec<&str> = text.strip_prefix('/').ok_or(TemplateError)?.split('/').collect();
+        let has_rest = parts.pop_if(|last| *last == "*").is_some();
+        let segments = parts.into_iter().map(segment).collect::<Result<_, _>>()?;
+        Ok(PathTemplate { text: text.into(), segments, has_rest })
+    }
+}
+
+fn segment(text: &str) -> Result<Segment, TemplateError> {
+    let label = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    match label {
+        Some(name) if !name.is_empty() && !name.contains(['{', '}', '*']) => Ok(Segment::Label(name.to_owned())),
+        None if !text.contains(['{', '}', '*']) => Ok(Segment::Text(text.to_owned())),
+        Some(_) | None => Err(TemplateError),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_takes_labels_from_a_path() {
+        #[rustfmt::skip]
+        let table = [
+            ("/guilds/{guild}/*",   "/guilds/7/members",    Some("guild=7")),
+            ("/guilds/{guild}/*",   "/guilds/7/",           Some("guild=7")),
+            ("/guilds/{guild}/*",   "/guilds/7",            Some("guild=7")),
+            ("/guilds/{guild}",     "/guilds/7/members",    None),
+            ("/guilds/{guild}",     "/guilds/",             None),
+            ("/{a}/{b}",            "/x/y",                 Some("a=x b=y")),
+            ("/*",                  "/",                    Some("")),
+            ("/*",                  "/x/y",                 Some("")),
+            ("/",                   "/",                    Some("")),
+            ("/",                   "/x",                   None),
+            ("/v1/chat",            "/v1/chat",             Some("")),
+            ("/v1/chat",            "/V1/chat",             None),
+        ];
+        for (template, path, expected) in table {
+            let template: PathTemplate = template.parse().unwrap();
+            let labels = template.labels_of(path).map(|labels| {
+                labels.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+            });
+            assert_eq!(labels.as_deref(), expected, "{template:?} {path}");
+        }
+        for wrong in ["", "a", "/a*", "/*/a", "/{}", "/a{b}", "/{a{b}}"] {
+            assert_eq!(wrong.parse::<PathTemplate>(), Err(TemplateError), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_host_has_no_port() {
+        assert!(is_host("A.example:80", "a.example") && is_host("a.example", "a.example"));
+        assert!(!is_host("b.example", "a.example") && !is_host("a.example.evil", "a.example"));
+    }
+}

@@ -1,0 +1,277 @@
+//! What a proxy is configured with.
+
+use crate::credential::Credential;
+use crate::route::Routes;
+use crate::tls::CertificateFiles;
+use crate::tokens::TokenUnits;
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderName, Method, Uri};
+use ipnet::IpNet;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::time::Span;
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How often a proxy calls while no scheduler answers.
+pub use rampmeter_worker_sdk::policy::SafeRate;
+
+/// Everything that one proxy does differently from another.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The server behind the proxy.
+    pub upstream: Upstream,
+    /// What requests ask for.
+    pub asking: Asking,
+    /// What requests say to the upstream of themselves.
+    pub headers: HeaderSettings,
+    /// What the proxy shows to the upstream in place of its clients' own.
+    pub credential: Option<Credential>,
+    /// How long requests and their parts may take.
+    pub times: Times,
+    /// How much there may be of everything.
+    pub bounds: Bounds,
+    /// How connections are encrypted.
+    pub encryption: Encryption,
+}
+
+/// How connections are encrypted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// The certificate that clients see. Without it, their connections are not encrypted.
+    pub certificate: Option<CertificateFiles>,
+    /// The authorities (PEM) that count for the upstream instead of the system's.
+    pub upstream_ca: Option<PathBuf>,
+}
+
+/// What requests ask for.
+#[derive(Clone, Debug, Default)]
+pub struct Asking {
+    /// Kinds of requests, with their classes, labels and costs. The first one that fits counts.
+    pub routes: Routes,
+    /// The class of requests whose route has none. Without it, the resource's default counts.
+    pub class: Option<String>,
+    /// The header in which clients name their class.
+    pub class_header: Option<HeaderName>,
+    /// The labels of every request.
+    pub labels: LabelsOf,
+    /// Labels that bodies tell, and the key of each in the JSON of a body.
+    pub body_labels: Vec<(String, String)>,
+    /// The units of tokens, if requests are those to language models.
+    pub tokens: Option<TokenUnits>,
+    /// Units whose amounts clients may state, and the headers in which they do.
+    pub cost_headers: Vec<(String, HeaderName)>,
+    /// What bodies cost, if they tell it.
+    pub price: Option<PriceOf>,
+}
+
+/// Computes what a request costs from its body.
+#[derive(Clone)]
+pub struct PriceOf(Arc<ComputePrice>);
+
+type ComputePrice = dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync;
+
+impl Asking {
+    /// Whether a body has to be read before its request asks for a permit.
+    pub(crate) fn reads_bodies(&self) -> bool {
+        self.tokens.is_some() || self.price.is_some() || !self.body_labels.is_empty()
+    }
+}
+
+impl PriceOf {
+    /// Computes amounts by unit with `compute`, from the method, the path and the body. It may take
+    /// a tenth of a second, and says why there is no price.
+    pub fn new(
+        compute: impl Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync + 'static,
+    ) -> Self {
+        PriceOf(Arc::new(compute))
+    }
+
+    pub(crate) fn compute(&self, method: &Method, path: &str, body: &[u8]) -> Result<Vec<(String, f64)>, String> {
+        self.0(method, path, body)
+    }
+}
+
+impl fmt::Debug for PriceOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PriceOf")
+    }
+}
+
+/// Reads the labels of a request, which came from this address.
+#[derive(Clone)]
+pub struct LabelsOf(Arc<ReadLabels>);
+
+type ReadLabels = dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync;
+
+/// What requests say to the upstream of themselves.
+#[derive(Clone, Debug, Default)]
+pub struct HeaderSettings {
+    /// Whether the upstream sees the `Host` of the client instead of its own name.
+    pub keep_host: bool,
+    /// Whether the upstream learns the client's address and `Host`: `X-Forwarded-For` and the like.
+    pub forwarded: bool,
+    /// The proxies whose `X-Forwarded-For` is kept.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Whether answers tell the milliseconds for which their request was held.
+    pub tell_wait: bool,
+}
+
+/// How long requests and their parts may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How long a request is held before it is answered 429.
+    pub max_wait: Span,
+    /// How long a connection to the upstream may take.
+    pub connect: Span,
+    /// How long the upstream may take for the head of its answer, from the last byte of the
+    /// request.
+    pub first_byte: Span,
+    /// How long the upstream may be silent in the middle of an answer.
+    pub next_byte: Span,
+    /// How long a connection to the upstream is kept without a request.
+    pub idle: Span,
+    /// How long held requests go on waiting when the proxy is told to stop.
+    pub drain: Span,
+}
+
+/// How much there may be of everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Connections of clients.
+    pub clients: usize,
+    /// Requests that wait for their permits or for the head of their answer.
+    pub held: usize,
+    /// Requests that the upstream works on.
+    pub connections: usize,
+    /// Bytes of one body that are kept to send it again.
+    pub replay_bytes: usize,
+    /// Bytes of all bodies together that are kept.
+    pub replay_memory: usize,
+}
+
+/// The server behind the proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    scheme: Scheme,
+    authority: Authority,
+    /// The path in front of all paths, without a slash at its end.
+    prefix: String,
+}
+
+/// Why a text names no upstream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an upstream is written like \"https://api.example.com\" or \"http://10.0.0.5:8080/base\", not {0:?}")]
+pub struct UpstreamError(String);
+
+impl Default for Times {
+    fn default() -> Self {
+        Times {
+            // As long as the clients of large APIs wait for an answer.
+            max_wait: Span::from_secs(600),
+            connect: Span::from_secs(10),
+            first_byte: Span::from_secs(600),
+            // As long as for the first: models think in the middle of an answer, too.
+            next_byte: Span::from_secs(600),
+            // Shorter than servers keep them, so that a request seldom meets a closing connection.
+            idle: Span::from_secs(30),
+            drain: Span::from_secs(20),
+        }
+    }
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { clients: 16_384, held: 10_000, connections: 1_024, replay_bytes: 1 << 20, replay_memory: 256 << 20 }
+    }
+}
+
+impl LabelsOf {
+    /// Reads labels with `read`, which says why a request is ambiguous.
+    pub fn new(read: impl Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync + 'static) -> Self {
+        LabelsOf(Arc::new(read))
+    }
+
+    pub(crate) fn read(&self, head: &Parts, address: IpAddr) -> Result<Labels<'static>, String> {
+        self.0(head, address)
+    }
+}
+
+impl Default for LabelsOf {
+    /// No labels.
+    fn default() -> Self {
+        LabelsOf::new(|_, _| Ok(Labels::new()))
+    }
+}
+
+impl fmt::Debug for LabelsOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LabelsOf")
+    }
+}
+
+impl Upstream {
+    /// Whether it is reached over TLS.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.scheme == Scheme::HTTPS
+    }
+
+    /// Its name or address, without a port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.authority.host()
+    }
+
+    /// The upstream's address of what a client wants; `None` if the client names no path.
+    pub(crate) fn target(&self, wanted: &Uri) -> Option<Uri> {
+        let path = wanted.path_and_query().map_or("/", PathAndQuery::as_str);
+        let path = format!("{}{}", self.prefix, if path.is_empty() { "/" } else { path });
+        let builder = Uri::builder().scheme(self.scheme.clone()).authority(self.authority.clone());
+        builder.path_and_query(path).build().ok().filter(|target| target.path().starts_with('/'))
+    }
+}
+
+impl fmt::Display for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}{}", self.scheme, self.authority, self.prefix)
+    }
+}
+
+impl std::str::FromStr for Upstream {
+    type Err = UpstreamError;
+
+    fn from_str(text: &str) -> Result<Self, UpstreamError> {
+        let wrong = || UpstreamError(text.to_owned());
+        let parts = text.parse::<Uri>().map_err(|_| wrong())?.into_parts();
+        let path = parts.path_and_query.as_ref();
+        let scheme = parts.scheme.filter(|scheme| [Scheme::HTTP, Scheme::HTTPS].contains(scheme));
+        let is_plain = path.is_none_or(|path| path.query().is_none());
+        let authority = parts.authority.filter(|authority| is_plain && !authority.as_str().contains('@'));
+        let prefix = path.map_or("", PathAndQuery::path).trim_end_matches('/').to_owned();
+        let (scheme, authority) = scheme.zip(authority).ok_or_else(wrong)?;
+        Ok(Upstream { scheme, authority, prefix })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_a_scheme_a_host_and_perhaps_a_path() {
+        let target = |upstream: &str, wanted: &str| {
+            let upstream: Upstream = upstream.parse().unwrap();
+            upstream.target(&wanted.parse().unwrap()).map(|target| target.to_string())
+        };
+        assert_eq!(target("https://a.example", "/v1/x?y=z").unwrap(), "https://a.example/v1/x?y=z");
+        assert_eq!(target("http://10.0.0.5:8080/base/", "/x").unwrap(), "http://10.0.0.5:8080/base/x");
+        assert_eq!(target("http://a", "http://other/x?y").unwrap(), "http://a/x?y");
+        assert_eq!(target("http://a", "*"), None);
+        for wrong in ["a.example", "/a", "ftp://a", "http://a/?b", "http://me:secret@a", ""] {
+            assert!(wrong.parse::<Upstream>().is_err(), "{wrong}");
+        }
+    }
+}

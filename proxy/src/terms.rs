@@ -1,0 +1,112 @@
+//! What one request asks for.
+
+use crate::amounts;
+use crate::settings::Asking;
+use crate::tokens::TokenUnits;
+use http::header::HOST;
+use http::request::Parts;
+use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
+use rampmeter_protocol::cost::Cost as WireCost;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::time::Span;
+use rampmeter_worker_sdk::call::Acquire;
+use rampmeter_worker_sdk::{Cost, Resource};
+use serde_json::Value;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The route of requests that fit none.
+const NO_ROUTE: &str = "-";
+
+/// The class, labels and cost of one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms {
+    pub(crate) class: Option<String>,
+    labels: Labels<'static>,
+    /// Without one, the request states no cost: limits of `requests` count it, if there are any.
+    cost: Option<Cost>,
+    /// The template of its path, which is all that logs and metrics tell of it.
+    pub(crate) route: Arc<str>,
+}
+
+impl Terms {
+    /// What the request with this head, which came from `address`, asks for.
+    ///
+    /// # Errors
+    /// If the request says something twice, or something that is no label.
+    pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
+        let mut labels = asking.labels.read(head, address)?;
+        let mut terms =
+            Terms { class: asking.class.clone(), labels: Labels::new(), cost: None, route: NO_ROUTE.into() };
+        if let Some((route, of_path)) = asking.routes.find(head, host(head)) {
+            let own = route.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
+            for (name, value) in own.chain(of_path) {
+                labels.set(name.to_owned(), value).map_err(|error| format!("label `{name}`: {error}"))?;
+            }
+            terms = Terms { cost: route.cost.asked(), route: route.path.text(), ..terms };
+            terms.class = route.class.clone().or(terms.class);
+        }
+        let class = asking.class_header.as_ref().and_then(|name| head.headers.get(name));
+        if let Some(class) = class {
+            terms.class = Some(class.to_str().map_err(|_| "the class is not ASCII")?.to_owned());
+        }
+        let cost = amounts::with(terms.cost, stated(head, asking)?);
+        Ok(Terms { labels, cost, ..terms })
+    }
+
+    /// The same with the labels that `body` tells. A body that is no JSON tells none.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub(crate) fn with_labels_of(mut self, wanted: &[(String, String)], body: &[u8]) -> Result<Self, String> {
+        let told = if wanted.is_empty() { None } else { serde_json::from_slice::<Value>(body).ok() };
+        for (label, key) in wanted {
+            if let Some(value) = told.as_ref().and_then(|told| told.get(key)?.as_str()) {
+                let value: String = value.chars().take(MAX_LABEL_VALUE).collect();
+                self.labels.set(label.clone(), value).map_err(|error| format!("label `{label}`: {error}"))?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// The same with what the tokens of a request with this body cost.
+    pub(crate) fn with_tokens(self, units: &TokenUnits, body: &[u8]) -> Self {
+        Terms { cost: units.estimated(self.cost, body), ..self }
+    }
+
+    /// The same with these amounts, which its body tells.
+    pub(crate) fn with_price(self, price: &[(String, f64)]) -> Self {
+        let amounts = price.iter().map(|(unit, amount)| (unit.as_str(), *amount));
+        Terms { cost: amounts::with(self.cost, amounts), ..self }
+    }
+
+    /// The request for a permit that starts within `longest_wait`, by a client that has `waited`.
+    pub(crate) fn acquire(&self, resource: &Resource, waited: Span, longest_wait: Span) -> Acquire {
+        let acquire = resource
+            .acquire(self.cost.clone().unwrap_or_else(|| WireCost::new().into()))
+            .age(waited.duration())
+            .deadline(longest_wait.duration());
+        let acquire = self.labels.iter().fold(acquire, |acquire, (key, value)| acquire.label(key, value));
+        match &self.class {
+            Some(class) => acquire.class(class),
+            None => acquire,
+        }
+    }
+}
+
+/// The amounts that the client states in headers.
+fn stated<'a>(head: &Parts, asking: &'a Asking) -> Result<Vec<(&'a str, f64)>, String> {
+    let mut found = Vec::new();
+    for (unit, name) in &asking.cost_headers {
+        let mut values = head.headers.get_all(name).iter();
+        let Some(value) = values.next() else { continue };
+        let amount = value.to_str().ok().filter(|_| values.next().is_none()).and_then(|text| text.trim().parse().ok());
+        found.push((unit.as_str(), amount.ok_or_else(|| format!("`{name}` is not one number"))?));
+    }
+    Ok(found)
+}
+
+/// The host that the client names: in the target, or in the header.
+fn host(head: &Parts) -> Option<&str> {
+    head.uri.host().or_else(|| head.headers.get(HOST)?.to_str().ok())
+}

@@ -1,0 +1,160 @@
+//! Encryption towards clients, and the authorities of the upstream.
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
+
+/// How often the files are looked at.
+const LOOK: Span = Span::from_secs(1);
+/// The protocols that clients may choose, the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The certificate of a proxy and its private key, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and those of intermediate authorities behind it.
+    pub cert_file: PathBuf,
+    /// The private key.
+    pub key_file: PathBuf,
+    /// The authorities that clients need a certificate of. Without them, clients need none.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// The first name in the certificate of a client, which its request carries along.
+#[derive(Clone, Debug)]
+pub struct ClientName(pub Arc<str>);
+
+impl ClientName {
+    /// That of the client that has begun this session.
+    pub(crate) fn of(session: &ServerConnection) -> Option<Self> {
+        let certificate = webpki::EndEntityCert::try_from(session.peer_certificates()?.first()?).ok()?;
+        let name = certificate.valid_dns_names().next().map(Arc::from);
+        name.map(ClientName)
+    }
+}
+
+/// Why a file is of no use. No text has a part of a key.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct TlsFileError {
+    path: PathBuf,
+    reason: String,
+}
+
+/// The certificate that counts now. It is read again when a file changes.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    files: CertificateFiles,
+    clock: Clock,
+    /// The lock guards what was read, for a look at the files.
+    current: Mutex<Current>,
+}
+
+struct Current {
+    acceptor: TlsAcceptor,
+    stamp: Stamp,
+    looked: Time,
+}
+
+/// When the files were written.
+type Stamp = [Option<SystemTime>; 3];
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Current")
+    }
+}
+
+impl Certificate {
+    /// # Errors
+    /// If a file is of no use.
+    pub(crate) fn read(files: CertificateFiles, clock: Clock) -> Result<Self, TlsFileError> {
+        let (stamp, acceptor) = (files.stamp(), files.acceptor()?);
+        let current = Mutex::new(Current { acceptor, stamp, looked: clock.now() });
+        Ok(Certificate { files, clock, current })
+    }
+
+    /// What greets the next client. While changed files are of no use, the former ones count.
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.clock.now();
+        if now.since(current.looked) >= LOOK {
+            current.looked = now;
+            let stamp = self.files.stamp();
+            if stamp != current.stamp {
+                current.stamp = stamp;
+                match self.files.acceptor() {
+                    Ok(acceptor) => current.acceptor = acceptor,
+                    Err(error) => tracing::warn!(%error, "the certificate of before goes on counting"),
+                }
+            }
+        }
+        current.acceptor.clone()
+    }
+}
+
+impl CertificateFiles {
+    fn stamp(&self) -> Stamp {
+        let files = [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()];
+        files.map(|file| std::fs::metadata(file?).and_then(|file| file.modified()).ok())
+    }
+
+    fn acceptor(&self) -> Result<TlsAcceptor, TlsFileError> {
+        let key = pem(&self.key_file, |text| PrivateKeyDer::from_pem_slice(text).ok(), "it has no private key in PEM")?;
+        let config = match &self.client_ca_file {
+            Some(file) => ServerConfig::builder().with_client_cert_verifier(verifier(file)?),
+            None => ServerConfig::builder().with_no_client_auth(),
+        };
+        let config = config.with_single_cert(certificates(&self.cert_file)?, key);
+        let mut config = config.map_err(|error| fault(&self.key_file, error.to_string()))?;
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+/// A client of servers whose certificates the authorities in `file` have signed.
+///
+/// # Errors
+/// If the file is of no use.
+pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
+    Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
+}
+
+/// What refuses clients without a certificate that the authorities in `file` have signed.
+fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsFileError> {
+    let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(file)?));
+    verifier.build().map_err(|error| fault(file, error.to_string()))
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| fault(file, error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+    let all = |text: &[u8]| {
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+        all.ok().filter(|all| !all.is_empty())
+    };
+    pem(file, all, "it has no certificate in PEM")
+}
+
+fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
+    let text = std::fs::read(file).map_err(|error| fault(file, error.to_string()))?;
+    read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))
+}
+
+fn fault(path: &Path, reason: String) -> TlsFileError {
+    TlsFileError { path: path.to_owned(), reason }
+}

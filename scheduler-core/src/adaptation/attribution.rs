@@ -1,0 +1,109 @@
+//! Which limits an answer of the upstream is about.
+
+use super::observation::{Reading, Scope};
+use crate::ids::LimitId;
+use crate::policy::{Bill, Limit, Resource};
+use rampmeter_protocol::amount::Amount;
+use smallvec::SmallVec;
+
+/// An answer that states less than one part in this many of a capacity is about another limit.
+const MIN_PART: u64 = 10;
+
+/// The name that dialects give to the limit of a whole account. No header tells of it.
+const GLOBAL: &str = "global";
+
+/// Some limits of a call.
+pub(crate) type Limits = SmallVec<[LimitId; 3]>;
+
+/// One call, whose answer is about limits of its bill only.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attribution<'a> {
+    resource: &'a Resource,
+    bill: &'a Bill,
+}
+
+impl<'a> Attribution<'a> {
+    pub(crate) fn new(resource: &'a Resource, bill: &'a Bill) -> Self {
+        Attribution { resource, bill }
+    }
+
+    /// The limits that rejected the call: any, if none of those that `scope` means was charged.
+    pub(crate) fn blamed(self, scope: &Scope) -> Limits {
+        let mut meant = self.limits_in(scope);
+        if meant.is_empty() {
+            meant.extend(self.bill.charged());
+            // The limit that is meant is found by this answer.
+            meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
+        }
+        meant
+    }
+
+    /// The limits that are spent, and whether they are quotas. If none is one, it is a limit of a
+    /// long period.
+    pub(crate) fn exhausted(self, scope: &Scope) -> (Limits, bool) {
+        let blamed = self.blamed(scope);
+        let of = |is: fn(&Limit) -> bool| -> Limits {
+            blamed.iter().copied().filter(|limit| is(&self.resource[*limit])).collect()
+        };
+        let (quotas, long) = (of(Limit::is_quota), of(Limit::has_long_period));
+        match (quotas.is_empty(), long.is_empty()) {
+            (false, _) => (quotas, true),
+            (true, false) => (long, false),
+            (true, true) => (blamed, false),
+        }
+    }
+
+    /// The limit that one of an answer's `readings` is about, if it is certain. Of several, the
+    /// capacity tells which one, or else its rank: an answer that tells of as many buckets as there
+    /// are limits tells of each.
+    pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
+        let mut limits = self.limits_in(&reading.scope);
+        limits.retain(|limit| !self.resource[*limit].is_until_settled() && !self.resource[*limit].spec().guessed);
+        let alone = |limits: &Limits| if let [limit] = limits[..] { Some(limit) } else { None };
+        let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
+        if limits.len() < 2 {
+            return alone(&limits);
+        }
+        if limits.iter().any(|limit| Some(capacity(*limit)) == reading.capacity) {
+            limits.retain(|limit| Some(capacity(*limit)) == reading.capacity);
+            return alone(&limits);
+        }
+        let beside = readings.iter().filter(|other| self.limits_in(&other.scope) == limits);
+        let told: Vec<Option<Amount>> = beside.map(|other| other.capacity).collect();
+        let rank = told.iter().filter(|told| **told < reading.capacity).count();
+        let is_one_of_each =
+            told.len() == limits.len() && told.iter().filter(|told| **told == reading.capacity).count() == 1;
+        limits.sort_by_key(|limit| capacity(*limit));
+        reading.capacity.filter(|_| is_one_of_each).map(|_| limits[rank])
+    }
+
+    /// The limits of the bill that a scope means. A limit that the call was not charged to is none.
+    fn limits_in(self, scope: &Scope) -> Limits {
+        let charged = |means: &dyn Fn(LimitId) -> bool| self.bill.charged().filter(|limit| means(*limit)).collect();
+        match scope {
+            Scope::Unnamed => charged(&|_| true),
+            Scope::Unit(unit) => charged(&|limit| *self.resource[limit].spec().unit == **unit),
+            Scope::Limit(name) => match self.resource.limit(name) {
+                Some(named) => charged(&|limit| limit == named),
+                None => charged(&|_| true),
+            },
+        }
+    }
+}
+
+/// Whether a reading may be of this limit. Another limit may hold the call up, too, but its windows
+/// and its capacity are not these.
+pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
+    let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
+    let least = limit.spec().capacity.micros() / MIN_PART;
+    fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
+}
+
+/// Whether the scope of a refusal leaves open that a limit is meant of which no header tells.
+pub(crate) fn may_mean_guess(scope: &Scope) -> bool {
+    match scope {
+        Scope::Unnamed => true,
+        Scope::Limit(name) => name == GLOBAL,
+        Scope::Unit(_) => false,
+    }
+}

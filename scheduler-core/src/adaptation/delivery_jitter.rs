@@ -1,0 +1,204 @@
+//! How far the delays of calls differ on their way to the upstream.
+//!
+//! The delay of a call runs from the start that the scheduler meant until the call arrives. If all
+//! delays were equal, calls would arrive at the distances that were planned. A worker tells how
+//! late it sent a call, and how long the answer took. The fastest answer shows the way and the
+//! service at their best. What another answer took beyond it bounds how much longer its call was
+//! on its way.
+
+use crate::ids::Connection;
+use rampmeter_protocol::lateness::LATENESS;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+
+/// The delays that are told apart.
+const STEPS: [Span; 9] = {
+    let millis = Span::from_millis;
+    [millis(1), millis(2), millis(5), millis(10), millis(20), millis(50), millis(100), millis(200), millis(500)]
+};
+/// A client with fewer calls is not known.
+const MIN_CALLS: u32 = 20;
+/// Beyond so many calls of a client, older ones count half.
+const MAX_CALLS: u32 = 1000;
+/// A client that has been silent for so long is forgotten, and so is the least time of an answer
+/// after one to two of these.
+const MEMORY: Span = Span::from_secs(600);
+/// More clients are not told apart: several count as one.
+const MAX_CLIENTS: u16 = 1024;
+/// How often the limits may change.
+const REVIEW: Span = Span::from_secs(10);
+
+/// When a call was sent and answered, as its worker says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallTimes {
+    /// How late it was sent, counted from the permit's start.
+    pub late: Option<Span>,
+    /// How long the answer took.
+    pub elapsed: Option<Span>,
+}
+
+/// The jitter of a resource's calls: the delay that all but one in a hundred keep within.
+///
+/// Until clients are known, it is [`LATENESS`]. A longer jitter takes the word of a second client,
+/// so that one that lies costs the others no more than before anything was measured.
+#[derive(Clone, Debug)]
+pub(crate) struct DeliveryJitter {
+    clients: BTreeMap<u16, ClientDelays>,
+    next_review: Time,
+}
+
+/// The delays of one client's calls.
+#[derive(Clone, Debug)]
+struct ClientDelays {
+    /// How many calls were within each step, but not within the one before; the last are others.
+    counts: [u32; STEPS.len() + 1],
+    heard: Time,
+    /// When the period of `least` began.
+    since: Time,
+    /// The least time of an answer in this period, and in the one before.
+    least: Option<Span>,
+    before: Option<Span>,
+}
+
+impl DeliveryJitter {
+    pub(crate) fn new(now: Time) -> Self {
+        DeliveryJitter { clients: BTreeMap::new(), next_review: now + REVIEW }
+    }
+
+    /// Notes a call over `connection`. Returns the jitter if the limits are to be reviewed.
+    pub(crate) fn note(&mut self, now: Time, connection: Connection, times: CallTimes) -> Option<Span> {
+        self.clients.entry(connection.0 % MAX_CLIENTS).or_insert_with(|| ClientDelays::new(now)).note(now, times);
+        self.review(now)
+    }
+
+    /// Notes that a start was told to `connection` again, so much after it.
+    pub(crate) fn note_repeated(&mut self, connection: Connection, late: Span) {
+        self.clients.entry(connection.0 % MAX_CLIENTS).and_modify(|client| client.count(late));
+    }
+
+    fn review(&mut self, now: Time) -> Option<Span> {
+        if now < self.next_review {
+            return None;
+        }
+        self.next_review = now + REVIEW;
+        self.clients.retain(|_, client| now.since(client.heard) < MEMORY);
+        Some(self.jitter())
+    }
+
+    fn jitter(&self) -> Span {
+        let mut jitters: Vec<Span> = self.clients.values().map(ClientDelays::jitter).collect();
+        jitters.sort_unstable();
+        let most = jitters.pop().unwrap_or(LATENESS);
+        jitters.pop().map_or(most, |second| second.max(most.min(LATENESS)))
+    }
+}
+
+impl ClientDelays {
+    fn new(now: Time) -> Self {
+        ClientDelays { counts: [0; STEPS.len() + 1], heard: now, since: now, least: None, before: None }
+    }
+
+    fn note(&mut self, now: Time, times: CallTimes) {
+        self.heard = now;
+        if now.since(self.since) > MEMORY {
+            (self.since, self.before, self.least) = (now, self.least, None);
+        }
+        let delay = self.delay(times);
+        self.count(delay);
+    }
+
+    fn count(&mut self, delay: Span) {
+        let step = STEPS.iter().position(|step| delay <= *step).unwrap_or(STEPS.len());
+        self.counts[step] += 1;
+        if self.counts.iter().sum::<u32>() > MAX_CALLS {
+            self.counts.iter_mut().for_each(|count| *count /= 2);
+        }
+    }
+
+    /// How much longer a call may have taken than others. Answers take long for other reasons,
+    /// too, so that they alone show no more than [`LATENESS`]. A call that tells nothing may have
+    /// been as late.
+    fn delay(&mut self, times: CallTimes) -> Span {
+        let (Some(late), Some(elapsed)) = (times.late, times.elapsed) else { return LATENESS };
+        let least = self.least.map_or(elapsed, |least| least.min(elapsed));
+        self.least = Some(least);
+        let beyond = elapsed.saturating_sub(self.before.map_or(least, |before| before.min(least)));
+        (late + beyond).min(LATENESS).max(late)
+    }
+
+    /// The step that 99 of 100 calls keep within.
+    fn jitter(&self) -> Span {
+        let calls: u32 = self.counts.iter().sum();
+        if calls < MIN_CALLS {
+            return LATENESS;
+        }
+        let mut beyond = calls;
+        let within = STEPS.iter().zip(self.counts).find(|(_, count)| {
+            beyond -= count;
+            beyond <= calls / 100
+        });
+        within.map_or(STEPS[STEPS.len() - 1], |(step, _)| *step)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Span {
+        Span::from_millis(millis)
+    }
+
+    fn sent(late: u64, elapsed: u64) -> CallTimes {
+        CallTimes { late: Some(ms(late)), elapsed: Some(ms(elapsed)) }
+    }
+
+    /// The jitter if each of the clients makes these calls, again and again.
+    fn jitter(clients: &[&[CallTimes]]) -> Span {
+        let mut jitter = DeliveryJitter::new(Time::ORIGIN);
+        let mut found = None;
+        for millis in 0..11_000 {
+            let (client, now) = (millis as usize % clients.len(), Time::ORIGIN + ms(millis));
+            let calls = clients[client];
+            let call = calls[millis as usize / clients.len() % calls.len()];
+            found = found.or(jitter.note(now, Connection(client as u16 + 1), call));
+        }
+        found.expect("eleven seconds are enough for a review")
+    }
+
+    #[test]
+    fn the_jitter_is_what_99_of_100_calls_keep_within() {
+        let quick = vec![sent(0, 7); 199];
+        let with = |last: CallTimes, count: usize| [quick.clone(), vec![last; count]].concat();
+        let table = [
+            ("all alike", with(sent(0, 7), 1), 1),
+            ("one in 200 is late", with(sent(300, 7), 1), 1),
+            ("one in 50 is late", with(sent(15, 7), 4), 20),
+            ("one in 50 takes longer", with(sent(0, 15), 4), 10),
+            ("both", with(sent(4, 15), 4), 20),
+            ("an answer alone shows no more than is assumed", with(sent(0, 3000), 4), 50),
+            ("a late call does", with(sent(150, 3000), 4), 200),
+            ("at most", with(sent(60_000, 7), 4), 500),
+            ("calls that tell nothing", with(CallTimes::default(), 4), 50),
+        ];
+        for (what, calls, expected) in table {
+            assert_eq!(jitter(&[&calls]), ms(expected), "{what}");
+        }
+    }
+
+    #[test]
+    fn more_than_is_assumed_takes_the_word_of_two_clients() {
+        let (quick, slow, liar) = (&[sent(0, 7)][..], &[sent(150, 7)][..], &[sent(0, 0), sent(90_000, 0)][..]);
+        assert_eq!(jitter(&[quick, quick, quick]), ms(1));
+        assert_eq!(jitter(&[quick, liar, quick]), LATENESS);
+        assert_eq!(jitter(&[slow, liar, quick]), ms(200));
+        assert_eq!(jitter(&[slow, slow, quick]), ms(200));
+    }
+
+    #[test]
+    fn clients_beyond_the_bound_count_as_others() {
+        let mut jitter = DeliveryJitter::new(Time::ORIGIN);
+        (0..=u16::MAX).for_each(|client| _ = jitter.note(Time::ORIGIN, Connection(client), sent(0, 7)));
+        assert_eq!((jitter.clients.len(), jitter.jitter()), (usize::from(MAX_CLIENTS), ms(1)));
+    }
+}

@@ -1,0 +1,243 @@
+//! A limit that was found.
+
+use crate::ids::Connection;
+use crate::policy::spec::{Alignment, Applies, LimitSpec, Pattern};
+use crate::policy::{Algorithm, MAX_PERIOD};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// A limit that one client has told of is dropped if this many answers to others do not tell of it.
+const DENIALS: u32 = 8;
+/// So many answers establish a limit. Before, it is dropped if no answer repeats it for a while.
+const ESTABLISHED: u32 = 20;
+const UNREPEATED: Span = Span::from_secs(60);
+/// A limit changes if so many answers in a row state the same.
+const CONSISTENT: u32 = 3;
+const SECOND: Span = Span::from_secs(1);
+
+/// What a limit was found by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Headers that tell of it.
+    Headers,
+    /// Refused calls, without a word about a limit.
+    Refusals,
+    /// Calls in flight that were refused, or took longer.
+    InFlight,
+}
+
+impl Origin {
+    const ALL: [Origin; 3] = [Origin::Headers, Origin::Refusals, Origin::InFlight];
+
+    /// As status and records write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Origin::Headers => "headers",
+            Origin::Refusals => "refusals",
+            Origin::InFlight => "in-flight",
+        }
+    }
+
+    /// The origin that is written as `text`.
+    #[must_use]
+    pub fn named(text: &str) -> Option<Self> {
+        Origin::ALL.into_iter().find(|origin| origin.as_str() == text)
+    }
+}
+
+/// A limit that was found, for a successor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundSnapshot {
+    /// Its name.
+    pub name: Name,
+    /// The unit that it counts.
+    pub unit: Name,
+    /// What it was found by.
+    pub origin: Origin,
+    /// Whether it refills all the time.
+    pub is_gradual: bool,
+    /// Its capacity, in a period of so many nanoseconds.
+    pub capacity: Amount,
+    /// That period.
+    pub period_nanos: u64,
+    /// The routes that it is for; all, if it names none.
+    pub routes: Vec<String>,
+    /// The labels of its key.
+    pub key: Vec<String>,
+    /// For how long it has been known, in nanoseconds.
+    pub age_nanos: u64,
+}
+
+/// A limit that was found.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundLimit {
+    pub(crate) spec: LimitSpec,
+    pub(crate) origin: Origin,
+    /// What counts of the capacity.
+    pub(crate) in_force: Amount,
+    pub(crate) since: Time,
+    /// What was left of it when it was found, until it counts.
+    pub(crate) left: Option<Amount>,
+    testimony: Testimony,
+}
+
+/// Who tells of a limit.
+#[derive(Clone, Copy, Debug)]
+struct Testimony {
+    author: Connection,
+    /// Whether a second client tells of it, too.
+    is_confirmed: bool,
+    answers: u32,
+    denials: u32,
+    last: Time,
+    /// Answers in a row that state a longer window.
+    longer: u32,
+    /// Another capacity, and how many answers in a row state it.
+    other: (Amount, u32),
+}
+
+impl FoundLimit {
+    pub(crate) fn new(spec: LimitSpec, origin: Origin, now: Time, author: Connection) -> Self {
+        let (in_force, since) = (spec.capacity, now);
+        let testimony = Testimony {
+            author,
+            is_confirmed: false,
+            answers: 1,
+            denials: 0,
+            last: now,
+            longer: 0,
+            other: (Amount::ZERO, 0),
+        };
+        FoundLimit { spec, origin, in_force, since, left: None, testimony }
+    }
+
+    /// What a predecessor has found. `route` is the label that names routes.
+    pub(crate) fn restored(known: &FoundSnapshot, route: Option<&str>, now: Time) -> Self {
+        let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
+        let period = Span::from_nanos(known.period_nanos.max(1));
+        let routes = Some(known.routes.iter().cloned().collect::<BTreeSet<_>>()).filter(|routes| !routes.is_empty());
+        let matching = routes.zip(route).map(|(routes, label)| (label.to_owned(), Pattern::OneOf(routes)));
+        let applies = Applies { matching: matching.into_iter().collect(), key: known.key.clone(), group: None };
+        let spec = LimitSpec {
+            algorithm: algorithm(known.is_gradual),
+            applies,
+            ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
+        };
+        let found = FoundLimit::new(spec, known.origin, now - Span::from_nanos(known.age_nanos), Connection::UNKNOWN);
+        let testimony = Testimony { answers: ESTABLISHED, last: now, ..found.testimony };
+        FoundLimit { testimony, ..found }
+    }
+
+    pub(crate) fn snapshot(&self, now: Time) -> FoundSnapshot {
+        FoundSnapshot {
+            name: self.spec.name.clone(),
+            unit: self.spec.unit.clone(),
+            origin: self.origin,
+            is_gradual: self.spec.algorithm == Algorithm::TokenBucket,
+            capacity: if self.origin == Origin::Headers { self.spec.capacity } else { self.in_force },
+            period_nanos: self.spec.period.nanos(),
+            routes: self.routes().cloned().collect(),
+            key: self.spec.applies.key.clone(),
+            age_nanos: now.since(self.since).nanos(),
+        }
+    }
+
+    /// As it could be written: a rate as what it gives in a second, or as one call in its time.
+    pub(crate) fn counting(&self) -> LimitSpec {
+        let (capacity, period) = (self.in_force, self.spec.period);
+        let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
+        if self.origin != Origin::Refusals {
+            return spec;
+        }
+        let nanos =
+            u128::from(period.nanos()) * u128::from(Amount::ONE.micros()) / u128::from(capacity.micros().max(1));
+        let one = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD.nanos()));
+        let a_second = u128::from(capacity.micros()) * u128::from(SECOND.nanos()) / u128::from(period.nanos().max(1));
+        let a_second = u64::try_from(a_second).ok().and_then(|micros| Amount::from_micros(micros).ok());
+        match a_second.filter(|capacity| *capacity >= Amount::ONE) {
+            Some(capacity) => LimitSpec { capacity, period: SECOND, ..spec },
+            None => LimitSpec { capacity: Amount::ONE, period: one, ..spec },
+        }
+    }
+
+    pub(crate) fn routes(&self) -> impl Iterator<Item = &String> {
+        self.spec
+            .applies
+            .matching
+            .values()
+            .flat_map(|pattern| match pattern {
+                Pattern::OneOf(routes) => Some(routes),
+                Pattern::Exact(_) | Pattern::Prefix(_) | Pattern::Regex(_) => None,
+            })
+            .flatten()
+    }
+
+    /// Applies to calls of this route, too. Returns whether that is new.
+    pub(crate) fn add_route(&mut self, label: &str, route: &str) -> bool {
+        match self.spec.applies.matching.get_mut(label) {
+            Some(Pattern::OneOf(routes)) => routes.insert(route.to_owned()),
+            Some(Pattern::Exact(_) | Pattern::Prefix(_) | Pattern::Regex(_)) | None => false,
+        }
+    }
+
+    /// Notes that an answer to a call over `connection` tells of the limit.
+    pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
+        let Testimony { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
+        *is_confirmed |= connection.differs_from(*author);
+        *answers = answers.saturating_add(1);
+        (*denials, *last) = (0, now);
+    }
+
+    /// Notes that an answer to a call over `connection` tells of other limits, and not of this one.
+    pub(crate) fn deny(&mut self, connection: Connection) {
+        self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
+    }
+
+    /// Whether nobody but its author tells of it.
+    pub(crate) fn is_doubtful(&self, now: Time) -> bool {
+        let Testimony { is_confirmed, answers, denials, last, .. } = self.testimony;
+        let is_unrepeated = answers < ESTABLISHED && now > last + UNREPEATED;
+        self.origin == Origin::Headers && !is_confirmed && (denials >= DENIALS || is_unrepeated)
+    }
+
+    /// When the limit is dropped unless an answer repeats it.
+    pub(crate) fn lapses(&self) -> Option<Time> {
+        let Testimony { is_confirmed, answers, last, .. } = self.testimony;
+        let may_lapse = self.origin == Origin::Headers && !is_confirmed && answers < ESTABLISHED;
+        may_lapse.then_some(last + UNREPEATED + Span::from_nanos(1))
+    }
+
+    /// Takes a longer period that an answer shows, once others in a row do. Whether it counts now.
+    pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
+        self.testimony.longer = if shown > self.spec.period { self.testimony.longer + 1 } else { 0 };
+        let counts = self.testimony.longer >= CONSISTENT;
+        if counts {
+            (self.spec.period, self.testimony.longer) = (shown, 0);
+        }
+        counts
+    }
+
+    /// Takes another capacity that an answer states, once others in a row do. A bucket without a
+    /// key keeps to a lower one by itself. Whether it counts now.
+    pub(crate) fn resize(&mut self, stated: Amount) -> bool {
+        let (other, answers) = self.testimony.other;
+        let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
+        let is_other = stated != self.spec.capacity && !counts_itself;
+        let repeated = if other == stated { answers + 1 } else { 1 };
+        self.testimony.other = (stated, if is_other { repeated } else { 0 });
+        let counts = is_other && repeated >= CONSISTENT;
+        if counts {
+            (self.spec.capacity, self.in_force) = (stated, stated);
+        }
+        counts
+    }
+}
+
+/// How a limit counts that headers tell of. A window that begins with its first call holds no more
+/// than any stretch of its length, whenever the upstream's windows begin.
+pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
+    if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
+}

@@ -1,0 +1,153 @@
+//! What the headers of an answer say that a limit is.
+//!
+//! A window is as long as the longest time until its end that was told. A bucket that refills all
+//! the time tells when it is full: from that and from what is missing follows its period. Both are
+//! rounded to times that people choose, as headers are coarse.
+
+use super::found_limit::{FoundLimit, Origin, algorithm};
+use crate::adaptation::{Reading, Scope};
+use crate::ids::Connection;
+use crate::policy::MAX_PERIOD;
+use crate::policy::bill::CallTraits;
+use crate::policy::spec::{Applies, LimitSpec, Pattern};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+
+/// The periods that people choose, in seconds.
+const USUAL_SECS: [u64; 19] =
+    [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 43_200, 86_400, 604_800];
+/// A reset is precise if it is so many grains long.
+const PRECISE_GRAINS: u64 = 100;
+/// A reset of fewer grains tells nothing of a period.
+const MIN_GRAINS: u64 = 10;
+/// How far a usual period may be from a precise one and from a coarse one, in percent.
+const PRECISELY: u64 = 3;
+const COARSELY: u64 = 40;
+/// A limit that nothing names.
+const UNNAMED: &str = "learned-limit";
+
+/// An answer to a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallAnswer<'a> {
+    pub(crate) now: Time,
+    pub(crate) connection: Connection,
+    /// The labels that a limit may go by.
+    pub(crate) traits: Option<&'a CallTraits>,
+    /// The label that names routes.
+    pub(crate) route_label: Option<&'a str>,
+    /// How many other calls are in flight.
+    pub(crate) in_flight: u64,
+}
+
+impl CallAnswer<'_> {
+    /// The limit that a reading is of; nothing if the reading tells too little.
+    pub(crate) fn limit(&self, reading: &Reading) -> Option<FoundLimit> {
+        let (capacity, period) = (reading.capacity?, period(reading)?);
+        if capacity < Amount::ONE {
+            return None;
+        }
+        let spec = LimitSpec {
+            algorithm: algorithm(reading.described.is_gradual),
+            applies: self.applies(reading),
+            ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
+        };
+        let mut found = FoundLimit::new(spec, Origin::Headers, self.now, self.connection);
+        // Other calls in flight may not be counted in what is left.
+        let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
+        found.left = Amount::from_micros(left).ok();
+        Some(found)
+    }
+
+    fn applies(&self, reading: &Reading) -> Applies {
+        let is_named = matches!(reading.scope, Scope::Limit(_));
+        let route = self.traits.and_then(|traits| traits.route.clone()).filter(|_| is_named);
+        let matching =
+            self.route_label.zip(route).map(|(label, route)| (label.to_owned(), Pattern::OneOf([route].into())));
+        let is_keyed = reading.described.is_keyed != Some(false);
+        let key = self.traits.filter(|_| is_keyed).map_or(Vec::new(), |traits| traits.keys.clone());
+        Applies { matching: matching.into_iter().collect(), key, group: None }
+    }
+}
+
+/// The name of the limit that a reading is of.
+pub(super) fn name_of(reading: &Reading) -> Option<Name> {
+    let of_scope = match &reading.scope {
+        Scope::Limit(name) | Scope::Unit(name) => name,
+        Scope::Unnamed => UNNAMED,
+    };
+    Name::new(reading.described.name.as_deref().unwrap_or(of_scope)).ok()
+}
+
+fn unit_of(reading: &Reading) -> Option<Name> {
+    let unit = if let Scope::Unit(unit) = &reading.scope { unit } else { REQUESTS };
+    Name::new(unit).ok()
+}
+
+/// The period of the limit that a reading is of, as far as it shows.
+pub(super) fn period(reading: &Reading) -> Option<Span> {
+    if let Some(told) = reading.described.period {
+        return Some(told).filter(|told| *told > Span::ZERO && *told <= MAX_PERIOD);
+    }
+    let (reset, grain) = (reading.reset?, reading.reset_grain.nanos().max(1));
+    let grains = reset.nanos() / grain;
+    let shown = match reading.described.is_gradual {
+        false => u128::from(reset.nanos()),
+        true => {
+            let missing = reading.capacity?.saturating_sub(reading.remaining).micros();
+            if missing == 0 || grains < MIN_GRAINS {
+                return None;
+            }
+            u128::from(reset.nanos()) * u128::from(reading.capacity?.micros()) / u128::from(missing)
+        }
+    };
+    let shown = Span::from_nanos(u64::try_from(shown).ok()?.max(grain));
+    let rounded = usual(shown, if grains >= PRECISE_GRAINS { PRECISELY } else { COARSELY });
+    Some(rounded).filter(|period| *period <= MAX_PERIOD)
+}
+
+/// The usual period that differs by so many percent at most; otherwise the same.
+fn usual(shown: Span, percent: u64) -> Span {
+    let distance = |usual: &Span| {
+        let (less, more) = (shown.nanos().min(usual.nanos()), shown.nanos().max(usual.nanos()));
+        u128::from(more) * 100 / u128::from(less.max(1))
+    };
+    let nearest = USUAL_SECS.map(Span::from_secs).into_iter().min_by_key(distance);
+    nearest.filter(|usual| distance(usual) <= u128::from(100 + percent)).unwrap_or(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adaptation::observation::Described;
+
+    #[test]
+    fn periods_are_those_that_people_choose() {
+        #[rustfmt::skip]
+        let table = [
+            // gradual, capacity, left, reset, grain in ms; the period in ms
+            (false, 5000, 4999,     3_599_400,  1000,   Some(3_600_000)),
+            (false, 100,  60,       57_000,     1000,   Some(60_000)),
+            (false, 5,    4,        4_990,      1,      Some(5_000)),
+            (false, 5,    4,        7_777,      1,      Some(7_777)),
+            (true,  500,  499,      120,        1,      Some(60_000)),
+            (true,  50,   40,       12_500,     1000,   Some(60_000)),
+            (true,  50,   49,       2_000,      1000,   None),
+            (true,  1000, 950,      1_000,      1,      Some(20_000)),
+            (true,  1000, 1000,     0,          1,      None),
+        ];
+        for (is_gradual, capacity, left, reset, grain, expected) in table {
+            let amount = |units: u64| Amount::from_micros(units * 1_000_000).unwrap();
+            let reading = Reading {
+                scope: Scope::Unnamed,
+                remaining: amount(left),
+                capacity: Some(amount(capacity)),
+                reset: Some(Span::from_millis(reset)),
+                reset_grain: Span::from_millis(grain),
+                described: Described { is_gradual, ..Described::default() },
+            };
+            assert_eq!(period(&reading), expected.map(Span::from_millis), "{reading:?}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Finds how many calls the upstream serves at the same time.
+//!
+//! Additive increase, multiplicative decrease, as TCP does with its window (Chiu and Jain, 1989;
+//! RFC 5681), and as `AIMDLimit` of Netflix's concurrency-limits does with calls. An upstream that
+//! refuses tells more than a lost packet: of the calls in flight at the first refusal, those that
+//! it serves had a place. So their number is the cap. At most half of the last one is given up.
+//! Once calls have used the cap for a while, a call more is tried. The while doubles after each
+//! refused try, so that few calls are refused for ever.
+
+use super::slowdown_detector::{Finding, SlowdownDetector};
+use rampmeter_protocol::time::{Span, Time};
+
+/// Served calls before the cap is tried to be higher: one refused try costs half a percent.
+const FIRST_WAIT: u64 = 200;
+const LONGEST_WAIT: u64 = 3200;
+/// The part of a cap that calls have to use: starts that are reserved leave some of it.
+const USED: (u64, u64) = (3, 4);
+
+/// The cap, once something suggests one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InFlightCap {
+    cap: Option<u64>,
+    cohort: Option<Cohort>,
+    /// Calls that were served at a used cap since it changed.
+    served: u64,
+    wait: u64,
+    /// By how much the next try is higher.
+    step: u64,
+    slowdown: SlowdownDetector,
+    /// The cap before a queue was suspected.
+    before: Option<Option<u64>>,
+    /// How long a call takes at most, as far as is known.
+    longest: Span,
+}
+
+/// The calls that were in flight when the first of them was refused.
+#[derive(Clone, Copy, Debug)]
+struct Cohort {
+    until: Time,
+    /// Those that were not refused so far.
+    left: u64,
+    /// The least cap that may follow from them.
+    least: u64,
+}
+
+impl InFlightCap {
+    pub(crate) fn restored(cap: u64, longest: Span) -> Self {
+        InFlightCap { cap: Some(cap.max(1)), longest, ..InFlightCap::default() }
+    }
+
+    pub(crate) fn cap(&self) -> Option<u64> {
+        self.cap
+    }
+
+    /// How long a call takes at most, as far as is known.
+    pub(crate) fn longest(&self) -> Span {
+        self.longest
+    }
+
+    /// Notes that a call was refused which started at `at`, while so many others are in flight.
+    pub(crate) fn refused(&mut self, now: Time, at: Time, in_flight: u64) {
+        match &mut self.cohort {
+            Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
+            Some(_) | None => {
+                let least = self.cap.map_or(1, |cap| cap / 2);
+                self.cohort = Some(Cohort { until: now, left: in_flight, least });
+                if self.step > 1 {
+                    // It was tried to be higher.
+                    self.wait = (self.wait() * 2).min(LONGEST_WAIT);
+                }
+                self.step = 1;
+            }
+        }
+        let found = self.cohort.map_or(in_flight, |cohort| cohort.left.max(cohort.least)).max(1);
+        self.cap = Some(self.cap.map_or(found, |cap| cap.min(found)));
+        (self.served, self.before) = (0, None);
+    }
+
+    /// Notes that a call was served in this time, while so many others are in flight.
+    pub(crate) fn served(&mut self, taken: Span, in_flight: u64) {
+        self.longest = self.longest.max(taken);
+        match self.slowdown.note(taken, in_flight + 1) {
+            Some(Finding::Queue(places)) if self.cap.is_none_or(|cap| places < cap) => {
+                self.before = Some(self.cap);
+                (self.cap, self.served) = (Some(places), 0);
+            }
+            Some(Finding::NoQueue) => self.cap = self.before.take().unwrap_or(self.cap),
+            Some(Finding::Queue(_)) | None => {}
+        }
+        let is_used = |cap: &u64| (in_flight + 1).saturating_mul(USED.1) >= cap.saturating_mul(USED.0);
+        let Some(cap) = self.cap.filter(is_used) else { return };
+        self.served += 1;
+        if self.served >= self.wait() {
+            if self.step > 1 {
+                // The last try was not refused.
+                self.wait = FIRST_WAIT;
+            }
+            self.cap = Some(cap + self.step.max(1));
+            self.step = (self.step.max(1) * 2).min(cap.max(2));
+            self.served = 0;
+        }
+    }
+
+    fn wait(&self) -> u64 {
+        self.wait.max(FIRST_WAIT / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(millis: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(millis)
+    }
+
+    const TAKEN: Span = Span::from_millis(100);
+
+    #[test]
+    fn of_a_burst_as_many_have_places_as_are_served() {
+        let mut cap = InFlightCap::default();
+        for refused in 0..40 {
+            cap.refused(ms(100 + refused), ms(0), 49 - refused);
+        }
+        assert_eq!(cap.cap(), Some(10));
+    }
+
+    #[test]
+    fn a_refusal_gives_up_half_at_most() {
+        let mut cap = InFlightCap::restored(8, TAKEN);
+        for call in 0..8 {
+            cap.refused(ms(100), ms(call), 7 - call);
+        }
+        assert_eq!(cap.cap(), Some(4));
+        cap.refused(ms(200), ms(150), 3);
+        assert_eq!(cap.cap(), Some(3));
+    }
+
+    #[test]
+    fn a_used_cap_is_tried_higher_and_less_often_after_each_refusal() {
+        let mut cap = InFlightCap::restored(10, TAKEN);
+        let until_raised = |cap: &mut InFlightCap| {
+            let before = cap.cap();
+            (1..).find(|_| {
+                cap.served(TAKEN, 9);
+                cap.cap() != before
+            })
+        };
+        let mut waits = Vec::new();
+        for round in 1..=3 {
+            waits.extend(until_raised(&mut cap));
+            cap.refused(ms(1000 * round), ms(1000 * round), 10);
+            assert_eq!(cap.cap(), Some(10));
+        }
+        assert_eq!(waits, [100, 200, 400]);
+    }
+
+    #[test]
+    fn a_queue_in_the_upstream_is_a_cap_unless_fewer_calls_are_no_faster() {
+        let mut cap = InFlightCap::default();
+        let calls = |cap: &mut InFlightCap, millis, others: u64| {
+            (0..=others.max(63)).for_each(|_| cap.served(Span::from_millis(millis), others));
+        };
+        calls(&mut cap, 100, 1);
+        calls(&mut cap, 500, 49);
+        assert_eq!(cap.cap(), Some(13));
+        calls(&mut cap, 500, 12);
+        assert_eq!(cap.cap(), None);
+    }
+
+    #[test]
+    fn a_cap_that_is_not_used_stays() {
+        let mut cap = InFlightCap::restored(10, TAKEN);
+        (0..10_000).for_each(|_| cap.served(TAKEN, 3));
+        assert_eq!(cap.cap(), Some(10));
+    }
+}

@@ -1,0 +1,319 @@
+//! The search for unwritten limits of a resource.
+
+use super::found_limit::{FoundLimit, FoundSnapshot, Origin};
+use super::headers::{CallAnswer, name_of, period};
+use super::in_flight_cap::InFlightCap;
+use super::rate_probe::RateProbe;
+use crate::adaptation::Reading;
+use crate::ids::Connection;
+use crate::policy::applies::MAX_KEY_LABELS;
+use crate::policy::spec::{Discover, Learn, LimitSpec, MAX_LIMITS, Margin};
+use crate::policy::{Algorithm, MAX_PERIOD, Resource};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+
+/// The most limits that headers add: far more than any answer tells of, and too few for a lying
+/// worker to fill a resource.
+const MAX_FOUND: usize = 24;
+/// The most routes of one limit.
+const MAX_ROUTES: usize = 256;
+
+/// The limit of a rate that was found.
+pub(crate) const RATE: &str = "learned-rate";
+/// The cap on calls in flight that was found.
+pub(crate) const IN_FLIGHT: &str = "learned-in-flight";
+
+/// The stock of a rate is what it gives in this time, so that calls come evenly.
+const BURST: Span = Span::from_millis(50);
+/// A rate has one of these, of which a part counts. A part is as fine as a limit can be slowed.
+const BRACKETS: [f64; 5] = [4.0, 64.0, 1024.0, 16_384.0, 262_144.0];
+/// Within a bracket a rate is at most and at least this share of it.
+const HIGH: f64 = 0.95;
+const LOW: f64 = 0.02;
+/// The most calls in flight that a cap allows.
+const MAX_IN_FLIGHT: u64 = 65_536;
+/// A place is held for a little longer than calls take, within these bounds.
+const MIN_LEASE: Span = Span::from_secs(1);
+const LONGEST_LEASE: Span = Span::from_secs(60);
+const LEASE: (u64, u64) = (11, 10);
+
+/// What a refused call blames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blame {
+    /// A limit that the answer tells of, or that others have used up.
+    Told,
+    /// A rate: the upstream asks for this pause.
+    Rate(Span),
+    /// The number of calls in flight.
+    Places,
+}
+
+/// What is known of unwritten limits.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitSearch {
+    written: Resource,
+    scope: Discover,
+    found: Vec<FoundLimit>,
+    /// How many calls are in flight, when that was last told.
+    in_flight: u64,
+    cap: InFlightCap,
+    rate: RateProbe,
+    /// Whether other limits count from now on.
+    is_changed: bool,
+    /// Limits that people were not told of.
+    news: Vec<Name>,
+}
+
+impl LimitSearch {
+    /// A search if `resource` wants one, with what a predecessor has found.
+    pub(crate) fn begin(resource: &Resource, now: Time, known: &[FoundSnapshot]) -> Option<Self> {
+        let (scope, route) = (resource.spec().discover, resource.spec().discover_route.as_deref());
+        let is_wanted = |known: &&FoundSnapshot| match known.origin {
+            Origin::Headers => {
+                scope == Discover::All && is_valid(known) && (known.routes.is_empty() || route.is_some())
+            }
+            Origin::Refusals => scope == Discover::All,
+            Origin::InFlight => scope != Discover::Nothing,
+        };
+        let known: BTreeMap<&Name, &FoundSnapshot> =
+            known.iter().filter(is_wanted).take(MAX_FOUND + 2).map(|known| (&known.name, known)).collect();
+        let of = |origin: Origin| known.values().find(|known| known.origin == origin);
+        let rate = of(Origin::Refusals).map(|known| known.capacity.units() / BURST.secs());
+        let cap =
+            of(Origin::InFlight).map(|known| (known.capacity.units() as u64, known.period_nanos / LEASE.0 * LEASE.1));
+        let told = known.values().filter(|known| known.origin == Origin::Headers);
+        let mut search = LimitSearch {
+            written: resource.clone(),
+            scope,
+            found: told.map(|known| FoundLimit::restored(known, route, now)).collect(),
+            in_flight: 0,
+            cap: cap.map_or_else(InFlightCap::default, |(cap, longest)| {
+                InFlightCap::restored(cap, Span::from_nanos(longest))
+            }),
+            rate: rate.map_or_else(|| RateProbe::new(now), |rate| RateProbe::restored(now, rate)),
+            is_changed: false,
+            news: Vec::new(),
+        };
+        search.guess(now);
+        (scope != Discover::Nothing).then_some(search)
+    }
+
+    /// The resource with what was found. What is found twice counts as it is written.
+    pub(crate) fn resource(&self) -> Resource {
+        let places = MAX_LIMITS.saturating_sub(self.written.spec().limits.len());
+        let found = self.found.iter().map(|found| &found.spec).filter(|spec| self.written.limit(&spec.name).is_none());
+        let with = self.written.with_found(found.take(places).cloned());
+        with.expect("what is found is a valid limit")
+    }
+
+    /// Takes other written limits.
+    pub(crate) fn rewrite(&mut self, written: Resource) {
+        self.written = written;
+    }
+
+    pub(crate) fn at_unix(&mut self, unix_at_origin: u64) {
+        self.written = self.written.clone().at_unix(unix_at_origin);
+    }
+
+    /// Takes note of how many calls are in flight.
+    pub(crate) fn note_in_flight(&mut self, calls: u64) {
+        self.in_flight = calls;
+    }
+
+    /// How many calls are in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    pub(crate) fn found(&self) -> impl Iterator<Item = &FoundLimit> {
+        self.found.iter()
+    }
+
+    /// The limit of this name, if it was found and is not written.
+    pub(crate) fn found_limit(&self, name: &str) -> Option<&FoundLimit> {
+        let found = self.found.iter().find(|found| *found.spec.name == *name);
+        found.filter(|_| self.written.limit(name).is_none())
+    }
+
+    /// What was left of the limit of this name when it was found.
+    pub(crate) fn take_left(&mut self, name: &str) -> Option<Amount> {
+        self.found.iter_mut().find(|found| *found.spec.name == *name)?.left.take()
+    }
+
+    /// Whether other limits count from now on.
+    pub(crate) fn take_other_limits(&mut self) -> bool {
+        std::mem::take(&mut self.is_changed)
+    }
+
+    /// The limits that were found since the last call.
+    pub(crate) fn take_news(&mut self) -> Vec<Name> {
+        std::mem::take(&mut self.news)
+    }
+
+    /// Notes that a call of `taken` was served, beside those in flight.
+    pub(crate) fn note_served(&mut self, now: Time, taken: Span) {
+        self.cap.served(taken, self.in_flight);
+        self.rate.note_served(now);
+        self.guess(now);
+    }
+
+    /// Notes that a call that had started at `at` was refused.
+    pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame) {
+        match blame {
+            Blame::Told => {}
+            Blame::Rate(pause) => self.rate.note_refused(now, at, pause),
+            Blame::Places => self.cap.refused(now, at, self.in_flight),
+        }
+        self.guess(now);
+    }
+
+    /// Whether a refused call without a word of the upstream blames the number of calls in flight.
+    pub(crate) fn blames_places(&self) -> bool {
+        // Calls that were served beside more others had places.
+        let is_near = self.cap.cap().is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
+        self.scope == Discover::InFlight && self.in_flight > 0 && is_near
+    }
+
+    pub(crate) fn finds_all(&self) -> bool {
+        self.scope == Discover::All
+    }
+
+    pub(crate) fn next_review(&self) -> Time {
+        let lapse = self.found.iter().filter_map(FoundLimit::lapses).min().unwrap_or(Time::NEVER);
+        if self.finds_all() { lapse.min(self.rate.next_review()) } else { lapse }
+    }
+
+    /// Lets the rate grow, and drops limits that nobody repeats.
+    pub(crate) fn review(&mut self, now: Time) {
+        self.rate.review(now);
+        self.drop_doubtful(now);
+        self.guess(now);
+    }
+
+    /// Takes the readings of an answer. `charged` names the limits that the call was charged to.
+    pub(crate) fn hear(&mut self, heard: &CallAnswer, readings: &[Reading], charged: &[Name]) {
+        if !self.finds_all() || readings.is_empty() {
+            return;
+        }
+        let names: Vec<Option<Name>> = readings.iter().map(name_of).collect();
+        for found in self.found.iter_mut().filter(|found| charged.contains(&found.spec.name)) {
+            if !names.contains(&Some(found.spec.name.clone())) {
+                found.deny(heard.connection);
+            }
+        }
+        readings.iter().for_each(|reading| self.hear_one(heard, reading));
+        self.drop_doubtful(heard.now);
+    }
+
+    fn hear_one(&mut self, heard: &CallAnswer, reading: &Reading) {
+        let Some(name) = name_of(reading).filter(|name| **name != *RATE && **name != *IN_FLIGHT) else { return };
+        let is_written = self.written.limit(&name).is_some();
+        let Some(found) = self.found.iter_mut().find(|found| found.spec.name == name) else {
+            let told = self.found.iter().filter(|found| found.origin == Origin::Headers).count();
+            let new = heard.limit(reading).filter(|_| !is_written && told < MAX_FOUND);
+            self.is_changed |= new.is_some();
+            self.news.extend(new.iter().map(|found| found.spec.name.clone()));
+            self.found.extend(new);
+            return;
+        };
+        found.confirm(heard.now, heard.connection);
+        let route = heard.route_label.zip(heard.traits.and_then(|traits| traits.route.as_deref()));
+        let has_room = found.routes().count() < MAX_ROUTES;
+        let wider = route.filter(|_| has_room).is_some_and(|(label, route)| found.add_route(label, route));
+        let is_window = !reading.described.is_gradual && reading.described.period.is_none();
+        let longer = period(reading).filter(|_| is_window).is_some_and(|shown| found.lengthen(shown));
+        let resized = reading.capacity.is_some_and(|stated| stated >= Amount::ONE && found.resize(stated));
+        self.is_changed |= wider || longer || resized;
+    }
+
+    fn drop_doubtful(&mut self, now: Time) {
+        self.retain(|found| !found.is_doubtful(now));
+    }
+
+    fn retain(&mut self, stays: impl Fn(&FoundLimit) -> bool) {
+        let before = self.found.len();
+        self.found.retain(stays);
+        self.is_changed |= self.found.len() < before;
+    }
+
+    /// Has the guesses count as they are now.
+    fn guess(&mut self, now: Time) {
+        if self.finds_all() {
+            self.guess_rate(now);
+        }
+        match self.cap.cap() {
+            Some(cap) => self.guess_cap(now, cap),
+            None => self.retain(|found| found.origin != Origin::InFlight),
+        }
+    }
+
+    fn guess_rate(&mut self, now: Time) {
+        let rate = self.rate.rate();
+        let present = self.bracket().filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
+        let capacity = |rate: f64| Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE);
+        let bracket = capacity(present.unwrap_or_else(|| bracket_of(rate)));
+        self.put(now, Origin::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), capacity(rate));
+    }
+
+    fn guess_cap(&mut self, now: Time, cap: u64) {
+        let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
+        let longest = self.cap.longest();
+        let wanted = Span::from_nanos(longest.nanos() / LEASE.1 * LEASE.0).clamp(MIN_LEASE, LONGEST_LEASE);
+        let present = self.found.iter().find(|found| found.origin == Origin::InFlight).map(|found| found.spec.period);
+        let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
+        let limit = guessed(IN_FLIGHT, Algorithm::Concurrency, calls(MAX_IN_FLIGHT), lease);
+        self.put(now, Origin::InFlight, limit, calls(cap));
+    }
+
+    /// The bracket of the rate, in calls a second.
+    fn bracket(&self) -> Option<f64> {
+        let found = self.found.iter().find(|found| found.origin == Origin::Refusals)?;
+        Some(found.spec.capacity.units() / BURST.secs())
+    }
+
+    fn put(&mut self, now: Time, origin: Origin, spec: LimitSpec, in_force: Amount) {
+        if let Some(found) = self.found.iter_mut().find(|found| found.origin == origin) {
+            self.is_changed |= found.spec != spec;
+            (found.spec, found.in_force) = (spec, in_force);
+            return;
+        }
+        let in_flight = Amount::ONE.micros().saturating_mul(self.in_flight);
+        let left = Amount::from_micros(in_force.micros().saturating_sub(in_flight)).ok();
+        let left = left.filter(|_| origin == Origin::InFlight);
+        self.news.push(spec.name.clone());
+        let mut found = FoundLimit::new(spec, origin, now, Connection::UNKNOWN);
+        (found.in_force, found.left) = (in_force, left);
+        self.found.push(found);
+        self.is_changed = true;
+    }
+
+    /// What was found, for a successor.
+    pub(crate) fn snapshot(&self, now: Time) -> Vec<FoundSnapshot> {
+        self.found.iter().map(|found| found.snapshot(now)).collect()
+    }
+}
+
+/// Whether a record tells of a limit as headers can.
+fn is_valid(known: &FoundSnapshot) -> bool {
+    let is_guess = *known.name == *RATE || *known.name == *IN_FLIGHT;
+    !is_guess && known.key.len() <= MAX_KEY_LABELS && known.period_nanos <= MAX_PERIOD.nanos()
+}
+
+/// A limit of requests that is a guess.
+fn guessed(name: &str, algorithm: Algorithm, capacity: Amount, period: Span) -> LimitSpec {
+    let valid = |name| Name::new(name).expect("a valid name");
+    LimitSpec {
+        algorithm,
+        margin: Margin::Fixed(Amount::ZERO),
+        learn: Learn::Never,
+        guessed: true,
+        ..LimitSpec::new(valid(name), valid(REQUESTS), capacity, period)
+    }
+}
+
+fn bracket_of(rate: f64) -> f64 {
+    BRACKETS.into_iter().find(|bracket| rate <= HIGH * bracket).unwrap_or(BRACKETS[BRACKETS.len() - 1])
+}

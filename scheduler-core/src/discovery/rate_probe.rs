@@ -1,0 +1,235 @@
+//! Finds the rate that an upstream serves, if nothing tells of it.
+//!
+//! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
+//! (RFC 5681) and the growth of CUBIC (RFC 9438): after a refusal the rate comes close to the one
+//! that was refused, stays near it for a while, and only then goes beyond. The longer the upstream
+//! has calls pause, the longer is that while. The rate does not grow while calls do not use it.
+
+use rampmeter_protocol::time::{Span, Time};
+
+/// Calls a second at first, the least, and the most.
+const FIRST: f64 = 2.0;
+const LEAST: f64 = 0.01;
+const MOST: f64 = 65_536.0;
+const SECOND: u64 = 1_000_000_000;
+
+/// How often the rate grows.
+const REVIEW: Span = Span::from_millis(250);
+/// Growth in each review before anything was refused: doubles in four seconds, and above this rate
+/// in twelve.
+const EARLY: f64 = 1.0443;
+const FAST: f64 = 32.0;
+const LATER: f64 = 1.0145;
+/// What is left of a rate that was refused: in slow start, soon after another refusal, and later.
+const HALF: f64 = 0.5;
+const SOON: f64 = 0.8;
+const CALM: f64 = 0.95;
+/// What counts as soon: one part in this many of the plateau.
+const SOON_PART: u64 = 4;
+/// The time in which the refused rate is reached again, at least, and in pauses.
+const PLATEAU: Span = Span::from_secs(30);
+const PAUSES: u64 = 10;
+/// The rate that is kept over a pause, of what was served in as long a time before.
+const SUSTAINED: f64 = 0.95;
+/// The calls of so many seconds are known.
+const SECONDS: usize = 64;
+/// Calls use the rate if they start at this share of it.
+const USED: f64 = 0.7;
+
+/// A rate in calls a second.
+#[derive(Clone, Debug)]
+pub(crate) struct RateProbe {
+    rate: f64,
+    /// The rates at the last refusal and right after it; none in slow start.
+    refused: Option<(f64, f64)>,
+    /// The time in which the refused rate is reached again.
+    plateau: Span,
+    /// For how long calls have used the rate since then.
+    grown: Span,
+    last_refusal: Option<Time>,
+    reviewed: Time,
+    served: ServedCalls,
+}
+
+impl RateProbe {
+    pub(crate) fn new(now: Time) -> Self {
+        RateProbe {
+            rate: FIRST,
+            refused: None,
+            plateau: PLATEAU,
+            grown: Span::ZERO,
+            last_refusal: None,
+            reviewed: now,
+            served: ServedCalls::new(now),
+        }
+    }
+
+    /// A predecessor's rate, which was refused before.
+    pub(crate) fn restored(now: Time, rate: f64) -> Self {
+        let rate = rate.clamp(LEAST, MOST);
+        RateProbe { rate, refused: Some((rate / CALM, rate)), last_refusal: Some(now), ..RateProbe::new(now) }
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    pub(crate) fn note_served(&mut self, now: Time) {
+        self.served.note(now);
+    }
+
+    /// Notes that a call was refused which started at `at`; the upstream asks for this pause.
+    pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
+        // Calls that had started before the last lesson teach the same.
+        if self.last_refusal.is_some_and(|last| at <= last) {
+            return;
+        }
+        let factor = match self.refused {
+            None => HALF,
+            Some(_) if self.grown < Span::from_nanos(self.plateau.nanos() / SOON_PART) => SOON,
+            Some(_) => CALM,
+        };
+        let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
+        let sustained = self.served.rate(now, window) * SUSTAINED;
+        // A longer pause belongs to a longer window, of which all was used.
+        let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 {
+            true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
+            false => (self.rate, self.rate * factor),
+        };
+        self.rate = left.max(LEAST);
+        self.refused = Some((most.max(self.rate), self.rate));
+        self.plateau = PLATEAU.max(Span::from_nanos(pause.nanos().saturating_mul(PAUSES)));
+        (self.grown, self.last_refusal, self.reviewed) = (Span::ZERO, Some(now), now);
+    }
+
+    /// When the rate is looked at again.
+    pub(crate) fn next_review(&self) -> Time {
+        self.reviewed + REVIEW
+    }
+
+    /// Lets the rate grow, if calls have used it.
+    pub(crate) fn review(&mut self, now: Time) {
+        if now < self.next_review() {
+            return;
+        }
+        let passed = now.since(self.reviewed).min(REVIEW + REVIEW);
+        self.reviewed = now;
+        // At low rates a call comes in many seconds.
+        let window = Span::from_nanos((3.0 * SECOND as f64 / self.rate.clamp(0.1, 1.5)) as u64);
+        if self.served.rate(now, window) < self.rate * USED {
+            return;
+        }
+        self.grown = self.grown + passed;
+        let grown = match self.refused {
+            None => self.rate * if self.rate < FAST { EARLY } else { LATER },
+            Some((refused, after)) => cubic(refused, after, self.grown.secs() / self.plateau.secs()),
+        };
+        self.rate = grown.clamp(self.rate, MOST);
+    }
+}
+
+/// The rate after so many plateaus of time.
+fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
+    let beyond = (plateaus - 1.0).powi(3);
+    let height = if plateaus < 1.0 { refused - after } else { refused / 10.0 };
+    refused + height * beyond
+}
+
+/// How many calls were served in each of the last seconds.
+#[derive(Clone, Debug)]
+struct ServedCalls {
+    calls: [u32; SECONDS],
+    second: u64,
+    since: Time,
+}
+
+impl ServedCalls {
+    fn new(now: Time) -> Self {
+        ServedCalls { calls: [0; SECONDS], second: now.nanos() / SECOND, since: now }
+    }
+
+    fn note(&mut self, now: Time) {
+        let second = now.nanos() / SECOND;
+        for passed in (self.second + 1..=second).take(SECONDS) {
+            self.calls[(passed % SECONDS as u64) as usize] = 0;
+        }
+        self.second = second.max(self.second);
+        self.calls[(self.second % SECONDS as u64) as usize] += 1;
+    }
+
+    /// Calls a second in the whole seconds of about `window` before now.
+    fn rate(&self, now: Time, window: Span) -> f64 {
+        let second = now.nanos() / SECOND;
+        let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
+        let seconds = asked.min(now.since(self.since).secs() as u64).max(1);
+        let oldest = self.second.saturating_sub(SECONDS as u64 - 1);
+        let from = second.saturating_sub(seconds).max(oldest);
+        let calls: u64 =
+            (from..second.min(self.second + 1)).map(|at| u64::from(self.calls[(at % SECONDS as u64) as usize])).sum();
+        calls as f64 / seconds as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rate over `secs` seconds in which every call is served below `most` a second. Refused
+    /// calls ask for this pause.
+    fn rates(most: f64, secs: u64, pause: Span) -> Vec<f64> {
+        let mut probe = RateProbe::new(Time::ORIGIN);
+        let (mut now, mut rates, mut due) = (Time::ORIGIN, Vec::new(), 0.0);
+        let mut resumes = Time::ORIGIN;
+        while now < Time::ORIGIN + Span::from_secs(secs) {
+            now += Span::from_millis(10);
+            probe.review(now);
+            if now >= resumes {
+                due += probe.rate() / 100.0;
+            }
+            while due >= 1.0 {
+                due -= 1.0;
+                match probe.rate() > most {
+                    true => {
+                        probe.note_refused(now, now, pause);
+                        resumes = now + pause;
+                    }
+                    false => probe.note_served(now),
+                }
+            }
+            rates.push(probe.rate());
+        }
+        rates
+    }
+
+    fn mean(rates: &[f64]) -> f64 {
+        rates.iter().sum::<f64>() / rates.len() as f64
+    }
+
+    #[test]
+    fn a_rate_is_found_from_below_and_kept() {
+        for most in [1.5, 5.0, 16.7, 50.0, 200.0] {
+            let rates = rates(most, 600, Span::from_secs(1));
+            assert!(rates[100] <= 3.0, "it begins low: {}", rates[100]);
+            let later = &rates[6000..];
+            let used = mean(later) / most;
+            assert!((0.9..=1.01).contains(&used), "{most}: {used}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_used_does_not_grow() {
+        let mut probe = RateProbe::new(Time::ORIGIN);
+        for quarter in 1..1000 {
+            probe.review(Time::ORIGIN + Span::from_millis(250 * quarter));
+        }
+        assert_eq!(probe.rate(), FIRST);
+    }
+
+    #[test]
+    fn calls_of_one_round_trip_teach_once() {
+        let mut probe = RateProbe::new(Time::ORIGIN);
+        let now = Time::ORIGIN + Span::from_secs(1);
+        (0..50).for_each(|call| probe.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
+        assert_eq!(probe.rate(), FIRST * HALF);
+    }
+}

@@ -1,0 +1,125 @@
+//! What the upstream's answers tell of a bucket that counts calls.
+
+use super::claims::Claims;
+use super::expected_usage::ExpectedUsage;
+use super::level_history::LevelHistory;
+use super::usage::{ClaimedUsage, RecordTimes, ToldUsage, distance};
+use super::window_phase::{Interval, Phase};
+use crate::arithmetic::{Credit, Rate};
+use crate::ids::Connection;
+use crate::policy::Limit;
+use rampmeter_protocol::time::{Span, Time};
+
+/// What was told, and our own starts, to compare it with.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UpstreamReports {
+    pub(crate) claims: Claims,
+    pub(crate) phase: Option<Phase>,
+    /// What others will use of windows.
+    pub(crate) expected: ExpectedUsage,
+    /// Right after each start: in fixed windows the sum of all starts, otherwise what was held.
+    starts: LevelHistory,
+    started: Credit,
+    /// Whether many starts are remembered.
+    remembers_more: bool,
+    /// When claims were last lowered.
+    lowered: Time,
+}
+
+impl UpstreamReports {
+    pub(crate) fn new(now: Time) -> Self {
+        UpstreamReports { lowered: now, ..UpstreamReports::default() }
+    }
+
+    /// A phase and nothing else.
+    pub(crate) fn of_phase(now: Time, phase: Option<Phase>) -> Self {
+        UpstreamReports { phase, ..UpstreamReports::new(now) }
+    }
+
+    /// What a predecessor was told.
+    pub(crate) fn restored(limit: &Limit, now: Time, told: &ToldUsage, times: RecordTimes) -> Self {
+        let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
+        let at = |nanos| times.latest(nanos);
+        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.expires_nanos.map(at));
+        let ends = told.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
+        let phase = |ends| Phase::new(now, limit.spec().period, ends, Connection::UNKNOWN);
+        UpstreamReports {
+            claims: Claims::restored(told.claims.iter().map(claim)),
+            phase: ends.and_then(phase),
+            expected: ExpectedUsage::restored(credit(told.expected_micros)),
+            ..UpstreamReports::new(now)
+        }
+    }
+
+    /// What a successor is to know; nothing if nothing was told.
+    pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ToldUsage> {
+        let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
+            micros: rate.micros_up(claim.credit),
+            until_nanos: distance(now, claim.until),
+            expires_nanos: claim.expires().map(|expires| distance(now, expires)),
+        });
+        let ends = self.phase.as_ref().map(Phase::cut);
+        let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));
+        let expected_micros = rate.micros_up(self.expected.expected());
+        let told = ToldUsage { window_ends, claims: claims.collect(), expected_micros };
+        (told != ToldUsage::default()).then_some(told)
+    }
+
+    /// Notes the cost of a start in a fixed window.
+    pub(crate) fn note_start(&mut self, at: Time, cost: Credit) {
+        self.started += cost;
+        self.note(at, self.started);
+    }
+
+    /// Notes what is held of a sliding window from `at` on, others' usage left out.
+    pub(crate) fn note_held(&mut self, at: Time, held: Credit) {
+        self.note(at, held);
+    }
+
+    fn note(&mut self, at: Time, value: Credit) {
+        match self.remembers_more {
+            true => self.starts.note(at, value),
+            false => self.starts.note_few(at, value),
+        }
+    }
+
+    /// Remembers many starts from now on.
+    pub(crate) fn remember_more(&mut self) {
+        self.remembers_more = true;
+    }
+
+    /// Notes that a call which started at `at` has cost so much more.
+    pub(crate) fn note_correction(&mut self, at: Time, more: Credit) {
+        self.started += more;
+        self.starts.shift_from(at, more);
+    }
+
+    /// The cost of all known starts after `time`.
+    pub(crate) fn started_after(&self, time: Time) -> Credit {
+        self.started - self.starts.noted_at(time).unwrap_or(Credit::ZERO)
+    }
+
+    /// The cost of all known starts from `time` on.
+    pub(crate) fn started_since(&self, time: Time) -> Credit {
+        self.started - self.starts.noted_before(time).unwrap_or(Credit::ZERO)
+    }
+
+    /// What was held right after the starts until `time`; none if that is forgotten.
+    pub(crate) fn held_at(&self, time: Time) -> Option<Credit> {
+        self.starts.noted_at(time)
+    }
+
+    /// Takes how much less others may be said to have used: a small part of the refill since the
+    /// last time.
+    pub(crate) fn take_lowering(&mut self, now: Time, limit: &Limit, part: u64) -> Credit {
+        let refill = limit.rate().refill_within(now.since(self.lowered));
+        self.lowered = now;
+        refill.divided_by(part)
+    }
+
+    /// Forgets everything but the phase: what was used is known otherwise.
+    pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
+        let phase = self.phase.filter(|phase| phase.period() == period)?;
+        Some(UpstreamReports { phase: Some(phase), remembers_more: self.remembers_more, ..UpstreamReports::new(now) })
+    }
+}

@@ -1,0 +1,12 @@
+//! What was asked for and granted, by id, and the answers that are on their way.
+
+mod all_permits;
+mod idle_permits;
+mod pending_answers;
+mod permit;
+mod told_starts;
+
+pub(crate) use all_permits::Permits;
+pub(crate) use pending_answers::{Answer, PendingAnswer, PendingAnswers};
+pub(crate) use permit::{Granted, Permit, Stage, State};
+pub(crate) use told_starts::{ToldStart, ToldStarts};

@@ -1,0 +1,76 @@
+//! Starts whose answers may not have arrived yet.
+
+use crate::collections::Slot;
+use rampmeter_protocol::time::Time;
+use std::collections::VecDeque;
+
+/// Told starts that are kept: the grants of some milliseconds. The oldest beyond it counts as
+/// delivered.
+const MAX_TOLD: usize = 65_536;
+
+/// Starts that were told since answers were last known to arrive in time.
+///
+/// Invariant: starts are kept only if the driver reports deliveries, in the order of their times.
+#[derive(Debug, Default)]
+pub(crate) struct ToldStarts {
+    is_watched: bool,
+    is_held_up: bool,
+    told: VecDeque<ToldStart>,
+}
+
+/// A start that was told, or counts as told, at this time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ToldStart {
+    pub(crate) at: Time,
+    pub(crate) slot: Slot,
+    /// Tells the start from a later permit's in the same slot.
+    pub(crate) serial: u64,
+}
+
+impl ToldStarts {
+    /// Whether answers are held up, so that waiting requests are granted nothing.
+    pub(crate) fn are_held_up(&self) -> bool {
+        self.is_held_up
+    }
+
+    pub(crate) fn note_told(&mut self, start: ToldStart) {
+        if self.is_watched {
+            self.told.push_back(start);
+        }
+        if self.told.len() > MAX_TOLD {
+            self.told.pop_front();
+        }
+    }
+
+    /// Answers that were sent until `until` have arrived. Whether that ends a hold-up.
+    pub(crate) fn note_delivered(&mut self, until: Time) -> bool {
+        while self.told.pop_front_if(|told| told.at <= until).is_some() {}
+        self.is_watched = true;
+        std::mem::take(&mut self.is_held_up)
+    }
+
+    /// Answers do not arrive. Takes all starts; those that are put off are told anew.
+    pub(crate) fn hold_up(&mut self) -> VecDeque<ToldStart> {
+        self.is_held_up = true;
+        std::mem::take(&mut self.told)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_TOLD, ToldStart, ToldStarts};
+    use crate::collections::Slab;
+    use rampmeter_protocol::time::{Span, Time};
+
+    #[test]
+    fn the_oldest_start_beyond_the_bound_counts_as_delivered() {
+        let slot = Slab::default().insert(());
+        let mut starts = ToldStarts::default();
+        starts.note_delivered(Time::ORIGIN);
+        for serial in 0..=MAX_TOLD as u64 {
+            starts.note_told(ToldStart { at: Time::ORIGIN + Span::from_nanos(serial + 1), slot, serial });
+        }
+        let kept = starts.hold_up();
+        assert_eq!((kept.len(), kept.front().map(|told| told.serial)), (MAX_TOLD, Some(1)));
+    }
+}

@@ -1,0 +1,87 @@
+//! What a dispatch keeps while it serves waiting requests, and when the next one is due.
+
+use crate::collections::Slot;
+use crate::ids::{ClassId, LimitId};
+use crate::limits::StartKey;
+use crate::policy::LimitSet;
+use rampmeter_protocol::time::Time;
+
+/// Starts, refusals and examined keys of one event, which take a few hundred microseconds. The
+/// next event goes on.
+const MAX_STEPS: usize = 256;
+
+/// A start that a waiting request would get, but not yet.
+#[derive(Debug)]
+pub(crate) struct HeldStart {
+    pub(crate) class: ClassId,
+    pub(crate) slot: Slot,
+    pub(crate) start: StartKey,
+    /// When the start comes within the horizon. If that is past, the start waits for something else
+    /// than time: for the store, or for proven stock.
+    pub(crate) due: Time,
+    /// The limit that it waits for.
+    pub(crate) limit: LimitId,
+}
+
+/// The starts that a dispatch holds, and the steps that it has left.
+///
+/// Invariant: nothing is held between two events.
+#[derive(Debug, Default)]
+pub(crate) struct DispatchPlan {
+    next: Option<Time>,
+    holds: Vec<HeldStart>,
+    steps_left: usize,
+}
+
+impl DispatchPlan {
+    pub(crate) fn begin(&mut self) {
+        self.steps_left = MAX_STEPS;
+    }
+
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps_left > 0
+    }
+
+    /// Counts a step, if this event has any left.
+    pub(crate) fn take_step(&mut self) -> bool {
+        let has_time = self.has_steps();
+        self.steps_left -= usize::from(has_time);
+        has_time
+    }
+
+    /// Keeps a start free from requests that are dispatched later.
+    pub(crate) fn hold(&mut self, start: HeldStart) {
+        self.holds.push(start);
+    }
+
+    pub(crate) fn holds(&self) -> impl Iterator<Item = &HeldStart> + Clone {
+        self.holds.iter()
+    }
+
+    pub(crate) fn holds_of(&self, class: ClassId) -> impl Iterator<Item = &HeldStart> {
+        self.holds().filter(move |hold| hold.class == class)
+    }
+
+    /// The limits for which requests of a class are held.
+    pub(crate) fn blocked(&self, class: ClassId) -> LimitSet {
+        self.holds_of(class).fold(LimitSet::default(), |blocked, hold| blocked.with(hold.limit))
+    }
+
+    /// Ends the dispatch: no start is held any more.
+    pub(crate) fn take_holds(&mut self) -> Vec<HeldStart> {
+        std::mem::take(&mut self.holds)
+    }
+
+    pub(crate) fn next(&self) -> Option<Time> {
+        self.next
+    }
+
+    pub(crate) fn set_next(&mut self, next: Option<Time>) {
+        self.next = next;
+    }
+
+    /// The next dispatch is not after this time, if there is one.
+    pub(crate) fn bring_forward(&mut self, at: Option<Time>) {
+        self.next = self.next.into_iter().chain(at).min();
+    }
+}

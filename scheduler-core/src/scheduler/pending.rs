@@ -1,0 +1,158 @@
+//! Answers that wait for the store.
+//!
+//! A request for an immediate answer that no checkpoint covers is asked again after each
+//! checkpoint. A start beyond the budgets of checkpoints is promised at once, so that the next
+//! checkpoint has it. It is told once the store holds that checkpoint. A successor that restores an
+//! earlier checkpoint does not have the start; its client was never told.
+
+use super::Scheduler;
+use crate::collections::Slot;
+use crate::event::Ask;
+use crate::ids::CheckpointNumber;
+use crate::ledger::Offer;
+use crate::permits::{Answer, Granted, PendingAnswer, Stage, State, ToldStart};
+use crate::policy::Resource;
+use crate::refusal::Refusal;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::{Span, Time};
+
+impl<R: Clone> Scheduler<R> {
+    /// Keeps a request for an immediate answer until a checkpoint covers it, or until a change of
+    /// limits has charged all waiting requests.
+    pub(crate) fn answer_later(&mut self, now: Time, ask: Ask<R>, start: Time) {
+        self.term.note_shortage(&self.resource, &ask.bill, start.since(now));
+        self.pending.push_ask(now, ask);
+    }
+
+    /// Answers a repeated request in place of the first one. An id that waits for another request's
+    /// answer is refused.
+    pub(crate) fn repeat_pending(&mut self, ask: Ask<R>) {
+        let pending = self.pending.ask_mut(&ask.id).expect("its answer waits");
+        match pending.identity.may_be(ask.identity) {
+            true => pending.to = ask.to,
+            false => self.outbox.refuse(ask.to, Some(ask.id), Refusal::IdInUse),
+        }
+    }
+
+    /// Cancels a request whose answer waits, and answers it too. Its id is remembered, so that a
+    /// late duplicate is not charged.
+    pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
+        let Ask { to, id, connection, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
+        let slot = self.permits.insert(id.clone(), connection, identity, bill, State::Returned);
+        self.permits.started(slot, now);
+        self.outbox.count_returned();
+        self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
+        Ok(())
+    }
+
+    /// Promises a start beyond the budgets, and tells it once the store knows of it.
+    pub(crate) fn promise(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
+        let to = ask.to.clone();
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
+        let permit = self.permits.get(slot);
+        self.term.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
+        let (id, checkpoint) = (permit.id.clone(), self.term.next_number());
+        let answer = Answer::Start { to, id, serial: granted.start.serial, checkpoint };
+        self.pending.push(PendingAnswer { since: now, answer });
+    }
+
+    /// The store holds a checkpoint: answers that waited for it go out.
+    pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
+        if self.term.confirm(now, number) {
+            self.time_out_pending(now);
+            self.ask_pending(now);
+            self.ledger.note_change();
+        }
+    }
+
+    /// Asks the requests again whose answers have waited, and tells starts that the store knows.
+    pub(crate) fn ask_pending(&mut self, now: Time) {
+        for PendingAnswer { since, answer } in self.pending.take_answers() {
+            match answer {
+                Answer::Again(id) => self.ask_again_since(now, since, &id),
+                Answer::Start { to, id, serial, checkpoint } if self.term.is_stored(checkpoint) => {
+                    self.tell_promised(now, to, id, serial);
+                }
+                start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
+            }
+        }
+    }
+
+    fn ask_again_since(&mut self, now: Time, since: Time, id: &PermitId) {
+        let Some(ask) = self.pending.take_ask(id) else { return };
+        let before = self.pending.len();
+        self.ask(now, ask);
+        // If the request waits for another checkpoint, its time goes on.
+        self.pending.date_back(before, since);
+    }
+
+    fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
+        let Some((slot, granted)) = self.promised_start(&id, serial) else {
+            return self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
+        };
+        let granted = granted.in_stage(Stage::Told);
+        self.permits.get_mut(slot).state = State::Granted(granted);
+        self.told.note_told(ToldStart { at: now, slot, serial });
+        self.answer(now, slot, to, granted, Span::ZERO, false);
+    }
+
+    /// Refuses requests whose answers have waited for too long.
+    pub(crate) fn time_out_pending(&mut self, now: Time) {
+        while let Some(answer) = self.pending.pop_timed_out(now) {
+            self.give_up(now, answer);
+        }
+    }
+
+    /// Refuses all requests whose answers wait.
+    pub(crate) fn give_up_pending(&mut self, now: Time) {
+        while let Some(answer) = self.pending.pop_since(now) {
+            self.give_up(now, answer);
+        }
+    }
+
+    /// Refuses a request whose answer has waited, and takes a promised start back.
+    fn give_up(&mut self, now: Time, answer: Answer<R>) {
+        match answer {
+            Answer::Again(id) => {
+                if let Some(ask) = self.pending.take_ask(&id) {
+                    self.outbox.refuse(ask.to, Some(id), Refusal::Unavailable);
+                }
+            }
+            Answer::Start { to, id, serial, .. } => {
+                if let Some((slot, granted)) = self.promised_start(&id, serial) {
+                    self.give_back_untold(now, slot, granted);
+                }
+                self.outbox.refuse(to, Some(id), Refusal::Unavailable);
+            }
+        }
+    }
+
+    /// The promised start with this id and serial, unless it was told or given back.
+    fn promised_start(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
+        let slot = self.permits.find(id)?;
+        let granted = self.permits.get(slot).granted()?;
+        (granted.stage == Stage::Promised && granted.start.serial == serial).then_some((slot, granted))
+    }
+
+    /// Charges requests whose answers wait by the present limits instead of `former` ones. If a
+    /// request has no [`Call`](crate::policy::Call), it is refused, to be asked again at once.
+    pub(crate) fn charge_pending(&mut self, former: &Resource) {
+        let is_same = self.resource.shares_bills_with(former);
+        for PendingAnswer { since, answer } in self.pending.take_answers() {
+            match answer {
+                Answer::Again(id) => self.charge_ask(since, &id, is_same),
+                start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
+            }
+        }
+    }
+
+    fn charge_ask(&mut self, since: Time, id: &PermitId, is_same: bool) {
+        let Some(ask) = self.pending.take_ask(id) else { return };
+        let known = is_same || ask.call.is_some();
+        let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+        match if known { charged() } else { Err(Refusal::Unavailable) } {
+            Ok(bill) => self.pending.push_ask(since, Ask { bill, ..ask }),
+            Err(refusal) => self.outbox.refuse(ask.to, Some(ask.id), refusal),
+        }
+    }
+}

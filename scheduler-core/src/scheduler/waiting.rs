@@ -1,0 +1,122 @@
+//! Requests that begin to wait, and that stop waiting.
+
+use super::Scheduler;
+use super::ask::RETRY_AFTER_BOUND;
+use crate::collections::Slot;
+use crate::event::Ask;
+use crate::permits::{Permit, State};
+use crate::policy::Call;
+use crate::queue::{Arrival, ClassPosition, Waiting};
+use crate::refusal::{Bounded, Refusal};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::Time;
+use std::sync::Arc;
+
+impl<R: Clone> Scheduler<R> {
+    /// The refusal of a request for which the queues have no place.
+    pub(crate) fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
+        let bound = self.resource.spec().bounds.max_waiting;
+        let free = bound.saturating_sub(waiting);
+        let client = ask.client.clone().unwrap_or_default();
+        let what = match free {
+            0 => Bounded::Waiting,
+            _ if !self.queues.admits(free, &client, &ask.bill) => Bounded::WaitingOfClient,
+            _ => return None,
+        };
+        Some(Refusal::QueueFull { what, bound, retry_after: RETRY_AFTER_BOUND })
+    }
+
+    /// Lets a new request wait. Without other requests it could start at `alone`.
+    pub(crate) fn join_queue(&mut self, now: Time, ask: Ask<R>, alone: Time) {
+        let arrival = Arrival { at: now - ask.age, serial: self.permits.next_serial() };
+        let deadline = ask.max_wait.map(|max| now + max);
+        let class = ask.class;
+        // A call that the bill tells takes no room of its own.
+        let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
+        let waiting = Box::new(Waiting {
+            to: ask.to,
+            class,
+            arrival,
+            client: ask.client.unwrap_or_default(),
+            position: ClassPosition::default(),
+            deadline,
+            progress: ask.progress,
+            last_estimate: None,
+            first_estimate: None,
+            at_key: None,
+            call,
+            edition: self.queues.edition(),
+        });
+        let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Waiting(waiting));
+        let permit = self.permits.get(slot);
+        self.queues.add(slot, permit.waiting(), &permit.bill);
+        let may_start = if self.former.are_charging() {
+            self.queues.class_mut(class).stand_behind(slot, self.permits.get_mut(slot).waiting_mut());
+            false
+        } else {
+            self.enter_queue(slot) || self.may_backfill(class, alone)
+        };
+        self.plan.bring_forward(deadline);
+        // The dispatch may start or refuse it.
+        if may_start {
+            self.dispatch(now);
+        }
+        if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
+            self.tell(now, slot);
+            self.queues.updates.note(self.queues.is_any_behind(class));
+        }
+    }
+
+    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        let waiting = permit.waiting_mut();
+        let queue = self.queues.class_mut(waiting.class);
+        queue.enter(&self.resource, slot, &bill, waiting);
+        queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
+    }
+
+    /// Takes a waiting request out of its queue and refuses it.
+    pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
+        let (to, id) = self.drop_waiting(slot);
+        self.outbox.refuse(to, Some(id), refusal);
+    }
+
+    /// Takes a waiting request out of its queue and forgets it. Where its answer would go, and its
+    /// id.
+    pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
+        let waiting = self.take_out(slot);
+        (waiting.to, self.permits.remove(slot).id)
+    }
+
+    /// Takes a request that stops waiting out of its queue.
+    pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
+        let waiting = self.stop_waiting(slot);
+        let (is_former, queue) = (self.is_former(&waiting), self.queues.class_mut(waiting.class));
+        match waiting.at_key.filter(|_| !is_former) {
+            Some(key) => {
+                queue.leave_key_wait(&waiting);
+                self.queues.keys.open(key).leave(waiting.key_position());
+                self.ledger.keys.note_change(key);
+            }
+            None if is_former => queue.leave_former(&waiting),
+            None => queue.leave(&self.resource, &waiting, None),
+        }
+        self.ledger.note_change();
+        waiting
+    }
+
+    /// Forgets a request that stops waiting, except for its place in a queue. Keys keep nothing for
+    /// it.
+    pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
+        let permit = self.permits.get_mut(slot);
+        let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
+        self.queues.remove(slot, &waiting, &bill);
+        for key in self.keys_of(&bill) {
+            self.queues.keys.get_mut(key).into_iter().for_each(|key_queue| key_queue.release(slot));
+            self.ledger.keys.note_change(key);
+        }
+        waiting
+    }
+}

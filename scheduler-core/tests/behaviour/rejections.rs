@@ -1,0 +1,56 @@
+//! Why the upstream rejects calls.
+
+use crate::common::{World, amount, ms, ten_per_second, wish};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::status::RejectionCause;
+use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
+
+fn limited(by_other_accounts: bool) -> Verdict {
+    Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts }
+}
+
+/// The causes after a settle of `id` with a 429 that says this.
+fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<RejectionCause> {
+    let observation = verdict.map(|verdict| Observation { verdict, readings: Vec::new(), spent: Vec::new() });
+    let (id, outcome, times) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()), CallTimes::default());
+    world.handle(ms(0), Event::Settle(Settle { to: None, id, outcome, observation, is_throttled: true, times }));
+    let counters = world.scheduler.counters();
+    let found = RejectionCause::ALL.into_iter().filter(|cause| counters.rejections.by(*cause) > 0).collect();
+    assert_eq!(
+        counters.upstream_429,
+        RejectionCause::ALL.map(|cause| counters.rejections.by(cause)).iter().sum::<u64>()
+    );
+    found
+}
+
+#[test]
+fn a_rejection_has_the_cause_that_the_answer_and_the_buckets_tell() {
+    let spent = Verdict::Exhausted { scope: Scope::Unnamed, reset: None };
+    let table = [
+        ("a", Some(limited(false)), RejectionCause::Strangers),
+        ("a", Some(limited(true)), RejectionCause::Upstream),
+        ("a", Some(Verdict::Busy), RejectionCause::Upstream),
+        ("a", Some(spent), RejectionCause::Quota),
+        ("a", Some(Verdict::Passed), RejectionCause::Unknown),
+        ("a", None, RejectionCause::Unknown),
+        ("stranger", Some(limited(false)), RejectionCause::Unknown),
+    ];
+    for (id, verdict, expected) in table {
+        let mut world = World::new(&ten_per_second());
+        world.ask(ms(0), &wish(Mode::Wait, &[("requests", 1.0)]).named("a"));
+        assert_eq!(causes(&mut world, id, verdict.clone()), [expected], "{id} {verdict:?}");
+    }
+}
+
+#[test]
+fn a_call_that_cost_more_than_estimated_is_our_own_cause() {
+    let mut world = World::new(&ten_per_second());
+    for id in ["a", "b"] {
+        world.ask(ms(0), &wish(Mode::Wait, &[("requests", 1.0)]).named(id));
+    }
+    world.settle(ms(0), "a", Outcome::Used(vec![("requests".to_owned(), amount(15.0))]));
+    assert_eq!(causes(&mut world, "b", Some(limited(false))), [RejectionCause::Ours]);
+}

@@ -1,0 +1,190 @@
+// One resource: limits, classes, what the upstream answers, and what waits.
+
+import { chart } from "./chart.js";
+import { el, part, say, Table, write } from "./dom.js";
+import { ask, follow } from "./live.js";
+import { amount, count, delayed, duration, notes, period, soon } from "./text.js";
+import { waiting } from "./waiting.js";
+import { whatIf } from "./what-if.js";
+
+/**
+ * @param {HTMLElement} view
+ * @param {string} name
+ * @param {boolean} operates whether the token allows orders
+ * @param {(trouble: Error | null) => void} tell
+ * @returns {() => void}
+ */
+export function resource(view, name, operates, tell) {
+  const path = encodeURIComponent(name);
+  const state = el("p", {});
+  const why = el("p", {});
+  const curve = chart(path);
+  const limits = new Table("", limitColumns(path, operates, (limit) => curve.choose(limit)), "No limit counts.");
+  const classes = new Table("Percentiles are since the leader began.", CLASSES, "There is no class.");
+  const numbers = el("dl", {});
+  const learned = el("div", {});
+  const list = waiting(path, operates);
+  const forecast = whatIf(path);
+  const parts = el(
+    "div",
+    { class: "parts" },
+    part("Limits", "wide", limits.element),
+    part("Last ten minutes", undefined, curve.element),
+    part("Classes", undefined, classes.element),
+    part("Waiting requests", "wide", list.element),
+    part("Answers and refusals", undefined, numbers),
+    part("Configured and learned", undefined, learned),
+    part("What if", "wide", forecast.element),
+  );
+  view.replaceChildren(el("h1", {}, name), state, why, parts);
+  const end = follow(
+    `/page/live/${path}`,
+    (picture, change) => {
+      write(state, `This scheduler: ${picture["duty"]}. ${picture["trouble"] ?? `Led by ${picture["leader"]}, epoch ${picture["epoch"]}.`}`);
+      parts.hidden = "trouble" in picture;
+      if (parts.hidden) return write(why, "");
+      write(why, delayed(picture));
+      showLimits(limits, picture, change);
+      curve.know(picture);
+      list.know(picture);
+      forecast.know(picture);
+      classes.show(picture["classes_order"].map((/** @type {string} */ key) => [key, picture["classes"][key]]));
+      showNumbers(numbers, picture);
+      showLearned(learned, picture);
+    },
+    tell,
+  );
+  return () => {
+    end();
+    curve.end();
+    list.end();
+    forecast.end();
+  };
+}
+
+/** Only limits that have changed are written. @param {Table<any>} table @param {any} picture @param {any} change */
+function showLimits(table, picture, change) {
+  if (change === null || change.limits_order) {
+    table.show(picture.limits_order.map((/** @type {string} */ key) => [key, picture.limits[key]]));
+    return;
+  }
+  for (const key of Object.keys(change.limits ?? {})) {
+    if (picture.limits[key]) table.update(key, picture.limits[key]);
+  }
+}
+
+/**
+ * @param {string} path
+ * @param {boolean} operates
+ * @param {(limit: string) => void} choose
+ * @returns {import("./dom.js").Column<any>[]}
+ */
+function limitColumns(path, operates, choose) {
+  const meters = kept((/** @type {string} */ name) => el("meter", { min: 0, "aria-label": `left of ${name}` }));
+  const heads = kept((/** @type {string} */ name) =>
+    el("span", {}, el("button", { type: "button", "aria-label": `Show the curve of ${name}`, onclick: () => choose(name) }, name)),
+  );
+  const pauses = kept((/** @type {string} */ name) => {
+    const text = el("span", { class: "warn" });
+    const thaw = el("button", { type: "button", "aria-label": `Thaw ${name}`, onclick: () => order(path, name) }, "Thaw");
+    return { text, element: el("span", { class: "actions" }, text, operates ? thaw : null) };
+  });
+  return [
+    { title: "limit", head: true, show: (limit) => heads(limit.name) },
+    {
+      title: "level",
+      show: (limit) => {
+        const meter = meters(limit.name);
+        meter.max = limit.capacity || 1;
+        meter.low = meter.max / 10;
+        meter.optimum = meter.max;
+        meter.value = Math.max(limit.level, 0);
+        return meter;
+      },
+    },
+    { title: "left", number: true, show: (limit) => (limit.level < 0 ? `${amount(limit.level)} (promised)` : amount(limit.level)) },
+    { title: "of", number: true, show: (limit) => amount(limit.capacity) },
+    { title: "unit", show: (limit) => limit.unit },
+    { title: "per", number: true, show: period },
+    { title: "next free", number: true, show: (limit) => soon(limit.likely_free_ms ?? limit.next_free_ms) },
+    {
+      title: "pause",
+      show: (limit) => {
+        if (!(limit.frozen_ms > 0)) return "";
+        const pause = pauses(limit.name);
+        write(pause.text, `the upstream demands ${duration(limit.frozen_ms)}`);
+        return pause.element;
+      },
+    },
+    { title: "notes", show: (limit) => notes(limit).join("; ") },
+  ];
+}
+
+/** Makes one thing for each name. @template Thing @param {(name: string) => Thing} make */
+function kept(make) {
+  /** @type {Map<string, Thing>} */
+  const all = new Map();
+  return (/** @type {string} */ name) => {
+    const known = all.get(name) ?? make(name);
+    all.set(name, known);
+    return known;
+  };
+}
+
+/** @param {string} path @param {string} limit */
+async function order(path, limit) {
+  try {
+    const done = await ask(`/page/order/thaw/${path}`, { limit });
+    say(done.limits.length ? `${done.limits.join(", ")} thawed` : "nothing is paused");
+  } catch (error) {
+    say(String(error instanceof Error ? error.message : error));
+  }
+}
+
+/** @type {import("./dom.js").Column<any>[]} */
+const CLASSES = [
+  { title: "class", head: true, show: (one) => one.name },
+  { title: "waiting", number: true, show: (one) => count(one.queued) },
+  { title: "longest wait", number: true, show: (one) => (one.queued ? duration(one.oldest_ms) : "") },
+  { title: "granted", number: true, show: (one) => (one.granted === undefined ? "" : count(one.granted)) },
+  { title: "wait p50", number: true, show: (one) => (one.wait_p50_ms === undefined ? "" : `≤ ${duration(Math.max(one.wait_p50_ms, 1))}`) },
+  { title: "wait p99", number: true, show: (one) => (one.wait_p99_ms === undefined ? "" : `≤ ${duration(Math.max(one.wait_p99_ms, 1))}`) },
+];
+
+/** @param {HTMLElement} list @param {any} picture */
+function showNumbers(list, picture) {
+  const { counters, answers = {}, refusals = {} } = picture;
+  /** @type {[string, string][]} */
+  const rows = [
+    ["granted", count(counters.granted)],
+    ["settled", count(counters.settled)],
+    ["returned", count(counters.returned)],
+    ["429 upstream", count(counters.upstream_429)],
+    ...Object.entries(answers).map(([kind, number]) => /** @type {[string, string]} */ ([`answered ${kind}`, count(number)])),
+    ...Object.entries(refusals).map(([code, number]) => /** @type {[string, string]} */ ([`refused: ${code}`, count(number)])),
+  ];
+  const shown = rows.map(([name, value]) => `${name}\n${value}`).join("\n");
+  if (list.dataset["shown"] === shown) return;
+  list.dataset["shown"] = shown;
+  list.replaceChildren(...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+/** @param {HTMLElement} place @param {any} picture */
+function showLearned(place, picture) {
+  const { rules, provider, corrections = [], differing = [], limits } = picture;
+  const learned = Object.values(limits).filter((limit) => limit.learned || limit.told);
+  const lines = [
+    rules && (rules.counts ? `rules of revision ${rules.revision}, applied by ${rules.by ?? "?"} at ${rules.at ?? "?"}` : `limits of the configuration; rules of revision ${rules.revision} have none for it`),
+    rules?.refused && `rules of revision ${rules.refused.revision} are refused: ${rules.refused.reason}`,
+    provider && `provider ${provider.kind}: ${provider.state}${provider.reason ? `: ${provider.reason}` : ""}`,
+    ...(provider?.notes ?? []),
+    ...differing.map((/** @type {any} */ other) => `${other.scheduler} has another configuration: ${[...other.limits, ...other.settings].join(", ")}`),
+    ...learned.flatMap((/** @type {any} */ limit) => notes(limit).map((note) => `${limit.name}: ${note}`)),
+    ...corrections.map((/** @type {any} */ one) => `cost of “${one.kind}”: ${amount(one.factor)} × the estimate of ${one.unit}, from ${count(one.calls)} calls`),
+  ].filter((line) => typeof line === "string");
+  const shown = lines.length ? lines : ["The upstream enforces what is configured, as far as its answers tell."];
+  const text = shown.join("\n");
+  if (place.dataset["shown"] === text) return;
+  place.dataset["shown"] = text;
+  place.replaceChildren(el("ul", { class: "notes" }, ...shown.map((line) => el("li", {}, line))));
+}

@@ -1,0 +1,2 @@
+/** The chart library, which the page loads before its modules. */
+declare const uPlot: any;

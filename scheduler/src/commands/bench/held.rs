@@ -1,0 +1,68 @@
+//! The memory that held requests take: those of their clients, of the proxy and of the scheduler,
+//! which all are in this process.
+
+use crate::commands::proxy::Proxies;
+use anyhow::Context;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use serde::Serialize;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+/// The requests that are held, which is as many as a proxy holds by default.
+const REQUESTS: usize = 10_000;
+/// A few may have started meanwhile.
+const MOST: usize = REQUESTS - 10;
+const REQUEST: &[u8] = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n";
+/// How long they may take to arrive.
+const PATIENCE: Span = Span::from_secs(120);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What held requests take.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Held {
+    pub(super) requests: usize,
+    /// The memory of this process while they are held.
+    pub(super) mebibytes: f64,
+    /// The memory beyond that of before.
+    pub(super) more_mebibytes: f64,
+}
+
+/// Sends requests to the proxy at `address`, whose limit lets none start, until all are held.
+///
+/// # Errors
+/// If they do not arrive, or the system does not tell the memory.
+pub(super) async fn measure(proxies: &Proxies, address: SocketAddr) -> anyhow::Result<Held> {
+    let before = resident()?;
+    let mut streams = Vec::with_capacity(REQUESTS);
+    for _ in 0..REQUESTS {
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(REQUEST).await?;
+        streams.push(stream);
+    }
+    let clock = Clock::start();
+    let begun = clock.now();
+    while !proxies.metrics().iter().any(|text| held(text) >= MOST) {
+        anyhow::ensure!(clock.now() < begun + PATIENCE, "the requests are not held in time");
+        tokio::time::sleep(PAUSE).await;
+    }
+    let mebibytes = resident()?;
+    Ok(Held { requests: streams.len(), mebibytes, more_mebibytes: mebibytes - before })
+}
+
+/// How many requests a proxy with these metrics holds.
+fn held(metrics: &str) -> usize {
+    let line = metrics.lines().find_map(|line| line.strip_prefix("rampmeter_proxy_held "));
+    line.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// The memory of this process in MiB, as Linux tells it.
+fn resident() -> anyhow::Result<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").context("this system does not tell the memory")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("there is no VmRSS")?;
+    let kibibytes: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes / 1024.0)
+}

@@ -1,0 +1,74 @@
+//! nginx as a reverse proxy, measured beside ours if this machine has it.
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::{Child, Command};
+
+/// How long it may take to listen.
+const PATIENCE: Span = Span::from_secs(10);
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A running nginx. Dropping it ends it and removes its folder.
+pub(super) struct Nginx {
+    pub(super) address: SocketAddr,
+    folder: PathBuf,
+    _process: Child,
+}
+
+impl Nginx {
+    /// One in front of `upstream`; `None` if it is not installed.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub(super) async fn start(upstream: SocketAddr) -> anyhow::Result<Option<Self>> {
+        let Some(program) = installed() else { return Ok(None) };
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;
+        let folder = std::env::temp_dir().join(format!("rampmeter-bench-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join("nginx.conf");
+        std::fs::write(&file, configuration(&folder.display().to_string(), address, upstream))?;
+        let mut command = Command::new(program);
+        command.arg("-p").arg(&folder).arg("-c").arg(&file).args(["-e", "stderr"]);
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn()?;
+        let nginx = Nginx { address, folder, _process: process };
+        let clock = Clock::start();
+        let begun = clock.now();
+        while TcpStream::connect(address).await.is_err() {
+            anyhow::ensure!(clock.now() < begun + PATIENCE, "nginx does not listen");
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(Some(nginx))
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.folder).ok();
+    }
+}
+
+fn installed() -> Option<PathBuf> {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&paths).chain(["/usr/sbin".into()]);
+    folders.map(|folder| folder.join("nginx")).find(|program| program.is_file())
+}
+
+/// A worker for each processor, and connections that stay.
+fn configuration(folder: &str, address: SocketAddr, upstream: SocketAddr) -> String {
+    let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|kind| format!("{kind}_temp_path {folder};"));
+    format!(
+        "daemon off; worker_processes auto; pid {folder}/pid; error_log stderr crit;\n\
+         events {{ worker_connections 4096; }}\n\
+         http {{ access_log off; keepalive_requests 100000000; {}\n\
+         upstream api {{ server {upstream}; keepalive 512; keepalive_requests 100000000; }}\n\
+         server {{ listen {address}; location / {{ proxy_pass http://api; proxy_http_version 1.1;\n\
+         proxy_set_header Connection \"\"; }} }} }}\n",
+        places.concat()
+    )
+}

@@ -1,0 +1,226 @@
+//! `rampmeter bench --proxy`: calls of a server, directly, through a proxy, and through nginx if
+//! there is one, in alternating rounds. Everything shares this machine, so that the ratio is what
+//! counts.
+
+use super::held::{self, Held};
+use super::nginx::Nginx;
+use super::round::{Round, RoundTrips, median};
+use super::thread::alone;
+use crate::commands::open_files::allow_many_files;
+use crate::commands::output;
+use crate::commands::proxy::Proxies;
+use crate::commands::table::{right_aligned, table};
+use crate::config::{self, NatsTable, ProxySettings};
+use crate::serve;
+use futures::future::try_join_all;
+use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use serde::Serialize;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections at a time, each with one request under way.
+const CONNECTIONS: [usize; 3] = [1, 32, 256];
+/// The resources. The limit of the first is never reached. That of the second lets ten thousand
+/// requests start within four weeks.
+const RESOURCES: [(&str, &str, &str); 2] = [
+    ("api", "full", "capacity = 1000000000\nperiod = \"1s\""),
+    ("held", "empty", "capacity = 10000\nperiod = \"672h\""),
+];
+/// Longer than these weeks.
+const MAX_WAIT: Span = Span::from_secs(31 * 86_400);
+const REQUEST: &[u8] = b"GET /tiles HTTP/1.1\r\nhost: localhost\r\n\r\n";
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
+/// The end of every answer.
+const END: &[u8] = b"ok\n";
+
+/// How long and how often is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rounds {
+    /// The time for each path, in all its rounds.
+    pub(super) seconds: f64,
+    /// The number of alternating rounds.
+    pub(super) rounds: u32,
+}
+
+/// The figures of one number of connections: medians over the rounds.
+#[derive(Debug, Serialize)]
+struct Compared {
+    connections: usize,
+    direct: ProxyFigures,
+    proxy: ProxyFigures,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nginx: Option<ProxyFigures>,
+}
+
+/// The servers that are called.
+#[derive(Clone, Copy)]
+struct Paths {
+    direct: SocketAddr,
+    proxy: SocketAddr,
+    nginx: Option<SocketAddr>,
+}
+
+#[derive(Debug, Serialize)]
+struct ProxyFigures {
+    per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If there is no NATS server, or a call has no answer.
+pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
+    allow_many_files();
+    let mut server = Server::start(&Binary::find().await?, Options::default()).await?;
+    let running = serve::start(config::parse(Path::new("bench"), &configuration(server.url()))?).await?;
+    running.ready().await;
+    let upstream = upstream().await?;
+    let nginx = Nginx::start(upstream).await?;
+    let settings = RESOURCES.map(|(resource, ..)| settings(upstream, resource));
+    let settings = settings.into_iter().collect::<anyhow::Result<_>>()?;
+    let proxies = Proxies::start(&NatsTable::at(server.url()), settings).await?;
+    let [ample, full] = proxies.addresses()[..] else { anyhow::bail!("there are two proxies") };
+    let paths = Paths { direct: upstream, proxy: ample, nginx: nginx.as_ref().map(|nginx| nginx.address) };
+    let mut compared = Vec::new();
+    for connections in CONNECTIONS {
+        compared.push(compare(connections, paths, rounds).await?);
+    }
+    let held = held::measure(&proxies, full).await?;
+    proxies.stop().await;
+    running.stop().await?;
+    server.stop().await?;
+    print(&compared, held, is_json)
+}
+
+fn settings(upstream: SocketAddr, resource: &str) -> anyhow::Result<ProxySettings> {
+    let mut settings = ProxySettings {
+        listen: "127.0.0.1:0".to_owned(),
+        upstream: Some(format!("http://{upstream}").parse()?),
+        resource: Some(Name::new(resource)?),
+        ..ProxySettings::default()
+    };
+    // What is still held at the end is not waited for.
+    (settings.times.max_wait, settings.times.drain) = (MAX_WAIT, Span::from_millis(1));
+    Ok(settings)
+}
+
+fn configuration(url: &str) -> String {
+    let resources = RESOURCES.map(|(name, start, limit)| {
+        let resource = format!("[[resource]]\nname = \"{name}\"\nstart = \"{start}\"\n");
+        resource + &format!("[[resource.limit]]\nname = \"only\"\n{limit}\n")
+    });
+    format!("[nats]\nurl = \"{url}\"\n[http]\nlisten = \"\"\n{}", resources.concat())
+}
+
+async fn compare(connections: usize, paths: Paths, rounds: Rounds) -> anyhow::Result<Compared> {
+    let length = Duration::from_secs_f64(rounds.seconds / f64::from(rounds.rounds));
+    let (mut direct, mut proxy, mut nginx) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds.rounds {
+        direct.push(load(paths.direct, connections, length).await?);
+        proxy.push(load(paths.proxy, connections, length).await?);
+        if let Some(address) = paths.nginx {
+            nginx.push(load(address, connections, length).await?);
+        }
+    }
+    let nginx = (!nginx.is_empty()).then(|| ProxyFigures::of(&nginx));
+    Ok(Compared { connections, direct: ProxyFigures::of(&direct), proxy: ProxyFigures::of(&proxy), nginx })
+}
+
+impl ProxyFigures {
+    fn of(rounds: &[Round]) -> Self {
+        let over = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
+        ProxyFigures {
+            per_second: over(|round| round.per_second),
+            p50_us: over(|round| round.p50_us),
+            p99_us: over(|round| round.p99_us),
+        }
+    }
+}
+
+/// Calls the server at `address` for `length`, on a thread of its own.
+async fn load(address: SocketAddr, connections: usize, length: Duration) -> anyhow::Result<Round> {
+    alone("load", move || async move {
+        let clock = Clock::start();
+        let end = clock.now() + Span::from(length);
+        let calls = (0..connections).map(|_| async move {
+            let mut stream = TcpStream::connect(address).await?;
+            stream.set_nodelay(true)?;
+            let mut spans = Vec::new();
+            while clock.now() < end {
+                let sent = clock.now();
+                call(&mut stream).await?;
+                spans.push(clock.now().since(sent));
+            }
+            anyhow::Ok(spans)
+        });
+        let mut round_trips = RoundTrips::new();
+        try_join_all(calls).await?.iter().flatten().for_each(|span| round_trips.note(*span));
+        Ok(round_trips.round(length, 1))
+    })
+    .await
+}
+
+async fn call(stream: &mut TcpStream) -> anyhow::Result<()> {
+    stream.write_all(REQUEST).await?;
+    let (mut buffer, mut length) = ([0; 2048], 0);
+    while !buffer[..length].ends_with(END) {
+        let read = stream.read(&mut buffer[length..]).await?;
+        anyhow::ensure!(read > 0, "no answer: {}", String::from_utf8_lossy(&buffer[..length]));
+        length += read;
+    }
+    anyhow::ensure!(buffer.starts_with(b"HTTP/1.1 200 "), "{}", String::from_utf8_lossy(&buffer[..length]));
+    Ok(())
+}
+
+/// A server that answers each request at once, with as little work as can be.
+async fn upstream() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer(stream));
+        }
+    });
+    Ok(address)
+}
+
+async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let (mut buffer, mut length) = ([0; 4096], 0);
+    loop {
+        let read = stream.read(&mut buffer[length..]).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        length += read;
+        if buffer[..length].ends_with(b"\r\n\r\n") {
+            length = 0;
+            stream.write_all(ANSWER).await?;
+        }
+    }
+}
+
+fn print(compared: &[Compared], held: Held, is_json: bool) -> anyhow::Result<()> {
+    if is_json {
+        return output::json(&serde_json::json!({ "proxy": compared, "held": held }));
+    }
+    let mut rows = table(&["path", "connections", "per second", "p50 µs", "p99 µs"]);
+    for case in compared {
+        let nginx = case.nginx.as_ref().map(|figures| ("nginx", figures));
+        for (path, figures) in [("direct", &case.direct), ("proxy", &case.proxy)].into_iter().chain(nginx) {
+            let numbers = [figures.per_second, figures.p50_us, figures.p99_us].map(|figure| format!("{figure:.0}"));
+            rows.add_row([path.to_owned(), case.connections.to_string()].into_iter().chain(numbers));
+        }
+    }
+    output::line(right_aligned(rows, 1..5))?;
+    let Held { requests, mebibytes, more_mebibytes } = held;
+    output::line(format!("{requests} held requests and their clients: {mebibytes:.0} MiB, {more_mebibytes:.0} more"))
+}

@@ -1,0 +1,141 @@
+//! Where a proxy's credential comes from: a secret, a token endpoint, or the scheduler.
+
+use crate::config::{CredentialFrom, CredentialSettings};
+use crate::provider::{OAuth, SecretPlace};
+use axum::http::HeaderValue;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_proxy::credential::{Credential, CredentialSource, CredentialValue};
+use rampmeter_worker_sdk::Resource;
+use secrecy::{ExposeSecret, SecretString};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// How long a secret counts before it is read again, so that a replaced one needs no restart.
+const READ_AGAIN: Span = Span::from_secs(1);
+/// The pause after a failure. A token endpoint is not asked by each request that waits for it.
+const PAUSE: Span = Span::from_secs(1);
+/// A token that is refused sooner is kept: a new one would be refused, too.
+const MIN_AGE: Span = Span::from_secs(10);
+
+/// The credential of a proxy, which is a client of `resource`.
+///
+/// # Errors
+/// If a secret can't be read.
+pub(super) fn open(settings: CredentialSettings, resource: Resource, clock: Clock) -> anyhow::Result<Credential> {
+    let CredentialSettings { header, scheme, from, .. } = settings;
+    let from = match from {
+        CredentialFrom::Secret(place) => {
+            place.read().map_err(anyhow::Error::msg)?;
+            SecretOrigin::Secret(place)
+        }
+        CredentialFrom::OAuth { credentials, timeout } => {
+            SecretOrigin::OAuth(Box::new(OAuth::open(credentials, timeout, clock)?))
+        }
+        CredentialFrom::Scheduler => SecretOrigin::Scheduler(resource),
+    };
+    let kept = Mutex::new(Kept { from, current: Current::None });
+    Ok(Credential::new(header, Arc::new(KeptSecret { scheme, clock, kept })))
+}
+
+/// A secret that one request fetches for all.
+struct KeptSecret {
+    /// The word in front of the secret.
+    scheme: Option<String>,
+    clock: Clock,
+    /// Held while the secret is fetched, so that it is fetched once.
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    from: SecretOrigin,
+    current: Current,
+}
+
+enum SecretOrigin {
+    Secret(SecretPlace),
+    OAuth(Box<OAuth>),
+    Scheduler(Resource),
+}
+
+enum Current {
+    None,
+    Value {
+        value: HeaderValue,
+        since: Time,
+        until: Time,
+    },
+    /// There is none until this time.
+    Failed(Time),
+}
+
+impl SecretOrigin {
+    /// The secret, and until when it counts.
+    async fn fetch(&mut self, now: Time) -> Result<(SecretString, Time), String> {
+        match self {
+            SecretOrigin::Secret(place) => Ok((place.read()?, now + READ_AGAIN)),
+            SecretOrigin::OAuth(oauth) => {
+                let token = oauth.shared().await.map_err(|error| error.to_string())?;
+                Ok((token.secret, token.until))
+            }
+            SecretOrigin::Scheduler(resource) => {
+                let token = resource.access_token().await.map_err(|error| error.to_string())?;
+                Ok((token.secret().into(), now + Span::from_millis(token.valid_ms.max(0.0) as u64)))
+            }
+        }
+    }
+}
+
+impl KeptSecret {
+    async fn present(&self) -> Option<HeaderValue> {
+        let mut kept = self.kept.lock().await;
+        let now = self.clock.now();
+        match &kept.current {
+            Current::Value { value, until, .. } if now < *until => return Some(value.clone()),
+            Current::Failed(until) if now < *until => return None,
+            Current::Value { .. } | Current::Failed(_) | Current::None => {}
+        }
+        let fetched = kept.from.fetch(now).await.and_then(|(secret, until)| Ok((self.value_of(&secret)?, until)));
+        let (current, value) = match fetched {
+            Ok((value, until)) => (Current::Value { value: value.clone(), since: now, until }, Some(value)),
+            Err(why) => {
+                tracing::warn!(why, "a proxy has no credential for its upstream");
+                (Current::Failed(self.clock.now() + PAUSE), None)
+            }
+        };
+        kept.current = current;
+        value
+    }
+
+    fn value_of(&self, secret: &SecretString) -> Result<HeaderValue, String> {
+        let secret = secret.expose_secret();
+        let text = match &self.scheme {
+            Some(scheme) => format!("{scheme} {secret}"),
+            None => secret.to_owned(),
+        };
+        let mut value = HeaderValue::try_from(text).map_err(|_| "the secret does not fit into a header")?;
+        value.set_sensitive(true);
+        Ok(value)
+    }
+}
+
+impl CredentialSource for KeptSecret {
+    fn value(&self) -> CredentialValue<'_> {
+        Box::pin(self.present())
+    }
+
+    /// A token that the upstream does not accept any more is replaced. While another is fetched,
+    /// there is nothing to do.
+    fn refused(&self, refused: &HeaderValue) {
+        let Ok(mut kept) = self.kept.try_lock() else { return };
+        let Current::Value { value, since, .. } = &kept.current else { return };
+        if value != refused || self.clock.now().since(*since) < MIN_AGE {
+            return;
+        }
+        kept.current = Current::None;
+        match &mut kept.from {
+            SecretOrigin::OAuth(oauth) => oauth.forget(),
+            SecretOrigin::Secret(_) | SecretOrigin::Scheduler(_) => {}
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! The proxies of one process.
+
+use super::{credential, pages, price};
+use crate::config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
+use crate::connection::login;
+use crate::serve::http::forwarded_labels;
+use anyhow::Context;
+use futures::future::join_all;
+use rampmeter_nats::servers::Servers;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_proxy::settings::{Asking, LabelsOf};
+use rampmeter_proxy::{Proxy, Settings};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::policy::{Patience, Unreachable};
+use std::net::SocketAddr;
+use tokio::net::TcpListener;
+
+/// Proxies that serve, as one client of the schedulers.
+pub(crate) struct Proxies {
+    client: Client,
+    proxies: Vec<Proxy>,
+}
+
+impl Proxies {
+    /// Serves all of `settings`, each of which has an upstream and a resource.
+    ///
+    /// # Errors
+    /// If NATS refuses, an address is taken, or the system has no certificates.
+    pub(crate) async fn start(nats: &NatsTable, settings: Vec<ProxySettings>) -> anyhow::Result<Self> {
+        let client = client(nats, &settings).await?;
+        let mut proxies = Vec::new();
+        for settings in settings {
+            proxies.push(start(&client, settings).await?);
+        }
+        Ok(Proxies { client, proxies })
+    }
+
+    /// The same; `None` if there are no proxies.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub(crate) async fn start_any(nats: &NatsTable, settings: Vec<ProxySettings>) -> anyhow::Result<Option<Self>> {
+        match settings.is_empty() {
+            true => Ok(None),
+            false => Self::start(nats, settings).await.map(Some),
+        }
+    }
+
+    /// The addresses that they listen at.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.proxies.iter().map(Proxy::address).collect()
+    }
+
+    /// The metrics of each, as text.
+    pub(crate) fn metrics(&self) -> Vec<String> {
+        self.proxies.iter().map(|proxy| proxy.metrics().render()).collect()
+    }
+
+    /// Lets held requests finish, and reports every call.
+    pub(crate) async fn stop(self) {
+        join_all(self.proxies.into_iter().map(Proxy::stop)).await;
+        self.client.close().await;
+    }
+}
+
+async fn client(nats: &NatsTable, settings: &[ProxySettings]) -> anyhow::Result<Client> {
+    let servers: Servers = nats.url.parse()?;
+    let options = login(nats, &servers)?.name("rampmeter-proxy");
+    let builder = Client::builder().options(options).prefix(&nats.prefix).wait_for_server();
+    let builder = settings.iter().fold(builder, |builder, proxy| match (&proxy.resource, proxy.on_no_scheduler) {
+        (Some(resource), OnNoScheduler::Refuse) => {
+            builder.unreachable_for(resource, Unreachable::Fail { after: Patience::default() })
+        }
+        (Some(resource), OnNoScheduler::SafeRate(rate)) => {
+            builder.unreachable_for(resource, Unreachable::SafeRate { after: Patience::default(), rate })
+        }
+        (Some(_), OnNoScheduler::Wait) | (None, _) => builder,
+    });
+    builder.connect(&nats.url).await.with_context(|| format!("the proxy's connection to {servers}"))
+}
+
+async fn start(client: &Client, proxy: ProxySettings) -> anyhow::Result<Proxy> {
+    let ProxySettings {
+        listen,
+        upstream,
+        resource,
+        class,
+        class_header,
+        origin,
+        body_labels,
+        tokens,
+        price,
+        cost_headers,
+        routes,
+        credential,
+        headers,
+        times,
+        bounds,
+        encryption,
+        metrics,
+        ..
+    } = proxy;
+    let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
+    let labels = LabelsOf::new(move |head, address| forwarded_labels(head, address, &origin));
+    let class = class.map(|class| class.to_string());
+    let told = (upstream.to_string(), resource.to_string());
+    let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
+    let price = price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
+    let asking = Asking { routes, class, class_header, labels, body_labels, tokens, cost_headers, price };
+    let resource = client.resource(&resource)?;
+    let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
+    let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
+    let listener = TcpListener::bind(&listen).await.with_context(|| format!("the proxy can't listen at {listen}"))?;
+    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption };
+    let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
+    if let Some(address) = metrics {
+        pages::serve(&address, proxy.metrics()).await?;
+    }
+    tracing::info!(upstream = told.0, resource = told.1, "holds requests at {scheme}://{}", proxy.address());
+    Ok(proxy)
+}

@@ -1,0 +1,23 @@
+//! The pages of a proxy for those who watch it.
+
+use crate::metrics_page;
+use anyhow::Context;
+use axum::Router;
+use axum::routing::get;
+use rampmeter_proxy::metrics::Metrics;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Serves /metrics and /healthz at `address`, until the process ends.
+///
+/// # Errors
+/// If the address can't be had.
+pub(super) async fn serve(address: &str, metrics: Arc<Metrics>) -> anyhow::Result<()> {
+    let bound = TcpListener::bind(address).await;
+    let listener = bound.with_context(|| format!("the proxy's metrics: can't listen at {address}"))?;
+    tracing::info!("metrics of the proxy at http://{}/metrics", listener.local_addr()?);
+    let page = move || async move { metrics_page::respond(&metrics.render()) };
+    let router = Router::new().route("/metrics", get(page)).route("/healthz", get(|| async { "ok\n" }));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(())
+}

@@ -1,0 +1,59 @@
+//! What requests to Sentinel Hub cost, by their bodies.
+
+use axum::http::Method;
+use rampmeter_processing_units::{Api, Estimate, Given};
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_proxy::settings::PriceOf;
+
+/// Computes processing units.
+pub(super) fn of_sentinel_hub() -> PriceOf {
+    PriceOf::new(|method, path, body| {
+        let api = api(method, path).ok_or("no API with a price")?;
+        let estimate = Estimate::of_body(api, body, &Given::default()).map_err(|error| error.to_string())?;
+        // A request costs one of `requests` anyway, if limits count them.
+        let units = estimate
+            .cost()
+            .iter()
+            .filter(|(unit, _)| *unit != REQUESTS)
+            .map(|(unit, amount)| (unit.to_owned(), amount.units()))
+            .collect();
+        Ok(units)
+    })
+}
+
+/// The API behind a path, if its requests have a price: those that only read are free.
+fn api(method: &Method, path: &str) -> Option<Api> {
+    let (before, last) = path.trim_end_matches('/').rsplit_once('/')?;
+    let is_within = |name: &str| before.split('/').any(|part| part == name);
+    match last {
+        _ if method != Method::POST => None,
+        "process" if is_within("async") => Some(Api::Asynchronous),
+        "process" if is_within("batch") => Some(Api::Batch),
+        "process" => Some(Api::Process),
+        "statistics" if !is_within("batch") => Some(Api::Statistical),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_the_api() {
+        #[rustfmt::skip]
+        let table = [
+            ("POST", "/api/v1/process",           Some(Api::Process)),
+            ("POST", "/api/v1/process/",          Some(Api::Process)),
+            ("POST", "/api/v1/statistics",        Some(Api::Statistical)),
+            ("POST", "/async/v1/process",         Some(Api::Asynchronous)),
+            ("POST", "/api/v1/batch/process",     Some(Api::Batch)),
+            ("GET",  "/api/v1/process",           None),
+            ("POST", "/api/v1/catalog/search",    None),
+            ("POST", "/",                         None),
+        ];
+        for (method, path, expected) in table {
+            assert_eq!(api(&method.parse().unwrap(), path), expected, "{method} {path}");
+        }
+    }
+}

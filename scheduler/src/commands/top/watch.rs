@@ -1,0 +1,160 @@
+//! Looks at schedulers again and again, and at keys meanwhile.
+
+use super::dashboard::{Dashboard, Intent};
+use super::palette::Palette;
+use super::picture::Picture;
+use super::popup::Popup;
+use super::screen::Screen;
+use super::survey::{Survey, Surveyor};
+use crate::commands::signal::asked_to_stop;
+use crossterm::event::{Event, EventStream};
+use futures::StreamExt;
+use rampmeter_protocol::explain::Explanation;
+use rampmeter_protocol::name::Name;
+use std::pin::pin;
+use std::time::Duration;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Interval, MissedTickBehavior};
+
+/// Looks after which the names of the resources are asked for anew.
+const LOOKS_WITH_NAMES: u32 = 5;
+
+/// What was asked for, when it is here.
+enum News {
+    Surveyed(Vec<Name>, Survey),
+    Explained(Box<anyhow::Result<Explanation>>),
+    Thawed(Name, anyhow::Result<Vec<Name>>),
+    /// NATS does not even take the question.
+    Unreachable(anyhow::Error),
+}
+
+/// The running dashboard.
+pub(super) struct Watch {
+    surveyor: Surveyor,
+    dashboard: Dashboard,
+    palette: Palette,
+    looks: Interval,
+    /// The resources that were found, and how many looks ago.
+    names: Vec<Name>,
+    looks_ago: u32,
+    is_looking: bool,
+    asked: JoinSet<News>,
+}
+
+impl Watch {
+    pub(super) fn new(surveyor: Surveyor, dashboard: Dashboard, every: Duration) -> Self {
+        let mut looks = tokio::time::interval(every);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (names, asked) = (Vec::new(), JoinSet::new());
+        let palette = Palette::of_environment();
+        Watch { surveyor, dashboard, palette, looks, names, looks_ago: 0, is_looking: false, asked }
+    }
+
+    /// Runs until a person or a signal ends it.
+    pub(super) async fn run(mut self) -> anyhow::Result<()> {
+        let mut screen = Screen::open()?;
+        let mut events = EventStream::new();
+        let mut stop = pin!(asked_to_stop());
+        loop {
+            let picture = Picture::live(&self.dashboard, self.palette);
+            screen.paint(|frame| picture.paint(frame.area(), frame.buffer_mut()))?;
+            let intent = tokio::select! {
+                _ = self.looks.tick(), if !self.is_looking && !self.dashboard.is_paused() => Intent::Look,
+                Some(news) = self.asked.join_next() => self.hear(news),
+                event = events.next() => match event {
+                    Some(Ok(event)) => self.press(event),
+                    // The terminal is gone.
+                    Some(Err(_)) | None => Intent::Quit,
+                },
+                _ = &mut stop => Intent::Quit,
+            };
+            if intent == Intent::Quit {
+                return Ok(());
+            }
+            self.act(intent);
+        }
+    }
+
+    fn press(&mut self, event: Event) -> Intent {
+        match event.as_key_press_event() {
+            Some(key) => self.dashboard.press(key),
+            None => Intent::Nothing,
+        }
+    }
+
+    fn act(&mut self, intent: Intent) {
+        let surveyor = self.surveyor.clone();
+        match intent {
+            Intent::Nothing | Intent::Quit => {}
+            Intent::Look => self.look(),
+            Intent::Explain(resource, id) => {
+                self.asked.spawn(async move { News::Explained(Box::new(surveyor.explain(&resource, id).await)) });
+            }
+            Intent::Thaw(resource, limit) => {
+                let thawing = async move { News::Thawed(limit.clone(), surveyor.thaw(&resource, limit).await) };
+                self.asked.spawn(thawing);
+            }
+        }
+    }
+
+    /// Asks all leaders, and now and then first which resources there are.
+    fn look(&mut self) {
+        let (surveyor, wanted) = (self.surveyor.clone(), self.dashboard.wanted());
+        let known = if self.looks_ago < LOOKS_WITH_NAMES { self.names.clone() } else { Vec::new() };
+        self.is_looking = true;
+        self.asked.spawn(async move {
+            let names = if known.is_empty() { surveyor.names().await } else { Ok(known) };
+            match names {
+                Ok(names) => News::Surveyed(names.clone(), surveyor.look(&names, wanted).await),
+                Err(error) => News::Unreachable(error),
+            }
+        });
+    }
+
+    fn hear(&mut self, news: Result<News, JoinError>) -> Intent {
+        match news {
+            Ok(News::Surveyed(names, survey)) => {
+                self.is_looking = false;
+                return self.take(names, survey);
+            }
+            Ok(News::Unreachable(error)) => {
+                self.is_looking = false;
+                self.dashboard.tell(error.to_string());
+            }
+            Ok(News::Explained(explained)) => match *explained {
+                Ok(explanation) => {
+                    Popup::of_request(&explanation).into_iter().for_each(|popup| self.dashboard.open(popup));
+                }
+                Err(error) => self.dashboard.tell(error.to_string()),
+            },
+            Ok(News::Thawed(limit, done)) => {
+                self.dashboard.tell(thawed(&limit, done));
+                return Intent::Look;
+            }
+            Err(ended) => {
+                if let Ok(panic) = ended.try_into_panic() {
+                    std::panic::resume_unwind(panic);
+                }
+            }
+        }
+        Intent::Nothing
+    }
+
+    /// The first survey knows no resource to read requests of: another one follows at once.
+    fn take(&mut self, names: Vec<Name>, survey: Survey) -> Intent {
+        self.looks_ago =
+            if self.looks_ago < LOOKS_WITH_NAMES && !self.names.is_empty() { self.looks_ago + 1 } else { 0 };
+        self.names = names;
+        let knew_none = self.dashboard.wanted().is_none();
+        self.dashboard.take(survey);
+        if knew_none && self.dashboard.wanted().is_some() { Intent::Look } else { Intent::Nothing }
+    }
+}
+
+fn thawed(limit: &Name, done: anyhow::Result<Vec<Name>>) -> String {
+    match done {
+        Ok(limits) if limits.is_empty() => format!("`{limit}` is not paused"),
+        Ok(_) => format!("`{limit}` is thawed: calls go on"),
+        Err(error) => error.to_string(),
+    }
+}

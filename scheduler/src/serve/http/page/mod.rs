@@ -1,0 +1,68 @@
+//! The web page: what `rampmeter status` and `rampmeter explain` tell, live, and orders of
+//! operators.
+//!
+//! # How it works
+//!
+//! * The page is a few files in the binary (`assets`). They are open to every client that gets
+//!   here, and hold no data.
+//! * The `feed` asks each leader once a second while a browser looks, and all browsers share that
+//!   answer. A browser gets it whole first, and then what has changed (`merge_patch`).
+//! * The ids of requests are secrets: with one, its permit can be given back. Browsers get handles
+//!   instead, which mean nothing to other processes (`handles`).
+//! * A page of another origin can neither read nor order: the guard of browsers refuses it, and an
+//!   order needs a token in `Authorization`, which no browser adds by itself.
+//! * A stream of the page keeps no client of the front out: its connection counts as idle.
+
+mod assets;
+mod feed;
+mod handles;
+mod merge_patch;
+mod orders;
+mod page_error;
+mod picture;
+mod question;
+mod recent_levels;
+mod stream;
+mod views;
+mod waiting;
+mod web_page;
+mod what_if;
+
+use axum::Router;
+use axum::http::{HeaderValue, header};
+use axum::middleware::map_response;
+use axum::response::Response;
+use axum::routing::{get, post};
+use std::sync::Arc;
+pub(super) use web_page::WebPage;
+
+/// The files of the page, for every client that gets here.
+pub(super) fn files() -> Router {
+    Router::new().route("/", get(assets::index)).route("/assets/{file}", get(assets::file))
+}
+
+/// What the page asks, for those whose token allows it.
+pub(super) fn routes(page: Arc<WebPage>) -> Router {
+    Router::new()
+        .route("/page/live", get(views::overview))
+        .route("/page/live/{resource}", get(views::resource))
+        .route("/page/history/{resource}", get(views::history))
+        .route("/page/rights", get(views::rights))
+        .route("/page/rules", get(views::rules))
+        .route("/page/waiting/{resource}", post(views::waiting))
+        .route("/page/what-if/{resource}", post(views::what_if))
+        .route("/page/order/thaw/{resource}", post(orders::thaw))
+        .route("/page/order/cancel/{resource}", post(orders::cancel))
+        .route("/page/order/purge/{resource}", post(orders::purge))
+        .route("/page/order/apply", post(orders::apply))
+        .with_state(page)
+        .layer(map_response(unkept))
+}
+
+/// No cache keeps an answer, and no browser takes it for anything but what it says it is.
+async fn unkept(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}

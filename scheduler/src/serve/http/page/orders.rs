@@ -1,0 +1,147 @@
+//! Orders of operators: thaw, cancel, purge, apply.
+
+use super::page_error::PageError;
+use super::question::ask;
+use super::web_page::{WebPage, unreadable};
+use crate::config::{Rules, limits_in_force, parse_rules};
+use crate::serve::http::front_client::FrontClient;
+use crate::serve::http::token::{Caller, PageRight};
+use crate::serve::limits::present_rules::{PresentRules, write, written_by};
+use crate::serve::limits::rules_diff::{Paint, diff};
+use crate::serve::messages::inbound::Endpoint;
+use axum::Json;
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::purge::{Purge, Purged};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::status::{Status, StatusQuestion};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What faults in rules name as their file, and what `rampmeter status` shows as their source.
+const PAGE: &str = "page";
+/// How often a limit is thawed in one order: four thousand keys each time.
+const MAX_THAWS: usize = 64;
+
+type OrderAnswer = Result<Json<Value>, PageError>;
+
+/// `POST /page/order/thaw/<resource>`
+pub(super) async fn thaw(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<LimitOrder>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "thaw", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let mut limits = Vec::new();
+    for _ in 0..MAX_THAWS {
+        let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone()).await?;
+        limits = if limits.is_empty() { done.limits } else { limits };
+        if !done.more {
+            break;
+        }
+    }
+    Ok(Json(json!({"limits": limits})))
+}
+
+/// The request to be cancelled.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancellation {
+    request: String,
+}
+
+/// `POST /page/order/cancel/<resource>`
+pub(super) async fn cancel(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(Cancellation { request }): Json<Cancellation>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    let id = page.waiting.id(&request)?;
+    note(&caller, "cancel", &name);
+    let payload = serde_json::to_vec(&Settle::unused(id)).expect("a settle is plain data");
+    let answer: Value = ask(&page.front_client, &name, &Endpoint::Settle, payload).await?;
+    Ok(Json(json!({"status": answer["status"]})))
+}
+
+/// `POST /page/order/purge/<resource>`
+pub(super) async fn purge(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<Purge>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "purge", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, payload).await?;
+    Ok(Json(json!({"ended": purged.ended})))
+}
+
+/// Rules in place of those that some resources have.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleChange {
+    rules: String,
+    /// The revision whose difference the operator has seen; nothing is written without it.
+    if_revision: Option<u64>,
+}
+
+/// `POST /page/order/apply`
+pub(super) async fn apply(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+    Json(RuleChange { rules: text, if_revision }): Json<RuleChange>,
+) -> OrderAnswer {
+    caller.check_page(PageRight::Operate).map_err(PageError::forbidden)?;
+    let rules =
+        parse_rules(std::path::Path::new(PAGE), &text).map_err(|error| PageError::invalid(error.to_string()))?;
+    for name in rules.names() {
+        page.resource(&caller, name, PageRight::Operate)?;
+    }
+    let author = caller.holder().map_or_else(String::new, |holder| holder.name().to_string());
+    let rules = written_by(rules, &author, PAGE, &text);
+    let store = page.rule_store().await?;
+    let mut present = PresentRules::read(&store).await.map_err(unreadable)?;
+    present.counting = counting(&page.front_client, &rules).await?;
+    let after = present.rules.with(&rules);
+    let difference = diff(&present.rules, &present.counting, &after, Paint { coloured: false });
+    let Some(expected) = if_revision else {
+        return Ok(Json(json!({"revision": present.revision, "difference": difference})));
+    };
+    if expected != present.revision {
+        let why = format!("the rules have revision {}, not {expected}: look at the difference again", present.revision);
+        return Err(PageError(StatusCode::CONFLICT, why));
+    }
+    rules.names().for_each(|name| note(&caller, "apply", name));
+    let written = write(&store, &present, &after).await;
+    let written = written.map_err(|error| PageError(StatusCode::CONFLICT, format!("{error:#}")))?;
+    Ok(Json(json!({"written": written})))
+}
+
+/// The limits that count now, for the resources of `rules`.
+async fn counting(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true }).expect("a question is plain data");
+    let mut counting = Rules::default();
+    for name in rules.names() {
+        let status: Status = ask(front_client, name, &Endpoint::Status, question.clone()).await?;
+        if let Some(text) = &status.limits_toml {
+            let limits = limits_in_force(name, text).map_err(unreadable)?;
+            counting.resources.push(limits);
+        }
+    }
+    Ok(counting)
+}
+
+/// Every order leaves a line in the log, with the name of its token.
+fn note(caller: &Caller, order: &str, resource: &Name) {
+    let token = caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default();
+    tracing::info!(%resource, order, token, "an operator's order from the page");
+}

@@ -1,0 +1,172 @@
+//! A resource as browsers get it. Lists are objects by name, so that a change of one limit is told
+//! without the others.
+
+use crate::serve::health::Duty;
+use crate::serve::permits::answers::tally::{BUCKETS, Histogram, Tally};
+use rampmeter_protocol::status::Status;
+use serde_json::{Map, Value, json};
+
+/// Kinds of calls whose learned costs are shown. There may be a thousand.
+const SHOWN_KINDS: usize = 20;
+/// Digits of a number with decimals: more would change every second and tell people nothing.
+const DIGITS: i32 = 5;
+/// Decimals of a number: what a slow limit refills in a second is no news.
+const DECIMALS: i32 = 3;
+
+/// What is known of a resource.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) status: Status,
+    /// What its leader has counted, if this process leads it.
+    pub(super) tally: Option<Tally>,
+}
+
+/// A resource in all its parts.
+pub(super) fn whole(reading: &Result<Reading, String>, duty: &Duty) -> Value {
+    let reading = match reading {
+        Ok(reading) => reading,
+        Err(trouble) => return json!({"duty": duty.to_string(), "trouble": trouble}),
+    };
+    let mut status = reading.status.clone();
+    status.corrections.sort_by_key(|correction| std::cmp::Reverse(correction.calls));
+    status.corrections.truncate(SHOWN_KINDS);
+    let Value::Object(mut picture) = plain(serde_json::to_value(&status).expect("a status is plain data")) else {
+        return Value::Null;
+    };
+    by_name(&mut picture, "limits");
+    by_name(&mut picture, "classes");
+    picture.insert("duty".to_owned(), json!(duty.to_string()));
+    if let Some(tally) = &reading.tally {
+        add_tally(&mut picture, &status, tally);
+    }
+    Value::Object(picture)
+}
+
+/// A resource in a line.
+pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
+    let status = match reading {
+        Ok(reading) => &reading.status,
+        Err(trouble) => return json!({"duty": duty.to_string(), "trouble": trouble}),
+    };
+    let waiting: u64 = status.classes.iter().map(|class| class.queued).sum();
+    let oldest_ms = status.classes.iter().map(|class| class.oldest_ms).fold(0.0, f64::max);
+    let frozen = status.limits.iter().filter(|limit| limit.frozen_ms > 0.0).count();
+    plain(json!({
+        "duty": duty.to_string(),
+        "leader": status.leader,
+        "epoch": status.epoch,
+        "waiting": waiting,
+        "oldest_ms": oldest_ms,
+        "granted": status.counters.granted,
+        "refused": status.counters.refused,
+        "upstream_429": status.counters.upstream_429,
+        "limits": status.limits.len(),
+        "frozen": frozen,
+        "limited_by": status.limited_by,
+        "reason": status.reason,
+    }))
+}
+
+fn add_tally(picture: &mut Map<String, Value>, status: &Status, tally: &Tally) {
+    for (class, waits) in status.classes.iter().zip(&tally.waits).filter(|(_, waits)| waits.count > 0) {
+        let shown = &mut picture["classes"][&*class.name];
+        shown["granted"] = json!(waits.count);
+        shown["wait_p50_ms"] = json!(quantile_ms(waits, 50));
+        shown["wait_p99_ms"] = json!(quantile_ms(waits, 99));
+    }
+    let answers: Map<String, Value> = tally
+        .answers
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(class, count)| (class.to_owned(), json!(count)))
+        .collect();
+    let refusals = tally.refusals.iter().filter(|(_, count)| *count > 0);
+    let refusals: Map<String, Value> = refusals.map(|(code, count)| (code.as_str().to_owned(), json!(count))).collect();
+    picture.insert("answers".to_owned(), Value::Object(answers));
+    picture.insert("refusals".to_owned(), Value::Object(refusals));
+}
+
+/// The upper bound of the bucket in which the given percentile lies.
+fn quantile_ms(histogram: &Histogram, percent: u64) -> f64 {
+    let rank = (histogram.count * percent).div_ceil(100);
+    let mut seen = 0;
+    let bucket = histogram.buckets.iter().position(|count| {
+        seen += count;
+        seen >= rank
+    });
+    1e3 * bucket.and_then(|bucket| BUCKETS.get(bucket)).unwrap_or(&BUCKETS[BUCKETS.len() - 1])
+}
+
+/// Makes the list `key` of things with a `name` an object by name, and keeps their order beside it.
+fn by_name(picture: &mut Map<String, Value>, key: &str) {
+    let Some(Value::Array(list)) = picture.remove(key) else { return };
+    let name = |thing: &Value| thing["name"].as_str().unwrap_or_default().to_owned();
+    let order: Vec<Value> = list.iter().map(|thing| Value::String(name(thing))).collect();
+    let things: Map<String, Value> = list.into_iter().map(|thing| (name(&thing), thing)).collect();
+    picture.insert(format!("{key}_order"), Value::Array(order));
+    picture.insert(key.to_owned(), Value::Object(things));
+}
+
+/// The value without nulls, and with rounded numbers.
+fn plain(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let kept = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(kept.map(|(key, value)| (key, plain(value))).collect())
+        }
+        Value::Array(elements) => Value::Array(elements.into_iter().map(plain).collect()),
+        Value::Number(number) if number.is_f64() => rounded(number.as_f64().unwrap_or_default()),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value,
+    }
+}
+
+fn rounded(number: f64) -> Value {
+    if number == 0.0 || !number.is_finite() {
+        return json!(0);
+    }
+    let decimals = DIGITS - 1 - number.abs().log10().floor() as i32;
+    let scale = 10_f64.powi(decimals.clamp(0, DECIMALS));
+    let rounded = (number * scale).round() / scale;
+    match rounded.fract() == 0.0 && rounded.abs() < 1e15 {
+        true => json!(rounded as i64),
+        false => json!(rounded),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::time::Span;
+
+    #[test]
+    fn numbers_have_as_many_digits_as_people_read() {
+        #[rustfmt::skip]
+        let table = [
+            (0.0, "0"), (1.0, "1"), (1234.5678, "1234.6"), (99_999.9, "100000"), (-0.123_456_78, "-0.123"), (2e-6, "0"), (1e300, "1e+300"),
+            (f64::NAN, "0"),
+        ];
+        for (number, expected) in table {
+            assert_eq!(rounded(number).to_string(), expected);
+        }
+    }
+
+    #[test]
+    fn lists_are_told_by_name_and_in_order() {
+        let mut picture = Map::new();
+        picture.insert("limits".to_owned(), json!([{"name": "b", "level": 1}, {"name": "a"}]));
+        by_name(&mut picture, "limits");
+        let expected =
+            json!({"limits": {"a": {"name": "a"}, "b": {"name": "b", "level": 1}}, "limits_order": ["b", "a"]});
+        assert_eq!(Value::Object(picture), expected);
+    }
+
+    #[test]
+    fn percentiles_are_bounds_of_buckets() {
+        let mut waits = Histogram::default();
+        (0..99).for_each(|_| waits.observe(Span::from_millis(2)));
+        waits.observe(Span::from_secs(20));
+        assert_eq!([50, 99, 100].map(|percent| quantile_ms(&waits, percent)), [3.0, 3.0, 30_000.0]);
+        waits.observe(Span::from_secs(2000));
+        assert_eq!(quantile_ms(&waits, 100), 600_000.0);
+    }
+}

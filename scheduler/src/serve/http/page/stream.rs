@@ -1,0 +1,121 @@
+//! Streams of server-sent events: how many, how long, and how slow.
+
+use super::feed::Frame;
+use super::page_error::PageError;
+use axum::body::Body;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+/// Streams at once. Each costs a connection and what is written to it.
+const MAX_STREAMS: usize = 64;
+/// How long a stream lasts. Its browser opens the next one, and has to show its token again. One
+/// that does not read holds its place no longer either.
+const LIFETIME: Duration = Duration::from_secs(60);
+/// How long a stream is silent if nothing changes: a browser that is gone is noticed by writing.
+const SILENCE: Duration = Duration::from_secs(10);
+/// A comment, which browsers pass over.
+const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
+
+/// The places of streams.
+#[derive(Clone, Debug)]
+pub(super) struct Streams(Arc<Semaphore>);
+
+impl Default for Streams {
+    fn default() -> Self {
+        Streams(Arc::new(Semaphore::new(MAX_STREAMS)))
+    }
+}
+
+impl Streams {
+    /// A stream of `frames`.
+    pub(super) fn open(&self, frames: watch::Receiver<Frame>) -> Result<Response, PageError> {
+        let Ok(place) = self.0.clone().try_acquire_owned() else {
+            let why = format!("{MAX_STREAMS} browsers look already; close one, or wait a minute");
+            return Err(PageError::unavailable(why));
+        };
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(async move {
+            tokio::time::timeout(LIFETIME, send_frames(frames, sender)).await.ok();
+            drop(place);
+        });
+        let events = futures::stream::unfold(receiver, |mut receiver| async {
+            receiver.recv().await.map(|event: Bytes| (Ok::<_, Infallible>(event), receiver))
+        });
+        let content_type = [(header::CONTENT_TYPE, "text/event-stream")];
+        Ok((content_type, Body::from_stream(events)).into_response())
+    }
+}
+
+/// Sends until the browser is gone. A browser that reads slowly misses frames, and gets the whole
+/// picture then.
+async fn send_frames(mut frames: watch::Receiver<Frame>, browser: mpsc::Sender<Bytes>) {
+    let mut sent = None;
+    loop {
+        let Frame { number, whole, change } = frames.borrow_and_update().clone();
+        let event = match sent {
+            Some(sent) if sent == number => HEARTBEAT,
+            Some(sent) if sent + 1 == number && sent > 0 => change,
+            // Nothing was observed yet.
+            None if number == 0 => HEARTBEAT,
+            Some(_) | None => whole,
+        };
+        sent = Some(number);
+        if browser.send(event).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            changed = frames.changed() => if changed.is_err() { return },
+            () = browser.closed() => return,
+            () = tokio::time::sleep(SILENCE) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::StatusCode;
+
+    fn frame(number: u64) -> Frame {
+        Frame { number, whole: format!("whole {number}").into(), change: format!("change {number}").into() }
+    }
+
+    #[tokio::test]
+    async fn a_browser_gets_the_whole_picture_and_then_what_changes() {
+        let frames = watch::Sender::new(frame(7));
+        let (sender, mut browser) = mpsc::channel(1);
+        tokio::spawn(send_frames(frames.subscribe(), sender));
+        assert_eq!(browser.recv().await.unwrap(), "whole 7");
+        frames.send_replace(frame(8));
+        assert_eq!(browser.recv().await.unwrap(), "change 8");
+        frames.send_replace(frame(9));
+        frames.send_replace(frame(10));
+        let missed = browser.recv().await.unwrap();
+        assert!(missed == "whole 10" || missed == "change 9", "{missed:?}");
+    }
+
+    #[tokio::test]
+    async fn streams_are_bounded() {
+        let streams = Streams::default();
+        let frames = watch::Sender::new(frame(1));
+        let open: Vec<Response> = (0..MAX_STREAMS).map(|_| streams.open(frames.subscribe()).unwrap()).collect();
+        assert_eq!(streams.open(frames.subscribe()).unwrap_err().0, StatusCode::SERVICE_UNAVAILABLE);
+        drop(open);
+    }
+
+    #[tokio::test]
+    async fn a_browser_that_is_gone_has_no_place() {
+        let streams = Streams::default();
+        let frames = watch::Sender::new(frame(1));
+        drop(streams.open(frames.subscribe()).unwrap());
+        while streams.0.available_permits() < MAX_STREAMS {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(frames.receiver_count(), 0);
+    }
+}

@@ -1,0 +1,101 @@
+//! Which requests wait, and why, page by page.
+
+use super::handles::{Handles, shortened};
+use super::page_error::PageError;
+use super::question::ask;
+use crate::serve::http::front_client::FrontClient;
+use crate::serve::messages::inbound::Endpoint;
+use rampmeter_protocol::explain::{Explained, Explanation, Question};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How long an answer is given to further browsers.
+const FRESH_LIST: Span = Span::from_secs(1);
+/// Answers that are kept at once: more pages than people look at in that time.
+const MAX_LISTS: usize = 64;
+
+/// What a browser asks: a page behind a request, or one request, by its handle or its id.
+#[derive(Debug, Default, Deserialize, PartialEq, Eq, Hash)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WaitingQuestion {
+    after: Option<String>,
+    request: Option<String>,
+    id: Option<String>,
+}
+
+/// The last lists, and the handles of their requests. Locks guard both for the time of a look-up.
+#[derive(Debug, Default)]
+pub(super) struct WaitingLists {
+    handles: Mutex<Handles>,
+    lists: Mutex<HashMap<(Name, WaitingQuestion), (Time, Value)>>,
+}
+
+impl WaitingLists {
+    /// The id behind a handle.
+    pub(super) fn id(&self, handle: &str) -> Result<PermitId, PageError> {
+        let gone = || PageError::invalid("this request was listed too long ago: look at the list again");
+        self.handles().id(handle).ok_or_else(gone)
+    }
+
+    /// What the leader of `name` tells, or told another browser just now.
+    pub(super) async fn list(
+        &self,
+        front_client: &FrontClient,
+        name: Name,
+        asked: WaitingQuestion,
+    ) -> Result<Value, PageError> {
+        let (now, question) = (front_client.clock().now(), self.question(&asked)?);
+        let key = (name, asked);
+        if let Some(known) = self.known(now, &key) {
+            return Ok(known);
+        }
+        let question = serde_json::to_vec(&question).expect("a question is plain data");
+        let explanation: Explanation = ask(front_client, &key.0, &Endpoint::Explain, question).await?;
+        let told = self.told(&explanation);
+        self.keep(now, key, told.clone());
+        Ok(told)
+    }
+
+    fn known(&self, now: Time, key: &(Name, WaitingQuestion)) -> Option<Value> {
+        let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.get(key).filter(|(made, _)| now.since(*made) < FRESH_LIST).map(|(_, list)| list.clone())
+    }
+
+    fn keep(&self, now: Time, key: (Name, WaitingQuestion), list: Value) {
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if lists.len() >= MAX_LISTS {
+            lists.clear();
+        }
+        lists.insert(key, (now, list));
+    }
+
+    fn question(&self, asked: &WaitingQuestion) -> Result<Question, PageError> {
+        let by_handle = |handle: &Option<String>| handle.as_deref().map(|handle| self.id(handle)).transpose();
+        let written = asked.id.as_deref().map(PermitId::new).transpose();
+        let written = written.map_err(|error| PageError::invalid(error.to_string()))?;
+        Ok(Question { id: by_handle(&asked.request)?.or(written), after: by_handle(&asked.after)? })
+    }
+
+    /// What is told of an answer: browsers know the limits already, and get no ids.
+    fn told(&self, explanation: &Explanation) -> Value {
+        let first: Vec<Value> = explanation.first.iter().map(|request| self.told_of(request)).collect();
+        let request = explanation.request.as_ref().map(|request| self.told_of(request));
+        json!({"waiting": explanation.waiting, "more": explanation.more, "first": first, "request": request})
+    }
+
+    fn told_of(&self, request: &Explained) -> Value {
+        let mut told = serde_json::to_value(request).expect("an explanation is plain data");
+        told["id"] = json!(shortened(&request.id));
+        told["handle"] = json!(self.handles().handle(&request.id));
+        told
+    }
+
+    fn handles(&self) -> MutexGuard<'_, Handles> {
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

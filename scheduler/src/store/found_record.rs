@@ -1,0 +1,85 @@
+//! The stored form of an unwritten limit.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::durability::snapshot::{FoundSnapshot, Origin};
+use serde::{Deserialize, Serialize};
+
+/// A limit that was found. The capacity is in millionths, lengths of time are in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRecord {
+    name: Name,
+    unit: Name,
+    /// What it was found by.
+    origin: String,
+    /// Whether it refills all the time.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    gradual: bool,
+    capacity: u64,
+    period: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    routes: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    key: Vec<String>,
+    /// For how long it had been known at the writing.
+    age: u64,
+}
+
+impl From<&FoundSnapshot> for FoundRecord {
+    fn from(found: &FoundSnapshot) -> Self {
+        FoundRecord {
+            name: found.name.clone(),
+            unit: found.unit.clone(),
+            origin: found.origin.as_str().to_owned(),
+            gradual: found.is_gradual,
+            capacity: found.capacity.micros(),
+            period: found.period_nanos,
+            routes: found.routes.clone(),
+            key: found.key.clone(),
+            age: found.age_nanos,
+        }
+    }
+}
+
+impl FoundRecord {
+    /// The core's form; nothing for an origin that this build does not know.
+    pub(super) fn snapshot(&self) -> Option<FoundSnapshot> {
+        Some(FoundSnapshot {
+            name: self.name.clone(),
+            unit: self.unit.clone(),
+            origin: Origin::named(&self.origin)?,
+            is_gradual: self.gradual,
+            capacity: Amount::from_micros(self.capacity).ok()?,
+            period_nanos: self.period,
+            routes: self.routes.clone(),
+            key: self.key.clone(),
+            age_nanos: self.age,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_format_stays_as_it_is() {
+        let name = |name| Name::new(name).unwrap();
+        let found = FoundSnapshot {
+            name: name("abcd1234"),
+            unit: name("requests"),
+            origin: Origin::Headers,
+            is_gradual: false,
+            capacity: Amount::from_micros(5_000_000).unwrap(),
+            period_nanos: 5_000_000_000,
+            routes: vec!["messages".to_owned(), "reactions".to_owned()],
+            key: vec!["channel".to_owned()],
+            age_nanos: 7,
+        };
+        let golden = r#"{"name":"abcd1234","unit":"requests","origin":"headers","capacity":5000000,"period":5000000000,"routes":["messages","reactions"],"key":["channel"],"age":7}"#;
+        assert_eq!(serde_json::to_string(&FoundRecord::from(&found)).unwrap(), golden);
+        let record: FoundRecord = serde_json::from_str(golden).unwrap();
+        assert_eq!(record.snapshot(), Some(found));
+        assert_eq!(FoundRecord { origin: "hearsay".to_owned(), ..record }.snapshot(), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! Entries of lists in a record.
+
+use super::array_form::stored_as_array;
+use super::usage_record::UsageRecord;
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::durability::snapshot::{CostFactor, DebitSnapshot, FreezeSnapshot};
+use serde::{Deserialize, Serialize, Serializer};
+
+stored_as_array! {
+    /// A frozen limit, or a spent quota.
+    pub struct FreezeRow {
+        limit: Name,
+        key: Option<String>,
+        /// The end in nanoseconds after the writing.
+        ends: u64,
+        spent: bool,
+    }
+}
+
+stored_as_array! {
+    /// A learned factor of costs.
+    pub struct CostRow {
+        kind: String,
+        unit: Name,
+        millionths: i64,
+        calls: u64,
+    }
+}
+
+stored_as_array! {
+    /// A key and its level in millionths, after all promised permits are paid.
+    pub(super) struct KeyRow {
+        limit: Name,
+        key: String,
+        micros: i64,
+    }
+}
+
+stored_as_array! {
+    /// A key of a limit that is no token bucket, and its usage.
+    pub(super) struct UsedKeyRow {
+        limit: Name,
+        key: String,
+        usage: UsageRecord,
+    }
+}
+
+stored_as_array! {
+    /// The level in millionths and the usage of each key of a limit that is not listed.
+    pub(super) struct OtherKeysRow {
+        limit: Name,
+        micros: i64,
+        usage: Option<UsageRecord>,
+    }
+}
+
+stored_as_array! {
+    /// A pending debit.
+    pub(super) struct DebitRow {
+        /// The end in nanoseconds after the writing.
+        ends: u64,
+        micros: u64,
+    }
+}
+
+impl FreezeRow {
+    pub(super) fn snapshot(&self) -> FreezeSnapshot {
+        let FreezeRow { limit, key, ends: nanos, spent } = self.clone();
+        FreezeSnapshot { limit, key, nanos, spent }
+    }
+}
+
+impl From<&FreezeSnapshot> for FreezeRow {
+    fn from(snapshot: &FreezeSnapshot) -> Self {
+        let FreezeSnapshot { limit, key, nanos: ends, spent } = snapshot.clone();
+        FreezeRow { limit, key, ends, spent }
+    }
+}
+
+impl CostRow {
+    pub(super) fn factor(&self) -> CostFactor {
+        let CostRow { kind, unit, millionths, calls } = self.clone();
+        CostFactor { kind, unit, millionths, calls }
+    }
+}
+
+impl From<&CostFactor> for CostRow {
+    fn from(factor: &CostFactor) -> Self {
+        let CostFactor { kind, unit, millionths, calls } = factor.clone();
+        CostRow { kind, unit, millionths, calls }
+    }
+}
+
+impl DebitRow {
+    pub(super) fn snapshot(&self) -> DebitSnapshot {
+        DebitSnapshot { nanos: self.ends, micros: self.micros }
+    }
+}
+
+impl From<&DebitSnapshot> for DebitRow {
+    fn from(debit: &DebitSnapshot) -> Self {
+        DebitRow { ends: debit.nanos, micros: debit.micros }
+    }
+}

@@ -1,0 +1,112 @@
+//! The stored form of usage, for limits that are no token buckets.
+
+use super::array_form::stored_as_array;
+use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// The usage of a limit that is no token bucket.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct UsageRecord {
+    /// Wall time at the writing, by the writer's clock.
+    unix_nanos: u64,
+    spans: Vec<UsageRow>,
+    /// What the upstream has told, if anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    told: Option<ToldRecord>,
+}
+
+/// What the upstream has told of usage. Times are in nanoseconds after the writing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ToldRecord {
+    /// The earliest and the latest end of a window of the upstream.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    ends: Option<(i64, i64)>,
+    /// What others have used, which the usage includes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    others: Vec<ClaimRow>,
+    /// What others are expected to use of a window.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    expected: u64,
+}
+
+stored_as_array! {
+    /// An amount of usage, in millionths. Times are in nanoseconds after the writing.
+    struct UsageRow {
+        begins: i64,
+        ends: i64,
+        micros: u64,
+    }
+}
+
+stored_as_array! {
+    /// What others have used, in millionths. Times are in nanoseconds after the writing.
+    struct ClaimRow {
+        micros: u64,
+        ends: i64,
+        /// When it is forgotten, if no answer repeats it.
+        expires: Option<i64>,
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(amount: &u64) -> bool {
+    *amount == 0
+}
+
+impl ClaimRow {
+    pub(super) fn claim(&self) -> ClaimedUsage {
+        ClaimedUsage { micros: self.micros, until_nanos: self.ends, expires_nanos: self.expires }
+    }
+}
+
+impl From<&ClaimedUsage> for ClaimRow {
+    fn from(claim: &ClaimedUsage) -> Self {
+        ClaimRow { micros: claim.micros, ends: claim.until_nanos, expires: claim.expires_nanos }
+    }
+}
+
+impl UsageRecord {
+    pub(super) fn of(taken: &Usage) -> Self {
+        let row = |span: &UsageSpan| UsageRow { begins: span.from_nanos, ends: span.until_nanos, micros: span.micros };
+        UsageRecord {
+            unix_nanos: taken.unix_nanos,
+            spans: taken.spans.iter().map(row).collect(),
+            told: taken.told.as_ref().map(ToldRecord::of),
+        }
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        let span = |row: &UsageRow| UsageSpan { from_nanos: row.begins, until_nanos: row.ends, micros: row.micros };
+        let told = self.told.as_ref().map(ToldRecord::told);
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
+    }
+}
+
+impl ToldRecord {
+    fn of(told: &ToldUsage) -> Self {
+        let others = told.claims.iter().map(ClaimRow::from).collect();
+        ToldRecord { ends: told.window_ends, others, expected: told.expected_micros }
+    }
+
+    fn told(&self) -> ToldUsage {
+        let claims = self.others.iter().map(ClaimRow::claim).collect();
+        ToldUsage { window_ends: self.ends, claims, expected_micros: self.expected }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_written_like_this() {
+        let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
+        let claim = |micros, until_nanos, expires_nanos| ClaimedUsage { micros, until_nanos, expires_nanos };
+        let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
+        let told = ToldUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
+        for (told, golden) in [(told, golden), (ToldUsage::default(), empty)] {
+            assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
+            assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! What happens to the scheduler of a world.
+
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+
+/// A write to the store takes so long, and a successor needs so long after a crash.
+pub(crate) const WRITE: Span = Span::from_millis(5);
+pub(crate) const FAILOVER: Span = Span::from_millis(100);
+
+/// What happens to the scheduler of a world.
+#[derive(Clone, Debug)]
+pub enum Incident {
+    /// It hands over to another scheduler.
+    HandOver,
+    /// It dies. Its successor goes on from the last checkpoint, or from the one that was being
+    /// written, and hears nothing that was sent meanwhile.
+    Crash,
+    /// People change the limits.
+    Limits(Box<ResourceSpec>),
+}

@@ -1,0 +1,186 @@
+//! Unwritten limits are found by what the upstream answers.
+
+#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
+
+use crate::common::{amount, limit, name, secs};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::policy::spec::{Discover, ResourceSpec};
+use rampmeter_simulator::cost::Draw;
+use rampmeter_simulator::fleet::{Fleet, Values};
+use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::outcome::Outcome;
+use rampmeter_simulator::strategy::Strategy;
+use rampmeter_simulator::upstream::Behaviour;
+use rampmeter_simulator::world::World;
+use rampmeter_upstream::{Preset, RetryAfter};
+use std::num::{NonZeroU32, NonZeroUsize};
+
+const TEN_MINUTES: u64 = 600;
+/// From then on the limits have to be known.
+const KNOWN: u64 = 60;
+
+/// An account of which nothing is written.
+fn unwritten(route: Option<&str>, key: &[&str]) -> ResourceSpec {
+    ResourceSpec {
+        discover: Discover::All,
+        discover_route: route.map(str::to_owned),
+        discover_key: key.iter().map(|label| (*label).to_owned()).collect(),
+        ..ResourceSpec::new(name("api"), Vec::new())
+    }
+}
+
+fn preset(preset: &str) -> Behaviour {
+    Behaviour { preset: Some(Preset::named(preset).unwrap()), ..Behaviour::default() }
+}
+
+fn labelled(mut fleet: Fleet, labels: &[(&str, Values)]) -> Fleet {
+    fleet.labels.extend(labels.iter().map(|(label, values)| ((*label).to_owned(), values.clone())));
+    fleet
+}
+
+fn one(value: &str) -> Values {
+    Values::One(value.to_owned())
+}
+
+fn of(count: u32) -> Values {
+    Values::Of(NonZeroU32::new(count).unwrap())
+}
+
+fn answering(least: u64, most: u64) -> Network {
+    let response = Delay { least: Span::from_millis(least), most: Span::from_millis(most) };
+    Network { response, ..Network::default() }
+}
+
+fn world(resource: ResourceSpec) -> World {
+    World::new(resource, 1).until(secs(TEN_MINUTES))
+}
+
+/// What served calls cost in this unit, from some time on.
+fn served(outcome: &Outcome, unit: &str, from: Time) -> f64 {
+    let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok && call.at >= from);
+    calls.map(|call| call.cost.get(unit).map_or(1.0, |amount| amount.units())).sum()
+}
+
+struct Figures {
+    outcome: Outcome,
+    refused: usize,
+    /// Of all calls, in percent.
+    refused_share: f64,
+}
+
+fn figures(what: &str, world: &World) -> Figures {
+    let outcome = world.run().unwrap();
+    let refused = outcome.rejected();
+    let refused_share = 100.0 * refused as f64 / (outcome.ok() + refused) as f64;
+    println!("{what}: {refused} refused ({refused_share:.2} %) beside {} served", outcome.ok());
+    Figures { outcome, refused, refused_share }
+}
+
+/// How much of `rate` units a second was used once limits have to be known, in percent.
+fn used(what: &str, figures: &Figures, unit: &str, rate: f64) -> f64 {
+    let used = 100.0 * served(&figures.outcome, unit, secs(KNOWN)) / (rate * (TEN_MINUTES - KNOWN) as f64);
+    println!("{what}: {used:.1} % of {unit} used from {KNOWN} s on");
+    used
+}
+
+#[test]
+fn of_github_the_hour_is_found_by_headers_and_a_rate_by_refusals() {
+    let readers = labelled(Fleet::new("readers", 200), &[("method", one("GET"))]).costing("points", amount(1.0));
+    let writers = labelled(Fleet::new("writers", 4), &[("method", one("POST"))]).costing("points", amount(5.0));
+    let writers = Fleet { think: Span::from_secs(20), ..writers };
+    let world = world(unwritten(None, &[])).across(answering(200, 800)).against(preset("github"));
+    let figures = figures("github", &world.with(readers).with(writers));
+    println!("github: {:.1} % of the hour used", figures.outcome.ok() as f64 / 50.0);
+    assert!(figures.refused_share <= 1.0 && figures.outcome.ok() >= 4750);
+}
+
+#[test]
+fn of_discord_routes_share_the_buckets_that_answers_name() {
+    let roles = labelled(Fleet::new("roles", 200), &[("route", one("roles")), ("guild", of(50))]);
+    let messages = labelled(Fleet::new("messages", 20), &[("route", one("messages")), ("channel", of(20))]);
+    let reactions = labelled(Fleet::new("reactions", 20), &[("route", one("reactions")), ("channel", of(20))]);
+    let world = world(unwritten(Some("route"), &["guild", "channel"])).against(preset("discord"));
+    let figures = figures("discord", &world.with(roles).with(messages).with(reactions));
+    // No header tells of the fifty a second for everything.
+    let used = used("discord", &figures, "requests", 50.0);
+    assert!(figures.refused < 100 && used >= 90.0);
+}
+
+#[test]
+fn of_openai_each_model_has_buckets() {
+    let cost = |least, most| Draw::Between(amount(least), amount(most));
+    let answers =
+        labelled(Fleet::new("answers", 100), &[("model", one("large"))]).costing("tokens", cost(100.0, 900.0));
+    let titles = labelled(Fleet::new("titles", 50), &[("model", one("small"))]).costing("tokens", cost(50.0, 200.0));
+    let world = world(unwritten(None, &["model"])).across(answering(500, 3000)).against(preset("openai"));
+    let figures = figures("openai", &world.with(answers).with(titles));
+    let used = used("openai", &figures, "tokens", 1000.0);
+    assert!(figures.refused_share <= 1.0 && used >= 95.0);
+}
+
+#[test]
+fn of_anthropic_each_kind_of_token_has_a_bucket() {
+    let prompts = Fleet::new("prompts", 60).costing("input-tokens", Draw::Between(amount(100.0), amount(1500.0)));
+    let prompts = prompts.costing("output-tokens", Draw::Between(amount(20.0), amount(200.0)));
+    let world = world(unwritten(None, &[])).across(answering(1000, 5000)).against(preset("anthropic"));
+    let figures = figures("anthropic", &world.with(prompts));
+    let inputs = used("anthropic", &figures, "input-tokens", 500.0);
+    let requests = used("anthropic", &figures, "requests", 50.0 / 60.0);
+    assert!(figures.refused_share <= 1.0 && inputs.max(requests) >= 95.0);
+}
+
+#[test]
+fn of_the_ietfs_fields_every_policy_is_a_limit() {
+    let tenants = labelled(Fleet::new("tenants", 100), &[("tenant", of(10))]);
+    let world = world(unwritten(None, &["tenant"])).against(preset("ietf"));
+    let figures = figures("ietf", &world.with(tenants));
+    let used = used("ietf", &figures, "requests", 100.0 / 60.0);
+    assert!(figures.refused_share <= 1.0 && used >= 95.0);
+}
+
+#[test]
+fn of_shopify_points_are_found() {
+    let queries = Fleet::new("queries", 100).costing("points", Draw::Between(amount(2.0), amount(60.0)));
+    let figures = figures("shopify", &world(unwritten(None, &[])).against(preset("shopify")).with(queries));
+    let used = used("shopify", &figures, "points", 50.0);
+    assert!(figures.refused_share <= 1.0 && used >= 95.0);
+}
+
+#[test]
+fn where_nothing_is_told_a_rate_is_found() {
+    for (policy, rate, retry_after) in [
+        ("requests=1000/1m", 1000.0 / 60.0, RetryAfter::Milliseconds),
+        ("requests=1000/1m", 1000.0 / 60.0, RetryAfter::Missing),
+        ("requests=50/10s;sliding-window", 5.0, RetryAfter::Seconds),
+        ("requests=300/10s;fixed-window", 30.0, RetryAfter::Missing),
+    ] {
+        let behaviour = Behaviour { policies: vec![policy.parse().unwrap()], retry_after, ..Behaviour::default() };
+        let what = format!("{policy}, {retry_after:?}");
+        let figures = figures(&what, &world(unwritten(None, &[])).against(behaviour).with(Fleet::new("workers", 100)));
+        let used = used(&what, &figures, "requests", rate);
+        assert!(figures.refused_share <= 1.0 && used >= 90.0, "{what}");
+    }
+}
+
+/// An upstream that serves ten calls of two seconds at the same time, and fifty in ten seconds.
+fn capped(strategy: Strategy) -> World {
+    let limits = vec![limit("requests", 50.0, Span::from_secs(10))];
+    let resource = ResourceSpec { discover: Discover::InFlight, ..ResourceSpec::new(name("api"), limits) };
+    let behaviour = Behaviour {
+        policies: vec!["requests=50/10s".parse().unwrap()],
+        concurrency: NonZeroUsize::new(10),
+        ..Behaviour::default()
+    };
+    world(resource).across(answering(1900, 2100)).against(behaviour).with(Fleet::new("workers", 200)).by(strategy)
+}
+
+/// Ten calls of two seconds are five a second; the network takes some of that.
+#[test]
+fn a_cap_on_calls_in_flight_is_found_and_held() {
+    for (strategy, least) in [(Strategy::LateBinding, 2700), (Strategy::Reserve, 2000)] {
+        let figures = figures(&strategy.to_string(), &capped(strategy));
+        let late = figures.outcome.fleets[0].calls.iter().filter(|call| call.at >= secs(KNOWN) && !call.ok).count();
+        println!("{strategy}: {late} refused from {KNOWN} s on");
+        assert!(figures.outcome.ok() >= least && late * 100 <= figures.outcome.ok(), "{strategy}");
+    }
+}

@@ -1,0 +1,87 @@
+//! The small random worlds once more, in which schedulers hand over and die, and people change
+//! limits.
+
+use crate::known_upstreams::are_few;
+use crate::{known_upstreams, random_worlds};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
+use rampmeter_simulator::dice::Dice;
+use rampmeter_simulator::incident::Incident;
+use rampmeter_simulator::judge::{Violation, judge_calls};
+use rampmeter_simulator::outcome::Outcome;
+use rampmeter_simulator::world::World;
+use std::ops::Range;
+
+const SEEDS: Range<u64> = 0..1_000;
+const KNOWN_SEEDS: Range<u64> = 0..100;
+/// A seed of its own, so that incidents do not change the worlds that they happen to.
+const OWN: u64 = 0x14C1_DE47;
+
+/// By then most workers have made their calls. Whether all have is not judged.
+const END: Time = Time::from_nanos(300_000_000_000);
+
+fn instant(dice: &mut Dice) -> Time {
+    Time::ORIGIN + Span::from_millis(dice.number(500, 40_000))
+}
+
+/// The same with periods that are twice as long. The upstream keeps to the written ones, so that no
+/// call may exceed these before, meanwhile or after.
+fn slowed(resource: &ResourceSpec) -> ResourceSpec {
+    let twice = |limit: &LimitSpec| LimitSpec { period: limit.period + limit.period, ..limit.clone() };
+    ResourceSpec { limits: resource.limits.iter().map(twice).collect(), ..resource.clone() }
+}
+
+/// What is left of a key's quota is lost with a scheduler that dies within the first minutes.
+fn may_crash(resource: &ResourceSpec) -> bool {
+    resource.limits.iter().all(|limit| !matches!(limit.algorithm, Algorithm::Quota(_)))
+}
+
+fn with_incidents(dice: &mut Dice, mut world: World, resource: &ResourceSpec) -> World {
+    for _ in 0..dice.number(1, 3) {
+        let at = instant(dice);
+        world = match dice.number(0, 2) {
+            0 => world.with_incident(at, Incident::HandOver),
+            1 if may_crash(resource) => world.with_incident(at, Incident::Crash),
+            _ => {
+                let back = at + Span::from_millis(dice.number(10, 10_000));
+                let changed = world.with_incident(at, Incident::Limits(Box::new(slowed(resource))));
+                changed.with_incident(back, Incident::Limits(Box::new(resource.clone())))
+            }
+        };
+    }
+    world
+}
+
+/// The fault of the world of this seed. If a network loses messages, no margin covers its delays.
+fn fault(seed: u64) -> Option<String> {
+    let (world, resource, faulty) = random_worlds::world(seed);
+    if faulty {
+        return None;
+    }
+    let (violation, _) = violation(seed, world, &resource)?;
+    Some(violation.to_string())
+}
+
+/// The same around an upstream that ships.
+fn fault_around_a_known_upstream(seed: u64) -> Option<String> {
+    let (world, resource) = known_upstreams::world(seed);
+    let (violation, outcome) = violation(seed, world, &resource)?;
+    (!are_few(&violation, &outcome)).then(|| violation.to_string())
+}
+
+fn violation(seed: u64, world: World, resource: &ResourceSpec) -> Option<(Violation, Outcome)> {
+    let end = world.end().min(END);
+    let world = with_incidents(&mut Dice::new(seed ^ OWN), world.until(end), resource);
+    let outcome = world.run().expect("a valid world");
+    Some((judge_calls(&world, &outcome).err()?, outcome))
+}
+
+#[test]
+fn no_world_with_incidents_shows_a_violation() {
+    random_worlds::look_at("incidents", SEEDS, fault);
+}
+
+#[test]
+fn no_world_around_a_known_upstream_with_incidents_shows_a_violation() {
+    random_worlds::look_at("incidents", KNOWN_SEEDS, fault_around_a_known_upstream);
+}

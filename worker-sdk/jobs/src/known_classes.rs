@@ -1,0 +1,48 @@
+//! The classes of a queue, as far as a producer has looked for them.
+
+use crate::QueueError;
+use crate::store::Store;
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
+use rampmeter_protocol::name::Name;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// More classes than this are looked for again and again.
+const MANY: usize = 64;
+
+/// Classes that a queue has. A class is never taken from a queue.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KnownClasses {
+    /// The lock is held for a look-up.
+    found: Arc<Mutex<BTreeSet<Name>>>,
+}
+
+impl KnownClasses {
+    /// Whether `class` is one of the queue, whose workers would otherwise never see the job. A
+    /// producer that may not look publishes as it is.
+    ///
+    /// # Errors
+    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it is none.
+    pub(crate) async fn check(&self, store: &Store, class: Option<&Name>) -> Result<(), QueueError> {
+        let Some(class) = class.filter(|class| !self.has(class)) else { return Ok(()) };
+        let found = store.lanes.consumer_info(store.layout.lane_leases_name(Some(class))).await;
+        match found.map_err(|error| error.kind()) {
+            Err(ConsumerInfoErrorKind::NotFound) => Err(QueueError::without_class(store.layout.queue(), class)),
+            Ok(_) | Err(_) => {
+                self.add(class);
+                Ok(())
+            }
+        }
+    }
+
+    fn has(&self, class: &Name) -> bool {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).contains(class)
+    }
+
+    fn add(&self, class: &Name) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if found.len() < MANY {
+            found.insert(class.clone());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! All that a session has its driver do.
+
+use super::freeze::Freeze;
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use rampmeter_protocol::answer::Granted;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Asked;
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::{Span, Time};
+
+/// A command.
+#[derive(Debug, PartialEq)]
+pub enum Command {
+    /// The transport publishes requests. The number of the batch goes into the reply subject.
+    Ask {
+        /// The resource.
+        resource: ResourceNumber,
+        /// The class for the subject: that of all these requests. Nothing if they have none, or if
+        /// subjects name no classes.
+        class: Option<Text<'static>>,
+        /// The batch, for the reply subject.
+        batch: BatchNumber,
+        /// One request or an array of them.
+        payload: Vec<u8>,
+    },
+    /// The transport publishes settles.
+    Settle {
+        /// The resource.
+        resource: ResourceNumber,
+        /// One settle or an array of them.
+        payload: Vec<u8>,
+    },
+    /// The transport publishes settles that renew leases. The number of the batch goes into the
+    /// reply subject.
+    Renew {
+        /// The resource.
+        resource: ResourceNumber,
+        /// The batch, for the reply subject.
+        batch: BatchNumber,
+        /// One settle or an array of them.
+        payload: Vec<u8>,
+    },
+    /// The driver reports to people that a lease was not renewed, so that another call may be in
+    /// its place.
+    Unrenewed {
+        /// The resource.
+        resource: ResourceNumber,
+        /// The call's permit.
+        id: PermitId,
+        /// The reason, for programs.
+        code: Code,
+        /// The reason, for people.
+        message: Box<str>,
+    },
+    /// The driver reports to people that no scheduler of the resource answers, and again every
+    /// minute. It comes only if the session [reports silence](super::Session::reporting_silence).
+    Silent {
+        /// The resource.
+        resource: ResourceNumber,
+        /// How long an answer has been owed.
+        silence: Span,
+    },
+    /// The driver reports to people that a scheduler answers again after such a silence.
+    Heard {
+        /// The resource.
+        resource: ResourceNumber,
+    },
+    /// The driver answers the caller. It comes exactly once for an ask that is not cancelled.
+    Complete {
+        /// The ask.
+        ask: AskNumber,
+        /// The permit, or why there is none.
+        result: Result<Grant, Denial>,
+    },
+    /// The driver tells all holders of permits.
+    Freeze {
+        /// The resource of the permits.
+        resource: ResourceNumber,
+        /// Which starts are void.
+        freeze: Freeze,
+    },
+}
+
+/// A permit, as granted.
+#[derive(Debug, PartialEq)]
+pub struct Grant {
+    /// The request, with its id; without an id if [`Grant::is_local`].
+    pub request: Box<PermitRequest<'static>>,
+    /// Since when the permit is wanted. A caller that returns the permit and asks again keeps its
+    /// age by this.
+    pub since: Time,
+    /// When the answer was received.
+    pub received: Time,
+    /// The call's start.
+    pub start: Time,
+    /// By how much that is later than the scheduler meant, because of the answer's way; none if
+    /// that is not known.
+    pub late: Option<Span>,
+    /// How long the permit is valid after its start; without it the permit never lapses.
+    pub valid: Option<Span>,
+    /// The scheduler's answer; the default if [`Grant::is_local`].
+    pub answer: Granted<'static>,
+}
+
+impl Grant {
+    /// Whether `freeze` makes its start void.
+    #[must_use]
+    pub fn is_voided_by(&self, freeze: Freeze) -> bool {
+        (freeze.seen..freeze.until).contains(&self.start) && self.received <= freeze.seen
+    }
+
+    /// What limits count: the cost that the scheduler has computed, or that of the request.
+    #[must_use]
+    pub fn asked(&self) -> Asked<'static> {
+        let told = &self.answer.cost;
+        let cost = if told.is_empty() { &self.request.cost } else { told };
+        Asked { cost: cost.clone(), labels: self.request.labels.clone() }
+    }
+
+    /// Whether the session granted it itself because no scheduler answered. No scheduler knows this
+    /// permit, and its end is not reported.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        self.request.id.is_none()
+    }
+
+    /// When the permit lapses, if it does. From then on it may not be used.
+    #[must_use]
+    pub fn lapses(&self) -> Option<Time> {
+        self.valid.map(|valid| self.start + valid)
+    }
+}
+
+/// Why there is no permit.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Denial {
+    /// The scheduler refused the request.
+    Refused {
+        /// The reason, for programs.
+        code: Code,
+        /// The reason, for people.
+        message: Box<str>,
+        /// When to ask again, if that is of use.
+        retry_after: Option<Span>,
+        /// The limit in the way.
+        limited_by: Option<Box<str>>,
+    },
+    /// The deadline came first.
+    TimedOut {
+        /// How long the request waited.
+        waited: Span,
+        /// The limit that delayed the request when the scheduler last reported on it.
+        limited_by: Option<Box<str>>,
+        /// Whether a scheduler ever answered.
+        answered: bool,
+    },
+    /// No scheduler answers; see [`Unreachable`](super::Unreachable).
+    Unreachable {
+        /// How long no scheduler has answered.
+        silence: Span,
+        /// When to ask again.
+        retry_after: Span,
+    },
+    /// The number of pending asks has reached its bound.
+    TooManyAsks {
+        /// The bound.
+        bound: usize,
+    },
+    /// The client was closed.
+    Closed,
+}

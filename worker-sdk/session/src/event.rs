@@ -1,0 +1,65 @@
+//! All that happens to a session.
+
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::time::Time;
+
+/// An event.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The transport can publish (again).
+    Connected,
+    /// A message that is published now might be delivered when it is useless.
+    Disconnected,
+    /// A caller requests a permit.
+    Asked {
+        /// A new number.
+        ask: AskNumber,
+        /// Its resource.
+        resource: ResourceNumber,
+        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`. It adds its own wait
+        /// to `age_ms`, the time that the permit has already been wanted.
+        request: Box<PermitRequest<'static>>,
+        /// When to give up; [`Time::NEVER`] for no deadline.
+        deadline: Time,
+    },
+    /// The caller no longer wants this permit, whether or not it has been granted meanwhile.
+    Cancelled {
+        /// The ask.
+        ask: AskNumber,
+        /// Its resource.
+        resource: ResourceNumber,
+    },
+    /// A call was made, or a permit is given back.
+    Settled {
+        /// The permit's resource.
+        resource: ResourceNumber,
+        /// The report for the scheduler.
+        settle: Settle<'static>,
+    },
+    /// A message on a reply subject. Its time is the time of its receipt.
+    Answered {
+        /// The batch of the reply subject.
+        batch: BatchNumber,
+        /// The payload as received.
+        payload: &'a [u8],
+    },
+    /// No scheduler received a batch, or it could not be sent.
+    Undelivered {
+        /// The batch.
+        batch: BatchNumber,
+    },
+    /// A message on `rampmeter.event.<resource>`.
+    News {
+        /// The resource.
+        resource: ResourceNumber,
+        /// The payload as received.
+        payload: &'a [u8],
+        /// The wall clock at the receipt, in milliseconds since 1970. An event with an epoch far
+        /// beyond it is not believed.
+        unix_ms: u64,
+    },
+    /// The client closes. Callers are told, and unsettled permits are settled.
+    Closed,
+}
