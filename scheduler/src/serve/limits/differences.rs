@@ -40,11 +40,13 @@ struct Announced {
     fingerprints: Fingerprints,
 }
 
+/// What differs now, since when, and what is told of it: a difference that changes stays told as it
+/// was until the new one has lasted.
 #[derive(Debug)]
 struct Deviation {
     difference: Difference,
     since: Time,
-    is_told: bool,
+    told: Option<Difference>,
 }
 
 impl Differences {
@@ -80,16 +82,19 @@ impl Differences {
         state.others.retain(|_, heard| now.since(heard.at) < GONE_AFTER);
         let before = std::mem::take(&mut state.found);
         for (key, difference) in state.differences() {
-            let known = before.get(&key).filter(|known| known.difference == difference);
-            let since = known.map_or(now, |known| known.since);
-            let is_told = now.since(since) >= SETTLED_AFTER;
-            if is_told && !known.is_some_and(|known| known.is_told) {
+            let known = before.get(&key);
+            let since = known.filter(|known| known.difference == difference).map_or(now, |known| known.since);
+            let mut told = known.and_then(|known| known.told.clone());
+            if now.since(since) >= SETTLED_AFTER && told.as_ref() != Some(&difference) {
                 let ((resource, scheduler), differs) = (&key, &difference);
                 tracing::warn!(%resource, scheduler, %differs, "another scheduler has another configuration; which one counts depends on which of them leads");
+                told = Some(difference.clone());
             }
-            state.found.insert(key, Deviation { difference, since, is_told });
+            state.found.insert(key, Deviation { difference, since, told });
         }
-        for ((resource, scheduler), _) in before.iter().filter(|(key, known)| known.is_told && state.agrees_on(key)) {
+        for ((resource, scheduler), _) in
+            before.iter().filter(|(key, known)| known.told.is_some() && state.agrees_on(key))
+        {
             tracing::info!(%resource, scheduler, "the other scheduler has the same configuration again");
         }
     }
@@ -105,8 +110,8 @@ impl Differences {
     pub fn all(&self) -> BTreeMap<Name, Vec<DifferingScheduler>> {
         let state = self.lock();
         let mut all: BTreeMap<Name, Vec<DifferingScheduler>> = BTreeMap::new();
-        for ((resource, scheduler), found) in state.found.iter().filter(|(_, found)| found.is_told) {
-            let Difference { limits, settings } = &found.difference;
+        for ((resource, scheduler), found) in &state.found {
+            let Some(Difference { limits, settings }) = &found.told else { continue };
             all.entry(resource.clone()).or_default().push(DifferingScheduler {
                 scheduler: scheduler.clone(),
                 limits: limits.clone(),
@@ -147,7 +152,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// The scheduler `other` announces the hash `few` of one limit at each of these seconds. Which
+    /// The scheduler `other` announces these hashes at each of these seconds. Which
     /// limits are told to differ then.
     fn check(script: &[(u64, Option<u32>, &[&str])]) {
         let (differences, hub) = (Differences::default(), Name::new("hub").unwrap());
@@ -163,8 +168,10 @@ mod tests {
         }
     }
 
-    fn fingerprint(few: u32) -> Fingerprint {
-        serde_json::from_value(json!({"limits": {"few": few}, "classes": 0, "settings": 0})).unwrap()
+    /// Of two digits: the hash of the settings, and that of the limit.
+    fn fingerprint(hashes: u32) -> Fingerprint {
+        let (few, settings) = (hashes % 10, hashes / 10);
+        serde_json::from_value(json!({"limits": {"few": few}, "classes": 0, "settings": settings})).unwrap()
     }
 
     #[test]
@@ -175,6 +182,9 @@ mod tests {
         // A scheduler that is gone.
         check(&[(0, Some(2), &[]), (2, Some(2), &[]), (4, None, &["few"]), (5, None, &[])]);
         check(&[(0, Some(1), &[]), (2, Some(1), &[]), (4, Some(1), &[])]);
+        // Another difference, for as long as it has not lasted.
+        let begin = [(0, Some(2), [].as_slice()), (2, Some(2), &[]), (3, Some(2), &["few"])];
+        check(&[&begin[..], &[(4, Some(12), &["few"]), (5, Some(1), &[])]].concat());
     }
 
     #[test]
