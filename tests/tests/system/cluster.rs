@@ -21,7 +21,7 @@ async fn until_written(bucket: &kv::Store, key: &str) {
 async fn a_bucket_outlives_the_death_of_its_leader() {
     let mut cluster = Cluster::start().await;
     let bucket = bucket(&cluster).await;
-    bucket.put("before", "".into()).await.unwrap();
+    until_written(&bucket, "before").await;
     let leader = cluster.leader_of(BUCKET).await;
     let (port, store) = (cluster.nodes()[leader].port(), cluster.nodes()[leader].store().to_owned());
     cluster.node(leader).kill().await.unwrap();
