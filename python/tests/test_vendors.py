@@ -398,7 +398,7 @@ def test_a_cancelled_stream_gives_back_what_it_did_not_use(
                 pass
     client.close()
     hub.client.flush()
-    assert hub.client.stats().settled == 4
+    assert hub.client.stats().settled >= 4
 
 
 def test_anthropic_in_threads_and_tasks(
