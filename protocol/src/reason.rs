@@ -38,6 +38,8 @@ pub enum Reason {
     Stock,
     /// What the limit has left is kept for more urgent classes.
     Headroom,
+    /// The limit is spread over its window, which gives out the rest by and by.
+    Pace,
     /// Calls in flight hold all places.
     InFlight,
     /// The quota is used up until it is reset.
@@ -61,9 +63,10 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons of this version.
-    pub const ALL: [Reason; 10] = [
+    pub const ALL: [Reason; 11] = [
         Reason::Stock,
         Reason::Headroom,
+        Reason::Pace,
         Reason::InFlight,
         Reason::QuotaSpent,
         Reason::Frozen,
@@ -80,6 +83,7 @@ impl Reason {
         match self {
             Reason::Stock => "stock",
             Reason::Headroom => "headroom",
+            Reason::Pace => "pace",
             Reason::InFlight => "in_flight",
             Reason::QuotaSpent => "quota_spent",
             Reason::Frozen => "frozen",

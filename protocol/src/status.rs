@@ -1,5 +1,6 @@
 //! The status of a resource.
 
+use crate::forecast::LimitForecast;
 use crate::name::Name;
 use crate::reason::{Holder, Reason};
 use serde::{Deserialize, Serialize};
@@ -37,6 +38,9 @@ pub struct Status {
     /// By how much cost estimates were wrong, if the resource learns that.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
+    /// When long limits end at the present pace, if that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forecasts: Vec<LimitForecast>,
     /// The running schedulers whose limits or settings of the resource differ from the leader's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<DifferingScheduler>,
@@ -169,6 +173,13 @@ pub struct LimitStatus {
     /// When calls can take from it again: the level is above zero, no pause is demanded, and no
     /// quota is spent.
     pub next_free_ms: f64,
+    /// What calls can take at once, if `pace` spreads the limit over its window. It is at most the
+    /// level.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub free_now: Option<f64>,
+    /// When the present window ends; absent for a limit without windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resets_ms: Option<f64>,
     /// When the oldest call in flight will probably end, by the time that calls have lately taken.
     /// Only for a limit of calls in flight whose places are all taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -102,6 +102,12 @@ impl Subjects {
         self.of("empty", resource)
     }
 
+    /// Questions for what clients have used.
+    #[must_use]
+    pub fn usage(&self, resource: &Name) -> String {
+        self.of("usage", resource)
+    }
+
     /// Questions for the upstream's access token.
     #[must_use]
     pub fn token(&self, resource: &Name) -> String {

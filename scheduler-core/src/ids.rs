@@ -28,6 +28,11 @@ impl LimitId {
 /// smallest first. Tier 0 leaves none.
 pub type Tier = u8;
 
+/// The number of a client whose use is counted. Zero stands for all clients beyond the bound, and
+/// for calls whose client is not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientNumber(pub(crate) u16);
+
 /// The number of a checkpoint, from 1 on; a later one is higher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckpointNumber(pub u64);

@@ -2,8 +2,8 @@
 
 use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, import, init, jobs, limit_orders, limits, proxy, pu, purge, serve, simulate,
-    state, status, top, upstream,
+    apply, bench, check, demo, explain, forecast, import, init, jobs, limit_orders, limits, proxy, pu, purge, serve,
+    simulate, state, status, top, upstream, usage,
 };
 use crate::logging::LogFormat;
 use crate::{error_text, logging};
@@ -61,6 +61,10 @@ enum Command {
     Status(status::StatusArgs),
     /// Watch resources, limits, classes, and the requests that wait, on the terminal.
     Top(top::TopArgs),
+    /// Show what clients have used, day by day.
+    Usage(usage::UsageArgs),
+    /// Tell when long limits end if they are used as in the last weeks.
+    Forecast(forecast::ForecastArgs),
     /// Show what the store holds of each resource, or write it anew.
     State(state::StateArgs),
     /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely
@@ -113,6 +117,8 @@ impl Cli {
             Command::Import(args) => import::run(args),
             Command::Status(args) => status::run(args).await,
             Command::Top(args) => top::run(args).await,
+            Command::Usage(args) => usage::run(args).await,
+            Command::Forecast(args) => forecast::run(args).await,
             Command::State(args) => state::run(args).await,
             Command::Explain(args) => explain::run(args).await,
             Command::Purge(args) => purge::run(args).await,

@@ -37,6 +37,8 @@ HTTP = ("scheduler/src/serve/http", [["--workspace", "--lib", "--test", "system"
 SCRIPTS = ("worker-sdk/evalscript/src", [["-p", "rampmeter-evalscript"]])
 PROXY = ("proxy/src", [["--workspace", "--lib", "--test", "system", "proxy"]])
 PRICES = ("scheduler/src/serve/permits/incoming", [["--workspace", "--test", "system", "pricing"]])
+USES = ("scheduler/src", [["--workspace", "--lib"], ["--workspace", "--test", "system", "usage"]])
+FORECASTS = ("scheduler/forecast/src", [["-p", "rampmeter-forecast"]])
 FOUND = ("scheduler/src/serve", [["--workspace", "--test", "system", "micro_service"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
@@ -44,6 +46,15 @@ FAILED = re.compile(r"test (\S+)(?: - .*)? \.\.\. FAILED$")
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
+    ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),
+    ("a call that was given back counts as use", "uncharge", r"self\.meter\.take_out\(.*\);", ""),
+    ("a successor corrects the use of another client", "restore_permit", r"\.of_client\(client\.unwrap_or_default\(\)\)", ""),
+    ("a change of limits forgets the use", "change_limits", r"self\.former\.add\(counted\);", "drop(counted);"),
+    ("any number of clients has a row", "next_number", r"self\.names\.len\(\) < MAX_NAMES", "true"),
+    ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),
+    ("a paced start is rounded down", "gives", r"\.div_ceil\(whole\)", " / whole"),
+    ("a spent window is a matter of pace", "obstacle_in", r"is_paced\(\) && in_window\(bucket, limit\)", "is_paced()"),
+    ("any limit may have a pace", "limit_faults", r"!limit\.pace \|\| limit\.algorithm\.has_aligned_windows\(\)", "true"),
     ("no limit is found by headers", "hear_one", r"self\.found\.extend\(new\);", "drop(new);"),
     ("a limit that one client makes up stays", "is_doubtful", r"denials >= DENIALS", "false"),
     ("a limit that no answer repeats stays", "is_doubtful", r" \|\| is_unrepeated", ""),
@@ -259,6 +270,18 @@ IN_PRICES = [
     ("what is given is not looked at", "cost", r"&given\.given\(\)\?", "&GivenTable { samples: given.samples, ..GivenTable::default() }.given().map(|_| Given::default())?"),
     ("prices are computed on the permit thread", "without_prices", r"wants_price\(&inbound\)", "wants_price(&inbound) && false"),
 ]
+IN_USES = [
+    ("an addition counts twice", "note_addition", r">= number", "> number"),
+    ("any number of clients has a row of a day", "count_row", r"clients\.len\(\) < MAX_CLIENTS", "true"),
+    ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
+    ("a hand-over forgets what was used last", "hand_over", r"self\.keep_use\(&used\)", "async { drop(used) }"),
+    ("a client's name is a formula", "quoted", r"text\.starts_with\(FORMULA_STARTS\)", "false"),
+]
+IN_FORECASTS = [
+    ("the trend is forgotten", "hours_of", r"amount \* factor", "amount"),
+    ("weekends are like working days", "is_weekend", r">= SATURDAY", ">= 7"),
+    ("what comes back is lost", "end", r"\(left \+ came\)", "left"),
+]
 IN_FOUND = [
     ("every message counts as refused", "note_handled", r"if is_refused", "if is_refused || handled.messages > 0"),
     ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
@@ -292,7 +315,7 @@ IN_PROXY = [
 ]
 FAULTS = [
     (part, *fault)
-    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS), (PRICES, IN_PRICES), (FOUND, IN_FOUND), (PROXY, IN_PROXY)]
+    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS), (PRICES, IN_PRICES), (FOUND, IN_FOUND), (USES, IN_USES), (FORECASTS, IN_FORECASTS), (PROXY, IN_PROXY)]
     for fault in faults
 ]
 

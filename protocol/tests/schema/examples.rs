@@ -13,6 +13,7 @@ use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::token::AccessToken;
+use rampmeter_protocol::usage::{DayUsage, UsageQuestion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -90,7 +91,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
             "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
-            "margin":1.8,"level":-12.5,"next_free_ms":750.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
+            "margin":1.8,"level":-12.5,"next_free_ms":750.0,"free_now":1.0,"resets_ms":9.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
             "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
             "found":{"by":"headers","for_ms":5.0,"routes":["messages"],"key":["channel"]},
@@ -102,7 +103,8 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
             "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
             "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],
-            "limits_toml":"[[resource.limit]]"}"#,
+            "forecasts":[{"limit":"few","p10_ms":1.0,"p50_ms":2.0,"p90_ms":3.0,"share":0.5,"resets_ms":4.0,
+            "history_hours":24}],"limits_toml":"[[resource.limit]]"}"#,
     );
     check::<Question>("explain_question", r#"{"id": "a"}"#);
     check::<Explanation>(
@@ -115,6 +117,12 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
         "resources",
         r#"{"resources":[{"name":"hub","limits":[{"name":"few","unit":"requests","algorithm":"token-bucket",
             "capacity":10.0,"period_ms":1000.0}],"classes":["default"],"default_class":"default"}]}"#,
+    );
+    check::<UsageQuestion>("usage_question", r#"{"days_ago": 1}"#);
+    check::<DayUsage>(
+        "usage",
+        r#"{"resource":"hub","day":"2026-11-24","clients":[{"client":"team-a","class":"bulk","calls":2,
+            "units":{"units":1.5}}]}"#,
     );
     check::<Purge>("purge", r#"{"client": "team-a", "class": "bulk"}"#);
     check::<Purged>("purged", r#"{"resource":"hub","epoch":3,"ended":2}"#);

@@ -155,7 +155,8 @@ impl<R> RecordedParts<'_, R> {
         }
         let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
         let key = StartKey { at: offset_by(then, permit.start_nanos), serial: self.permits.next_serial() };
-        let bill = self.charges_of(permit);
+        let client = permit.client.as_ref().map(|client| self.meter.number(then, client));
+        let bill = self.charges_of(permit).of_client(client.unwrap_or_default());
         let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
         let granted = Granted::new(key, None, class, stage);
         let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };

@@ -7,7 +7,7 @@ pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use crate::arithmetic::Credit;
 pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
-use crate::ids::LimitId;
+use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
 use crate::limits::distance;
@@ -127,6 +127,8 @@ pub struct PermitSnapshot {
     pub start_nanos: i64,
     /// Its class.
     pub class: Name,
+    /// For whose use its call counts; none if that is not known.
+    pub client: Option<String>,
     /// Its charges by limit; a returned permit has none.
     pub bill: Vec<(Name, Amount)>,
     /// Its charges by limit and key.
@@ -220,12 +222,15 @@ impl<R> RecordedParts<'_, R> {
         let name = |id: LimitId| self.resource[id].spec().name.clone();
         let bill = shared.map(|id| (name(id), permit.bill.get(id)));
         let keyed = permit.bill.all_keyed().map(|charge| (name(charge.limit), charge.key.to_string(), charge.amount));
+        let client = permit.bill.client;
+        let client = (client != ClientNumber::default()).then(|| self.meter.name(client).to_string());
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
         Some(PermitSnapshot {
             held_until: leases.map(|(id, end)| (name(id), distance(now, end))).collect(),
             id: permit.id.clone(),
             start_nanos: distance(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
+            client: client.filter(|_| fate == Fate::Open),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
             keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
             fate,

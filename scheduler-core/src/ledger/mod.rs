@@ -5,9 +5,11 @@ mod bills;
 pub mod key_pages;
 mod keys;
 mod shadow_limits;
+pub mod use_meter;
 
 pub(crate) use all_buckets::{Backlog, Ledger, Offer};
 pub(crate) use bills::Bills;
 pub(crate) use key_pages::Page;
 pub(crate) use keys::{KeyBucket, NEAR};
 pub(crate) use shadow_limits::ShadowLimits;
+pub(crate) use use_meter::UseMeter;

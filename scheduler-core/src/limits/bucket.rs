@@ -360,6 +360,16 @@ impl Bucket {
         self.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
     }
 
+    /// What calls can take now of a paced window; nothing for other limits.
+    pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
+        self.as_counted()?.given(limit, now)
+    }
+
+    /// When the present window ends, if time is cut into windows.
+    pub(crate) fn window_end(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.as_counted()?.window_end(limit, now)
+    }
+
     /// The level if promises until `time` were paid now; without tokens, the highest until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         for_both!(self, kind => kind.level_until(limit, now, time))

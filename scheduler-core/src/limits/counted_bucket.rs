@@ -9,6 +9,7 @@ mod blocks;
 mod readings;
 
 use super::freeze::Freeze;
+use super::paced_window::PacedWindow;
 use super::timeline::StartKey;
 use super::upstream_reports::UpstreamReports;
 use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
@@ -332,6 +333,18 @@ impl CountedBucket {
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
+    /// What a paced window has given out and not yet spent; nothing for other limits.
+    pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
+        let windows = self.windows(limit)?;
+        let paced = PacedWindow::of(limit, windows, windows.window(now))?;
+        Some((paced.given(now) - self.held_at(now)).max(Credit::ZERO))
+    }
+
+    /// When the present window ends, if time is cut into windows.
+    pub(crate) fn window_end(&self, limit: &Limit, now: Time) -> Option<Time> {
+        self.windows(limit).map(|windows| windows.window(now).ends).filter(|ends| *ends < Time::NEVER)
+    }
+
     /// What listed starts of the window at `now` hold; none without windows.
     fn promised_in_window(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let next = StartKey { at: self.windows(limit)?.window(now).ends, serial: 0 };
@@ -353,10 +366,10 @@ impl CountedBucket {
 
     /// All calls are assumed to hold their cost to its end.
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
-        let owed = backlog + limit.demand(cost.credit, cost.tier);
         if let Some(windows) = self.windows(limit) {
-            return self.paid_by_windows(limit, windows, now, owed);
+            return self.paid_by_windows(limit, windows, now, backlog, cost);
         }
+        let owed = backlog + limit.demand(cost.credit, cost.tier);
         let rounds = owed.div_ceil(limit.full()).saturating_sub(1);
         let rest = owed - limit.full().times(rounds);
         let fits = |(_, held): &(Time, Credit)| *held + rest <= limit.full();
@@ -364,8 +377,17 @@ impl CountedBucket {
         at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
-    /// The start of the window that pays the last of `owed`.
-    fn paid_by_windows(&self, limit: &Limit, windows: Windows<'_>, now: Time, mut owed: Credit) -> Time {
+    /// The start of the window that pays the last of `backlog` and `cost`, or when its pace does.
+    fn paid_by_windows(
+        &self,
+        limit: &Limit,
+        windows: Windows<'_>,
+        now: Time,
+        backlog: Credit,
+        cost: StartCost,
+    ) -> Time {
+        let demand = limit.demand(cost.credit, cost.tier);
+        let mut owed = backlog + demand;
         let (mut at, mut held, mut changes) = (now, Credit::ZERO, self.held_from(now).peekable());
         for _ in 0..MAX_WALKED_WINDOWS {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
@@ -373,7 +395,10 @@ impl CountedBucket {
             }
             let room = (limit.full() - held).max(Credit::ZERO);
             if owed <= room || at == Time::NEVER {
-                return at;
+                let paced = PacedWindow::of(limit, windows, windows.window(at)).filter(|_| at < Time::NEVER);
+                // The headroom of a paced window is a part of what is free.
+                let used = held + owed - (demand - cost.credit).max(Credit::ZERO);
+                return paced.map_or(at, |paced| at.max(paced.gives(used, cost.tier)));
             }
             owed -= room;
             at = windows.window(at).ends;

@@ -6,6 +6,7 @@ mod counted_bucket;
 mod expected_usage;
 mod freeze;
 mod level_history;
+mod paced_window;
 mod pending_debits;
 mod timeline;
 mod token_bucket;

@@ -102,9 +102,10 @@ impl<R> Permits<R> {
         permit
     }
 
-    /// Gives a waiting request another bill. No queue has the former one.
+    /// Gives a waiting request another bill, for the same client. No queue has the former one.
     pub(crate) fn set_bill(&mut self, slot: Slot, bill: Bill) {
-        let bill = self.bills.keep(bill);
+        let client = self.get(slot).bill.client;
+        let bill = self.bills.keep(bill.of_client(client));
         let former = std::mem::replace(&mut self.get_mut(slot).bill, bill);
         self.bills.release(&former);
     }

@@ -1,7 +1,7 @@
 //! The amounts that one call takes from each bucket.
 
 use super::limit_set::LimitSet;
-use crate::ids::LimitId;
+use crate::ids::{ClientNumber, LimitId};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -14,6 +14,8 @@ pub struct Bill {
     keyed: Vec<KeyCharge>,
     /// All limits that apply to the call, even those that charge it nothing.
     applicable: LimitSet,
+    /// For whose use the call counts.
+    pub(crate) client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
     /// Which of the labels the call has that found limits may go by, if the resource looks for any.
@@ -98,6 +100,11 @@ impl Bill {
             }
         }
         bill
+    }
+
+    /// This bill as one of `client`.
+    pub(crate) fn of_client(self, client: ClientNumber) -> Self {
+        Bill { client, ..self }
     }
 
     pub(crate) fn estimate(&self) -> &Bill {

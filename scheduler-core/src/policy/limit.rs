@@ -11,6 +11,8 @@ use std::sync::Arc;
 
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
 const LONG_PERIOD: Span = Span::from_secs(600);
+/// Shorter limits come back before anyone can act on a forecast.
+const FORETOLD_PERIOD: Span = Span::from_secs(3600);
 /// Learning never shrinks a bucket below one part in this many of its nominal size.
 const MIN_BURST_PART: u64 = 4;
 
@@ -129,6 +131,12 @@ impl Limit {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
+    /// Whether its end is worth foretelling: a quota, or a limit of an hour or longer, without keys.
+    pub(crate) fn may_end(&self) -> bool {
+        let is_long = self.is_quota() || self.spec.period >= FORETOLD_PERIOD;
+        is_long && !self.is_keyed() && !self.is_until_settled()
+    }
+
     /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
@@ -163,6 +171,11 @@ impl Limit {
     /// Whether a request is refused, not queued, once the limit is used up.
     pub(crate) fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
+    }
+
+    /// Whether a window's capacity is spread over its time.
+    pub(crate) fn is_paced(&self) -> bool {
+        self.spec.pace
     }
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.

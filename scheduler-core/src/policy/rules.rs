@@ -76,6 +76,7 @@ impl Succession {
     /// The former bill's charges to limits that continue, without charges in shadow mode.
     pub(crate) fn bill(&self, before: &Bill) -> Bill {
         let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
+        bill.client = before.client;
         bill.kind = before.kind.clone();
         bill.traits = before.traits.clone();
         bill.estimated = before.estimated.as_ref().map(|estimated| Box::new(self.bill(estimated)));

@@ -207,6 +207,9 @@ pub struct LimitSpec {
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
+    /// Whether what a window gives out is spread over it: a tenth at its beginning, and the rest
+    /// evenly until its end.
+    pub pace: bool,
     /// Whether the limit is in shadow mode: the scheduler measures its delays and enforces none.
     pub shadow: bool,
     /// Whether the limit is a guess from refused calls. Answers that tell of limits do not mean it,
@@ -220,7 +223,8 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow: false, guessed: false }
+        let (pace, shadow, guessed) = (false, false, false);
+        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow, guessed }
     }
 }
 
@@ -362,6 +366,7 @@ pub enum LimitField {
     Floor,
     Match,
     Key,
+    Pace,
 }
 
 /// A field of a class that can be wrong.

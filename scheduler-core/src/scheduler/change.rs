@@ -45,6 +45,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.shadow_limits.change(now, &resource);
         self.calls.change_limits();
+        self.meter.change_limits(now, &resource);
         self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_edition(now, resource);
         self.term.change_limits(&self.resource);

@@ -33,7 +33,7 @@ use crate::discovery::found_limit::FoundSnapshot;
 use crate::event::{Ask, Event};
 use crate::fencing::Term;
 use crate::ids::Tier;
-use crate::ledger::{Ledger, ShadowLimits};
+use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{Granted, PendingAnswers, Permits, Stage, State, ToldStart, ToldStarts};
 use crate::policy::{Bill, Resource};
 use crate::queue::Queues;
@@ -107,6 +107,8 @@ pub struct Scheduler<R> {
     delivery_jitter: DeliveryJitter,
     capacity_news: CapacityNews,
     key_labels: KeyLabels,
+    /// What clients have used.
+    meter: UseMeter,
     outbox: Outbox<R>,
     /// The time of the latest event.
     now: Time,
@@ -166,6 +168,7 @@ impl<R: Clone> Scheduler<R> {
             delivery_jitter: DeliveryJitter::new(now),
             capacity_news: CapacityNews::default(),
             key_labels: KeyLabels::new(&resource),
+            meter: UseMeter::new(&resource, now),
             outbox: Outbox::new(),
             now,
             resource,
@@ -202,7 +205,8 @@ impl<R: Clone> Scheduler<R> {
         // 2. The event.
         match event {
             Event::Ask(ask) => {
-                let bill = self.cost_estimates.correct(&self.resource, ask.bill);
+                let client = self.meter.number(now, ask.client.as_deref().unwrap_or_default());
+                let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
                 self.ask(now, Ask { bill, ..ask });
             }
             Event::Settle(settle) => self.settle(now, settle),
@@ -301,6 +305,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.commit(now, start, &bill, tier);
         self.ledger.note_start(start.at, &bill);
         self.term.charge(&self.resource, &bill, start.at);
+        self.meter.count(now, granted.class, &bill);
         if granted.stage == Stage::Told {
             self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }

@@ -6,7 +6,7 @@ use crate::adaptation::{CostEstimates, RecentCalls};
 use crate::discovery::LimitSearch;
 use crate::fencing::Term;
 use crate::ids::LimitId;
-use crate::ledger::{Ledger, ShadowLimits};
+use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::queue::Queues;
@@ -25,6 +25,7 @@ pub(crate) struct RecordedParts<'a, R> {
     pub(crate) pending: &'a PendingAnswers<R>,
     pub(crate) queues: &'a Queues,
     pub(crate) search: Option<&'a LimitSearch>,
+    pub(crate) meter: &'a mut UseMeter,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -57,6 +58,14 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
         self.key_labels.note(&self.resource, labels)
+    }
+
+    pub(crate) fn meter(&self) -> &UseMeter {
+        &self.meter
+    }
+
+    pub(crate) fn meter_mut(&mut self) -> &mut UseMeter {
+        &mut self.meter
     }
 
     /// How long the call took that the last event has settled, from its start.
@@ -104,6 +113,7 @@ impl<R: Clone> Scheduler<R> {
             pending: &self.pending,
             queues: &self.queues,
             search: self.search.as_deref(),
+            meter: &mut self.meter,
         }
     }
 }

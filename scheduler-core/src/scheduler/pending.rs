@@ -150,8 +150,9 @@ impl<R: Clone> Scheduler<R> {
         let Some(ask) = self.pending.take_ask(id) else { return };
         let known = is_same || ask.call.is_some();
         let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+        let client = ask.bill.client;
         match if known { charged() } else { Err(Refusal::Unavailable) } {
-            Ok(bill) => self.pending.push_ask(since, Ask { bill, ..ask }),
+            Ok(bill) => self.pending.push_ask(since, Ask { bill: bill.of_client(client), ..ask }),
             Err(refusal) => self.outbox.refuse(ask.to, Some(ask.id), refusal),
         }
     }

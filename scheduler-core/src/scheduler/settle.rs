@@ -131,6 +131,7 @@ impl<R: Clone> Scheduler<R> {
         let places = self.places(now, granted.start, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
         self.term.release(&self.resource, granted.start, &bill, places, CallMade::No);
+        self.meter.take_out(now, granted.class, &bill);
         self.discharge(now, granted.start, &bill);
         self.shadow_limits.correct(now, granted.start, &bill, None);
         self.outbox.count_returned();
@@ -212,6 +213,7 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.start, &bill, actual, CallMade::Yes);
         }
+        self.meter.correct(now, granted.class, &bill, actual);
         self.term.charge(&self.resource, &actual.excess_over(&bill), now);
         self.term.release(&self.resource, granted.start, &bill, places, CallMade::Yes);
         self.outbox.count_settled();

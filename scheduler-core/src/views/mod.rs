@@ -1,6 +1,7 @@
 //! What people are shown: status and explanations. A view spends the promises that are past, and
 //! changes nothing else.
 
+pub mod client_use;
 mod explain;
 mod listing;
 mod reasons;

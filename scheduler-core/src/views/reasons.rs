@@ -65,12 +65,16 @@ impl<R: Clone> Scheduler<R> {
         let is_spent = self.ledger().adaptive(limit).spent_until(now).is_some();
         let why = |bucket: &Bucket, limit: &Limit| {
             let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
+            let in_window = |bucket: &Bucket, limit: &Limit| {
+                bucket.level_until(limit, now, now) >= limit.start_cost(cost, 0).credit.min(limit.full())
+            };
             match bucket.freeze() {
                 Some(freeze) if freeze.until() > now => Some(Reason::Frozen),
                 Some(freeze) if freeze.is_being_probed() => Some(Reason::Probe),
                 Some(_) | None if is_spent => Some(Reason::QuotaSpent),
                 Some(_) | None if pays(tier) => None,
                 Some(_) | None if pays(0) => Some(Reason::Headroom),
+                Some(_) | None if limit.is_paced() && in_window(bucket, limit) => Some(Reason::Pace),
                 Some(_) | None if limit.is_quota() => Some(Reason::QuotaSpent),
                 Some(_) | None if limit.is_until_settled() => Some(Reason::InFlight),
                 Some(_) | None => Some(Reason::Stock),

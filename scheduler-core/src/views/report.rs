@@ -102,6 +102,8 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             margin: limit.margin().units() + limit.rate().units(adaptive.estimator.beyond_margin()),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
+            free_now: bucket.given(kept, now).map(|given| limit.rate().units(given)),
+            resets_ms: bucket.window_end(kept, now).map(|ends| ends.since(now).millis()),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
@@ -132,12 +134,14 @@ fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Op
 
 /// The remaining amount at `now`, and the time until the bucket is full.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let full = bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
+    let paid = || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
+    let full = bucket.window_end(limit, now).filter(|_| limit.is_paced()).unwrap_or_else(paid);
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
+    let level = bucket.given(limit, now).map_or(bucket.level(limit, now), |given| given.min(bucket.level(limit, now)));
     Left {
         limit: Text::from(limit.spec().name.to_string()),
         unit: Text::from(limit.spec().unit.to_string()),
-        remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
+        remaining: limit.rate().units(level.max(Credit::ZERO)),
         reset_ms: comes_back.then(|| full.since(now).millis()),
     }
 }

@@ -18,8 +18,8 @@ impl<R: Clone> Scheduler<R> {
     /// cost as much as the latest ones have cost on average.
     ///
     /// Nothing before a call has been settled that a limit counts. Limits with keys do not count,
-    /// because the number of keys has no bound. A quota counts only while it is spent: it ends and
-    /// sets no pace.
+    /// because the number of keys has no bound. A quota without `pace` counts only while it is
+    /// spent: it ends and sets no pace.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         let limits = self.resource().limits_by_id().filter(|(_, limit)| !limit.is_keyed());
@@ -32,7 +32,7 @@ impl<R: Clone> Scheduler<R> {
         if adaptive.spent_until(now).is_some() {
             return Some(0.0);
         }
-        if written.is_quota() {
+        if written.is_quota() && !written.is_paced() {
             return None;
         }
         let (limit, period) = (&adaptive.limit, written.spec().period);

@@ -1,6 +1,7 @@
 //! `rampmeter status`
 
 use super::human::{amount, count, duration, escaped, wrapped};
+use super::limit_end;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::reasons::{About, sentence};
@@ -67,7 +68,10 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
 }
 
 /// The names of all resources. Every scheduler answers with its own.
-async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
+///
+/// # Errors
+/// If no scheduler answers.
+pub(super) async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
     let names = known_resources(client, subjects).await?;
     if names.is_empty() {
         bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
@@ -134,7 +138,9 @@ fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
 
 /// The status of one resource, as tables.
 fn render(status: &Status) -> String {
-    let notes = status.limits.iter().flat_map(notes).map(|note| wrapped(&note, text_width()) + "\n");
+    let forecasts = status.forecasts.iter().filter_map(limit_end::ends);
+    let notes = status.limits.iter().flat_map(notes).chain(forecasts);
+    let notes = notes.map(|note| wrapped(&note, text_width()) + "\n");
     format!(
         "{}\n{}\n{}{}{}{}\n",
         heading(status, text_width()),
@@ -313,7 +319,11 @@ pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
         )
     });
     let found = limit.found.as_ref().map(found);
-    let all = [found, margin, in_flight, keys, frozen, learned, told, shadow];
+    let paced = limit.free_now.map(|free| {
+        let ends = limit.resets_ms.map_or(String::new(), |ends| format!(", which ends in {}", duration(ends)));
+        format!("`pace` spreads it over its window{ends}: {} can be taken now", amount(free))
+    });
+    let all = [found, paced, margin, in_flight, keys, frozen, learned, told, shadow];
     all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, shadow, guessed: _ } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow, guessed: _ } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -35,6 +35,9 @@ fn limit_table(limit: &LimitSpec) -> Table {
     }
     for (key, value) in matching(applies) {
         put(key, value);
+    }
+    if *pace {
+        put("pace", Value::Boolean(true));
     }
     if *shadow {
         put("shadow", Value::Boolean(true));
@@ -151,8 +154,8 @@ mod tests {
             "algorithm = \"fixed-window\"\naligned = \"epoch\"\ncapacity = 3\nperiod = \"10s\"",
         ),
         (
-            "algorithm = \"quota\"\nresets = \"day\"\ncapacity = 3\nlearn = false",
-            "algorithm = \"quota\"\ncapacity = 3\nlearn = false\nresets = \"day\"\nzone = \"UTC\"",
+            "algorithm = \"quota\"\nresets = \"day\"\npace = true\ncapacity = 3\nlearn = false",
+            "algorithm = \"quota\"\ncapacity = 3\nlearn = false\npace = true\nresets = \"day\"\nzone = \"UTC\"",
         ),
         (
             "algorithm = \"quota\"\nresets = \"never\"\ncapacity = 3",

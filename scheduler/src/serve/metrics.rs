@@ -11,6 +11,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, RejectionCause, ShadowStatus};
 
 /// The text of `/metrics`.
@@ -28,6 +29,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences
     register_rules(&mut registry, rules);
     register_differences(&mut registry, differences);
     register_shadows(&mut registry, reports);
+    register_forecasts(&mut registry, reports);
     register_logs(&mut registry);
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string can always be written to");
@@ -276,6 +278,34 @@ fn register_differences(registry: &mut Registry, differences: &Differences) {
         "configuration_differs",
         "1 for each limit and setting in which another scheduler differs from this one",
         Samples(samples),
+    );
+}
+
+/// When long limits end. A quantile that is not reached before the reset has no value.
+fn register_forecasts(registry: &mut Registry, reports: &[Report]) {
+    let forecasts = || {
+        let all = reports.iter().map(|report| &report.status);
+        all.flat_map(|status| status.forecasts.iter().map(move |told| (&status.resource, told)))
+    };
+    let labels = |resource: &Name, limit: &Name| vec![("resource", resource.to_string()), ("limit", limit.to_string())];
+    let ends = forecasts().flat_map(|(resource, told)| {
+        let quantiles = [("0.1", told.p10_ms), ("0.5", told.p50_ms), ("0.9", told.p90_ms)];
+        quantiles.into_iter().filter_map(move |(quantile, at)| {
+            let mut labels = labels(resource, &told.limit);
+            labels.push(("quantile", quantile.to_owned()));
+            Some((labels, Gauge(at? / 1000.0)))
+        })
+    });
+    registry.register(
+        "forecast_end_seconds",
+        "In how many seconds a limit ends at the present pace; no value if it lasts until its reset",
+        Samples(ends.collect()),
+    );
+    let shares = forecasts().map(|(resource, told)| (labels(resource, &told.limit), Gauge(told.share)));
+    registry.register(
+        "forecast_ends_in_time_ratio",
+        "The share of replays of the last weeks in which a limit ends before its reset",
+        Samples(shares.collect()),
     );
 }
 

@@ -7,6 +7,7 @@
 
 mod array_form;
 mod bucket;
+mod day_of_use;
 mod envelope;
 mod found_record;
 mod kv;
@@ -20,8 +21,10 @@ mod record;
 mod rows;
 mod rules;
 mod usage_record;
+mod uses;
 
 pub use bucket::OpenError;
+pub use day_of_use::{DayOfUse, HOURS, MAX_CLIENTS, UseRow};
 pub use envelope::Damage;
 pub use found_record::FoundRecord;
 pub(crate) use kv::CLOCK_KEY;

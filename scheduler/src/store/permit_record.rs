@@ -12,6 +12,9 @@ pub struct PermitRecord {
     id: PermitId,
     start_nanos: i64,
     class: Name,
+    /// For whose use the call counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    client: Option<String>,
     bill: Vec<(Name, u64)>,
     /// Charges to keys: limit, key and amount in millionths.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -38,6 +41,7 @@ impl PermitRecord {
             id: snapshot.id.clone(),
             start_nanos: snapshot.start_nanos,
             class: snapshot.class.clone(),
+            client: snapshot.client.clone(),
             bill: snapshot.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
             keyed: snapshot
                 .keyed
@@ -62,6 +66,7 @@ impl PermitRecord {
             id: self.id.clone(),
             start_nanos: self.start_nanos,
             class: self.class.clone(),
+            client: self.client.clone(),
             bill: self.bill.iter().filter_map(charge).collect(),
             keyed: self.keyed.iter().filter_map(key_charge).collect(),
             held_until: self.held_until.clone(),
@@ -85,12 +90,13 @@ mod tests {
             id: PermitId::new("a").unwrap(),
             start_nanos: -5,
             class: name("bulk"),
+            client: Some("team-a".to_owned()),
             bill: vec![(name("per-minute"), 1_000_000)],
             keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
             held_until: vec![(name("in-flight"), 26_000_000_000)],
             fate: FateRecord::Open,
         };
-        let golden = r#"{"id":"a","start_nanos":-5,"class":"bulk","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}"#;
+        let golden = r#"{"id":"a","start_nanos":-5,"class":"bulk","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"}"#;
         assert_eq!(serde_json::to_string(&permit).unwrap(), golden);
         assert_eq!(serde_json::from_str::<PermitRecord>(golden).unwrap(), permit);
     }

@@ -32,6 +32,8 @@ async fn help_tells_every_option() {
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("top",         vec!["[RESOURCE]", "--every", "--once", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("usage",       vec!["[RESOURCE]", "--days", "--csv", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("forecast",    vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),

@@ -20,6 +20,7 @@ mod false_events;
 mod feedback;
 mod fleet;
 mod floods;
+mod forecasts;
 mod fuzz;
 mod gone_clients;
 mod governor;
@@ -88,6 +89,7 @@ mod top;
 mod tower_client;
 mod tower_server;
 mod uncounted;
+mod usage;
 mod windows;
 
 /// The program, as it ships.

@@ -42,6 +42,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.purge.hub",                                              "operator scheduler"),
     ("rampmeter.thaw.hub",                                               "operator scheduler"),
     ("rampmeter.empty.hub",                                              "operator"),
+    ("rampmeter.usage.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
     // Only a user that is meant to have the upstream's access token.
     ("rampmeter.token.hub",                                              ""),

@@ -12,6 +12,7 @@ use crate::serve::leadership::legacy::{Legacy, is_fresh};
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::leadership::state_writer::StateWriter;
 use crate::serve::leadership::store_clock;
+use crate::serve::leadership::use_book::UseBook;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::permits::answers::order::{Order, PendingCheckpoint};
 use crate::serve::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
@@ -23,6 +24,7 @@ use anyhow::bail;
 use rampmeter_dialects::Reader;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::views::client_use::Use;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +47,8 @@ pub struct Upstream {
     pub provider: Option<&'static str>,
     /// Whether another task answers questions for the access token.
     pub shares_token: bool,
+    /// Where the last use of a term goes.
+    pub(crate) uses: UseBook,
 }
 
 /// Leads one resource, over all terms of this process.
@@ -208,6 +212,7 @@ impl ResourceLeader {
             End::Lost => {
                 tracing::error!(resource = %self.resource.name(), "another scheduler leads now; stepping down");
                 self.state.context().peers.vacant(self.resource.name());
+                self.keep_last_use(&term).await;
                 ended(term).await;
             }
             End::Broken => self.state.set_duty(Duty::Troubled { reason: "its permit loop has ended".to_owned() }),
@@ -313,6 +318,7 @@ impl ResourceLeader {
             term.writer.take_pages(&mut pending.checkpoint.state.new_pages);
         }
         term.writer.take_pages(&mut handover.snapshot.new_pages);
+        let used = std::mem::take(&mut handover.used);
         let resource = self.resource.name();
         match term.writer.write_handover(&mut self.state, handover, successor).await {
             Ok(permits) => tracing::info!(%resource, permits, "state is saved"),
@@ -322,7 +328,27 @@ impl ResourceLeader {
             }
         }
         self.state.context().peers.vacant(resource);
-        ended(term).await;
+        tokio::join!(self.keep_use(&used), ended(term));
+    }
+
+    /// Keeps what the loop of a lost term has counted: its calls were made.
+    async fn keep_last_use(&self, term: &Term) {
+        let (to, used) = oneshot::channel();
+        if term.channels.handle.orders.send(Order::TakeUse(to)).await.is_ok()
+            && let Ok(Ok(used)) = tokio::time::timeout(LATE, used).await
+        {
+            self.keep_use(&used).await;
+        }
+    }
+
+    /// Writes what was used, as far as the store takes it soon.
+    async fn keep_use(&self, used: &Use) {
+        let written = tokio::time::timeout(LATE, self.upstream.uses.add(used)).await;
+        if let Err(reason) =
+            written.map_err(|late| late.to_string()).and_then(|done| done.map_err(|error| error.to_string()))
+        {
+            tracing::warn!(resource = %self.resource.name(), reason, "the last usage of this term may be lost");
+        }
     }
 }
 

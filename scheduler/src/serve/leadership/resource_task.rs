@@ -9,6 +9,8 @@ use crate::serve::leadership::provider_watch;
 use crate::serve::leadership::resource_leader::{ResourceLeader, Upstream};
 use crate::serve::leadership::token_endpoint::TokenEndpoint;
 use crate::serve::leadership::token_permits;
+use crate::serve::leadership::use_book::UseBook;
+use crate::serve::leadership::use_keeper::UseKeeper;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::limits::fingerprint::Fingerprint;
@@ -57,13 +59,17 @@ impl ResourceTask {
             resource = self.resource(&configured, &mut provider) => resource,
         };
         let (publisher, led) = self.led;
+        let uses = UseBook::new(self.context.store.clone(), configured.name().clone());
+        let keeper = UseKeeper::new(self.context.clone(), configured.name().clone(), uses.clone());
+        tokio::spawn(keeper.keep(led.clone()));
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
             let endpoint = settings.kind.shares_token().then(|| TokenEndpoint::new(&self.context, configured.name()));
             tokio::spawn(provider_watch::keep_asking(provider, (settings, endpoint), self.context.clock, led));
         }
         let kind = configured.provider.as_ref().map(|settings| &settings.kind);
         let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));
-        let upstream = Upstream { reader: configured.reader, pricing: configured.pricing, provider, shares_token };
+        let upstream =
+            Upstream { reader: configured.reader, pricing: configured.pricing, provider, shares_token, uses };
         let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {

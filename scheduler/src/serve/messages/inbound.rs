@@ -76,6 +76,8 @@ pub enum Endpoint {
     Thaw,
     /// Taking the stock of limits by hand.
     Empty,
+    /// Questions for what clients have used, which the task beside the loop answers.
+    Usage,
     /// Questions for the access token, which the task beside the loop answers.
     Token,
     /// A loop's message to itself.
@@ -111,6 +113,7 @@ impl Endpoint {
             | Endpoint::Purge
             | Endpoint::Thaw
             | Endpoint::Empty
+            | Endpoint::Usage
             | Endpoint::Token
             | Endpoint::Echo
             | Endpoint::Unknown(_) => None,
@@ -128,6 +131,7 @@ impl Endpoint {
             Endpoint::Purge => subjects.purge(resource).into(),
             Endpoint::Thaw => subjects.thaw(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
+            Endpoint::Usage => subjects.usage(resource).into(),
             Endpoint::Token => subjects.token(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
             Endpoint::Unknown(subject) => subject.clone(),
@@ -139,7 +143,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 9],
+    known: [(Subject, Endpoint); 10],
 }
 
 impl Endpoints {
@@ -152,6 +156,7 @@ impl Endpoints {
             Endpoint::Purge,
             Endpoint::Thaw,
             Endpoint::Empty,
+            Endpoint::Usage,
             Endpoint::Token,
             Endpoint::Echo,
         ];

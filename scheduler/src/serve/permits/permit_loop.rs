@@ -20,6 +20,7 @@ use crate::serve::permits::incoming::pricing::PricedMessage;
 use crate::serve::permits::incoming::purges::Purges;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
 use crate::serve::permits::incoming::settles::Settles;
+use crate::serve::permits::known_forecasts::KnownForecasts;
 use crate::serve::permits::leader_announcement::LeaderAnnouncement;
 use crate::serve::permits::loop_handle::LoopChannels;
 use crate::serve::permits::reports::Reports;
@@ -95,6 +96,7 @@ pub struct PermitLoop {
     responses: ResponseReader,
     purges: Purges,
     reports: Reports,
+    forecasts: KnownForecasts,
     log: LogThrottle,
 }
 
@@ -138,6 +140,7 @@ impl PermitLoop {
             responses: ResponseReader::new(reader),
             purges: Purges::default(),
             reports: Reports::default(),
+            forecasts: KnownForecasts::default(),
             log: LogThrottle::default(),
         })
     }
@@ -238,6 +241,8 @@ impl PermitLoop {
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
+            // Tasks beside the loop answer these.
+            Endpoint::Usage => {}
             Endpoint::Token if self.shares_token => {}
             Endpoint::Token => self.refuse(reply, "the access token is not shared (`share_token`)".to_owned()),
             Endpoint::Unknown(subject) => self.refuse(reply, format!("`{subject}` is not a subject of the protocol")),
@@ -318,7 +323,8 @@ impl PermitLoop {
     fn status(&mut self, now: Time) -> Status {
         let (provider, rules) = self.limits.status(now);
         let differing = self.differences.of(self.term.core().resource().name());
-        Status { provider, rules, differing, ..self.term.status(now) }
+        let forecasts = self.forecasts.at(now);
+        Status { provider, rules, differing, forecasts, ..self.term.status(now) }
     }
 
     fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
@@ -348,6 +354,10 @@ impl PermitLoop {
             Order::Report(to) => {
                 to.send(self.report(now)).ok();
             }
+            Order::TakeUse(to) => {
+                to.send(core.take_use(now)).ok();
+            }
+            Order::Forecasts(forecasts) => self.forecasts.note(now, forecasts),
         }
     }
 

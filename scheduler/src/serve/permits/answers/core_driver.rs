@@ -23,6 +23,7 @@ use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::views::client_use::Use;
 use rampmeter_scheduler_core::wire;
 
 /// Answers that go out at once where there are many: a millisecond's work or two.
@@ -207,7 +208,8 @@ impl CoreDriver {
     /// The whole state, for a successor.
     pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
         let snapshot = self.core.snapshot(now, MAX_PERMITS);
-        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules }
+        let used = self.core.take_use(now);
+        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules, used }
     }
 
     /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
@@ -289,9 +291,15 @@ impl CoreDriver {
             provider: None,
             rules: None,
             differing: Vec::new(),
+            forecasts: Vec::new(),
             corrections: self.core.corrections(),
             limits_toml: None,
         }
+    }
+
+    /// What was used since the last call.
+    pub(crate) fn take_use(&mut self, now: Time) -> Use {
+        self.core.take_use(now)
     }
 
     /// The same with all that was counted.

@@ -4,10 +4,12 @@ use crate::serve::limits::effective_limits::NewRules;
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::Moment;
+use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::views::client_use::Use;
 use tokio::sync::oneshot;
 
 /// An order to the loop. Dropping the sender of orders ends the loop.
@@ -32,6 +34,10 @@ pub enum Order {
     Rules(NewRules),
     /// Report how things stand.
     Report(oneshot::Sender<Report>),
+    /// Tell what was used since this was last asked.
+    TakeUse(oneshot::Sender<Use>),
+    /// Show when limits end.
+    Forecasts(Vec<LimitForecast>),
 }
 
 /// A checkpoint to be written. The loop takes no other one before it has heard of this one.
@@ -75,4 +81,6 @@ pub struct Handover {
     pub moment: Moment,
     /// The edition of the rules under which it was taken.
     pub rules: u64,
+    /// What was used and not yet told.
+    pub used: Use,
 }

@@ -1,0 +1,56 @@
+//! What clients have used on a day.
+
+use crate::name::Name;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Days that are kept.
+pub const KEPT_DAYS: u16 = 90;
+
+/// A question on `rampmeter.usage.<resource>`.
+///
+/// ```
+/// use rampmeter_protocol::usage::UsageQuestion;
+/// assert_eq!(UsageQuestion::parse(br#"{"days_ago": 1}"#).days_ago, 1);
+/// assert_eq!(UsageQuestion::parse(b"").days_ago, 0);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsageQuestion {
+    /// Which day, in UTC: 0 is today, 1 is yesterday.
+    pub days_ago: u16,
+}
+
+impl UsageQuestion {
+    /// Reads a payload. Any text that is no question asks for today.
+    #[must_use]
+    pub fn parse(payload: &[u8]) -> Self {
+        serde_json::from_slice(payload).unwrap_or_default()
+    }
+}
+
+/// The answer to a [`UsageQuestion`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DayUsage {
+    /// The resource.
+    pub resource: Name,
+    /// The day, in UTC, such as `2026-11-24`.
+    pub day: String,
+    /// By client and class, in the order of clients. A day on which nothing was used has none.
+    pub clients: Vec<ClientUsage>,
+}
+
+/// What one client used in one class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClientUsage {
+    /// The client, by the label that the resource shares by. Empty for calls without one; those
+    /// beyond the bound are together in `(others)`.
+    pub client: String,
+    /// The class.
+    pub class: Name,
+    /// How many calls were granted and not given back.
+    pub calls: i64,
+    /// What they cost by unit, as settles said; calls that were not settled count at their
+    /// estimates.
+    pub units: BTreeMap<Name, f64>,
+}

@@ -1,0 +1,362 @@
+//! What clients have used, since the driver last took it.
+//!
+//! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
+//! that is given back is taken out again.
+
+use crate::ids::{ClassId, ClientNumber, LimitId};
+use crate::policy::{Bill, Limit, Resource};
+use hashbrown::HashMap;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use smallvec::{SmallVec, smallvec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Clients that are told apart. More would make a bill of its own for each of them.
+const MAX_NAMES: usize = 4096;
+/// Sums by client and class that are kept: a few classes for each client.
+const MAX_ROWS: usize = 2 * MAX_NAMES;
+/// A client without a request for so long makes room for another one.
+const IDLE: Span = Span::from_secs(86_400);
+/// How often room is looked for, because that walks along all clients.
+const SWEEP_EVERY: Span = Span::from_secs(60);
+/// Recent use is told of the last full one of these, and of the present one.
+const RECENT: Span = Span::from_secs(60);
+
+/// The client that stands for all beyond the bound.
+pub const OTHERS: &str = "(others)";
+
+/// Millionths of units, each at the place of its unit.
+type Amounts = SmallVec<[i64; 2]>;
+
+/// How many calls, and what they cost.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    calls: i64,
+    micros: Amounts,
+}
+
+/// The use of one client in one class.
+#[derive(Clone, Debug, Default)]
+struct Row {
+    /// Since the driver has last taken it.
+    pending: Sums,
+    /// The number of the present minute.
+    minute: u64,
+    present: Amounts,
+    former: Amounts,
+}
+
+/// What calls have used of a limit.
+#[derive(Clone, Debug)]
+struct LimitSum {
+    name: Name,
+    /// Whether it is told.
+    may_end: bool,
+    micros: i64,
+}
+
+/// Counts what calls use, by client, class and unit, and by limit.
+///
+/// Guarantees that no call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for
+/// [`OTHERS`]. Sums saturate.
+#[derive(Clone, Debug)]
+pub(crate) struct UseMeter {
+    names: ClientNames,
+    classes: Vec<Name>,
+    units: Vec<Name>,
+    /// The place of each limit's unit.
+    unit_of: Vec<usize>,
+    rows: BTreeMap<(ClientNumber, ClassId), Row>,
+    limits: Vec<LimitSum>,
+    /// What was counted under former limits.
+    former: Use,
+    /// Since when it counts.
+    began: Time,
+}
+
+/// What was used since the last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// By client and class.
+    pub clients: Vec<ClientUse>,
+    /// By limit, in millionths of its unit. Only limits of long periods without keys are told.
+    pub limits: Vec<(Name, i64)>,
+}
+
+/// What one client used in one class. A correction of an earlier estimate may be negative.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientUse {
+    /// The client; empty for calls without one.
+    pub client: Arc<str>,
+    /// The class.
+    pub class: Name,
+    /// How many calls.
+    pub calls: i64,
+    /// What they cost, in millionths by unit.
+    pub micros: Vec<(Name, i64)>,
+}
+
+/// The use of the last minute or two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecentUse {
+    /// The time that it is of.
+    pub over: Span,
+    /// By client and class; the calls are not counted here.
+    pub clients: Vec<ClientUse>,
+}
+
+impl Use {
+    /// Whether nothing was used.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.clients.is_empty() && self.limits.is_empty()
+    }
+
+    /// Adds what was used later.
+    pub fn add(&mut self, later: Use) {
+        self.clients.extend(later.clients);
+        self.limits.extend(later.limits);
+    }
+}
+
+impl UseMeter {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        let (units, unit_of, limits) = places(resource);
+        let classes = resource.classes().iter().map(|class| class.name.clone()).collect();
+        let (names, rows, former) = (ClientNames::default(), BTreeMap::new(), Use::default());
+        UseMeter { names, classes, units, unit_of, rows, limits, former, began: now }
+    }
+
+    /// The number of a client that asks at `now`.
+    pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
+        self.names.number(now, client)
+    }
+
+    pub(crate) fn name(&self, client: ClientNumber) -> &Arc<str> {
+        self.names.name(client)
+    }
+
+    /// Counts a call that was granted.
+    pub(crate) fn count(&mut self, now: Time, class: ClassId, bill: &Bill) {
+        self.change(now, class, bill.client, (1, bill, &Bill::new()));
+    }
+
+    /// Takes a call out that was not made.
+    pub(crate) fn take_out(&mut self, now: Time, class: ClassId, bill: &Bill) {
+        self.change(now, class, bill.client, (-1, &Bill::new(), bill));
+    }
+
+    /// Corrects the count of a call that was charged `bill` to what it has cost.
+    pub(crate) fn correct(&mut self, now: Time, class: ClassId, bill: &Bill, actual: &Bill) {
+        if bill.amounts().ne(actual.amounts()) {
+            self.change(now, class, bill.client, (0, actual, bill));
+        }
+    }
+
+    /// Continues under other limits.
+    pub(crate) fn change_limits(&mut self, now: Time, resource: &Resource) {
+        let counted = self.take(now);
+        self.former.add(counted);
+        (self.units, self.unit_of, self.limits) = places(resource);
+        self.rows.clear();
+    }
+
+    /// What was used since the last call.
+    pub(crate) fn take(&mut self, now: Time) -> Use {
+        let mut taken = std::mem::take(&mut self.former);
+        let used = self.limits.iter_mut().filter(|limit| limit.may_end && limit.micros != 0);
+        taken.limits.extend(used.map(|limit| (limit.name.clone(), std::mem::take(&mut limit.micros))));
+        let Self { rows, names, classes, units, .. } = self;
+        for ((client, class), row) in rows.iter_mut().filter(|(_, row)| !row.pending.is_zero()) {
+            let Sums { calls, micros } = std::mem::take(&mut row.pending);
+            let (client, class) = (Arc::clone(names.name(*client)), classes[class.index()].clone());
+            taken.clients.push(ClientUse { client, class, calls, micros: by_unit(units, &micros) });
+        }
+        let minute = minute_of(now);
+        rows.retain(|_, row| row.recent(minute).iter().any(|micros| *micros != 0));
+        taken
+    }
+
+    /// What was used in the present minute and the one before.
+    pub(crate) fn recent(&self, now: Time) -> RecentUse {
+        let minute = minute_of(now);
+        let over = Span::from_nanos(now.nanos() % RECENT.nanos()) + RECENT;
+        let client = |((client, class), row): (&(ClientNumber, ClassId), &Row)| {
+            let micros = by_unit(&self.units, &row.recent(minute));
+            let (client, class) = (Arc::clone(self.names.name(*client)), self.classes[class.index()].clone());
+            (!micros.is_empty()).then_some(ClientUse { client, class, calls: 0, micros })
+        };
+        RecentUse { over: over.min(now.since(self.began)), clients: self.rows.iter().filter_map(client).collect() }
+    }
+
+    /// Counts `calls`, and `more` in place of `less`.
+    fn change(&mut self, now: Time, class: ClassId, client: ClientNumber, (calls, more, less): (i64, &Bill, &Bill)) {
+        let mut before = self.amounts(less);
+        let mut change = self.amounts(more);
+        change.iter_mut().zip(&mut before).for_each(|(change, before)| *change -= *before);
+        self.row(class, client).count(minute_of(now), calls, &change);
+        for (bill, sign) in [(more, 1), (less, -1)] {
+            for (limit, amount) in bill.amounts() {
+                if let Some(sum) = self.limits.get_mut(limit.index()) {
+                    sum.micros = sum.micros.saturating_add(sign * micros(amount));
+                }
+            }
+        }
+    }
+
+    fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Row {
+        let has_room = self.rows.len() < MAX_ROWS || self.rows.contains_key(&(client, class));
+        self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
+    }
+
+    /// By unit: limits of one unit charge a call alike, so the highest charge is its cost.
+    fn amounts(&self, bill: &Bill) -> Amounts {
+        let mut amounts: Amounts = smallvec![0; self.units.len()];
+        for (LimitId(limit), amount) in bill.amounts() {
+            if let Some(sum) = self.unit_of.get(usize::from(limit)).and_then(|unit| amounts.get_mut(*unit)) {
+                *sum = micros(amount).max(*sum);
+            }
+        }
+        amounts
+    }
+}
+
+impl Sums {
+    fn is_zero(&self) -> bool {
+        self.calls == 0 && self.micros.iter().all(|micros| *micros == 0)
+    }
+}
+
+impl Row {
+    fn count(&mut self, minute: u64, calls: i64, change: &Amounts) {
+        if self.minute != minute {
+            let present = std::mem::take(&mut self.present);
+            self.former = if self.minute + 1 == minute { present } else { Amounts::new() };
+            self.minute = minute;
+        }
+        self.pending.calls += calls;
+        add(&mut self.pending.micros, change);
+        add(&mut self.present, change);
+    }
+
+    /// What was used in this minute and the one before.
+    fn recent(&self, minute: u64) -> Amounts {
+        let mut recent = if self.minute + 1 >= minute { self.present.clone() } else { Amounts::new() };
+        if self.minute == minute {
+            add(&mut recent, &self.former);
+        }
+        recent
+    }
+}
+
+/// The names of clients by number, of which the first stands for all others.
+#[derive(Clone, Debug)]
+struct ClientNames {
+    /// With the time of the last request.
+    names: Vec<(Arc<str>, Time)>,
+    numbers: HashMap<Arc<str>, ClientNumber>,
+    next_sweep: Time,
+    /// Numbers of clients that are idle.
+    free: Vec<ClientNumber>,
+}
+
+impl Default for ClientNames {
+    fn default() -> Self {
+        ClientNames {
+            names: vec![(Arc::from(OTHERS), Time::NEVER)],
+            numbers: HashMap::default(),
+            next_sweep: Time::ORIGIN,
+            free: Vec::new(),
+        }
+    }
+}
+
+impl ClientNames {
+    fn name(&self, client: ClientNumber) -> &Arc<str> {
+        &self.names[usize::from(client.0)].0
+    }
+
+    fn number(&mut self, now: Time, client: &str) -> ClientNumber {
+        if let Some(number) = self.numbers.get(client) {
+            self.names[usize::from(number.0)].1 = now;
+            return *number;
+        }
+        let Some(number) = self.next_number(now) else { return ClientNumber::default() };
+        let name: Arc<str> = Arc::from(client);
+        let place = usize::from(number.0);
+        match self.names.get_mut(place) {
+            Some(known) => *known = (Arc::clone(&name), now),
+            None => self.names.push((Arc::clone(&name), now)),
+        }
+        self.numbers.insert(name, number);
+        number
+    }
+
+    fn next_number(&mut self, now: Time) -> Option<ClientNumber> {
+        if self.names.len() < MAX_NAMES {
+            return Some(ClientNumber(self.names.len() as u16));
+        }
+        if self.free.is_empty() && self.next_sweep <= now {
+            self.next_sweep = now + SWEEP_EVERY;
+            self.forget_idle(now);
+        }
+        self.free.pop()
+    }
+
+    fn forget_idle(&mut self, now: Time) {
+        for (place, (name, last)) in self.names.iter().enumerate().skip(1) {
+            if *last + IDLE < now && self.numbers.remove(name).is_some() {
+                self.free.push(ClientNumber(place as u16));
+            }
+        }
+    }
+}
+
+/// The distinct units, the place of each limit's unit, and a sum for each limit.
+fn places(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
+    let (units, limits) = (resource.units(), resource.limits());
+    let place = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());
+    let sum = |limit: &Limit| LimitSum { name: limit.spec().name.clone(), may_end: limit.may_end(), micros: 0 };
+    let (unit_of, sums) = (limits.iter().map(place).collect(), limits.iter().map(sum).collect());
+    (units, unit_of, sums)
+}
+
+fn add(sums: &mut Amounts, change: &Amounts) {
+    sums.resize(change.len().max(sums.len()), 0);
+    sums.iter_mut().zip(change).for_each(|(sum, change)| *sum = sum.saturating_add(*change));
+}
+
+fn by_unit(units: &[Name], micros: &Amounts) -> Vec<(Name, i64)> {
+    let used = units.iter().zip(micros).filter(|(_, micros)| **micros != 0);
+    used.map(|(unit, micros)| (unit.clone(), *micros)).collect()
+}
+
+fn micros(amount: Amount) -> i64 {
+    i64::try_from(amount.micros()).unwrap_or(i64::MAX)
+}
+
+fn minute_of(now: Time) -> u64 {
+    now.nanos() / RECENT.nanos()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beyond_the_bound_clients_count_together_until_others_are_idle() {
+        let (mut names, now) = (ClientNames::default(), Time::ORIGIN);
+        for number in 1..MAX_NAMES {
+            assert_eq!(names.number(now, &format!("client-{number}")), ClientNumber(number as u16));
+        }
+        assert_eq!(names.number(now, "one-more"), ClientNumber(0));
+        let later = now + IDLE + SWEEP_EVERY;
+        assert_eq!(names.number(later, "client-7"), ClientNumber(7));
+        let number = names.number(later, "one-more");
+        assert_eq!(&**names.name(number), "one-more");
+        assert_ne!(number, ClientNumber(7), "a client that asks stays");
+        assert_eq!((names.names.len(), &**names.name(ClientNumber(0))), (MAX_NAMES, OTHERS));
+    }
+}

@@ -1,0 +1,50 @@
+//! When a limit ends, in a sentence.
+
+use super::human::{duration, in_duration};
+use rampmeter_protocol::forecast::LimitForecast;
+
+/// A forecast in a sentence, for a limit that may end before its reset.
+pub(super) fn ends(told: &LimitForecast) -> Option<String> {
+    let likely = match (told.p10_ms, told.p50_ms, told.p90_ms) {
+        (_, Some(likely), late) => {
+            let (early, late) = (told.p10_ms.unwrap_or(likely), late.map_or("its reset".to_owned(), duration));
+            format!("it probably ends {}, between {} and {late}", in_duration(likely), duration(early))
+        }
+        (Some(early), None, _) => format!("it may end {} at the earliest", in_duration(early)),
+        (None, None, _) => return None,
+    };
+    Some(format!("`{}`: at the present pace {likely}", told.limit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::name::Name;
+
+    #[test]
+    fn a_forecast_is_a_sentence_if_the_limit_may_end() {
+        let (hour, limit) = (3_600_000.0, Name::new("per-month").unwrap());
+        let told = |p10_ms, p50_ms, p90_ms| LimitForecast {
+            limit: limit.clone(),
+            p10_ms,
+            p50_ms,
+            p90_ms,
+            share: 0.5,
+            resets_ms: Some(100.0 * hour),
+            history_hours: 1,
+        };
+        #[rustfmt::skip]
+        let table = [
+            (told(Some(2.0 * hour), Some(5.0 * hour), Some(9.0 * hour)), Some("it probably ends in 5 h, between 2 h and 9 h")),
+            (told(Some(2.0 * hour), Some(5.0 * hour), None),             Some("it probably ends in 5 h, between 2 h and its reset")),
+            (told(Some(2.0 * hour), None, None),                         Some("it may end in 2 h at the earliest")),
+            (told(None, None, None),                                     None),
+        ];
+        for (told, expected) in table {
+            let expected = expected.map(|expected| format!("`per-month`: at the present pace {expected}"));
+            assert_eq!(ends(&told), expected, "{told:?}");
+        }
+        let later = told(Some(hour), Some(3.0 * hour), None).after(2.0 * hour);
+        assert_eq!((later.p10_ms, later.p50_ms, later.resets_ms), (Some(0.0), Some(hour), Some(98.0 * hour)));
+    }
+}

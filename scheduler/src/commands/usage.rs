@@ -1,0 +1,153 @@
+//! `rampmeter usage`
+
+use super::human::{amount, count, escaped};
+use super::nats_arg::NatsArg;
+use super::output;
+use super::status::{ask, resource_names};
+use super::table::{right_aligned, table, trimmed};
+use crate::connection::connect;
+use async_nats::Client;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuestion};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// The first line of a file for spreadsheets.
+const CSV_HEAD: &str = "day,resource,client,class,unit,amount\n";
+/// In the place of a unit: how many calls. No unit can be called so.
+const CALLS: &str = "(calls)";
+/// A spreadsheet takes a text that begins so for a formula.
+const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
+
+/// What `usage` takes.
+#[derive(Debug, clap::Args)]
+pub struct UsageArgs {
+    /// The resource; all resources, if none is named.
+    resource: Option<Name>,
+    /// So many days, in UTC, of which today is the last; 90 are kept.
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=i64::from(KEPT_DAYS)))]
+    days: u16,
+    /// Print a line for each day, client, class and unit, for spreadsheets.
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print the schedulers' answers as a JSON array.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// Prints what clients have used.
+///
+/// # Errors
+/// If NATS can't be reached, or no scheduler answers.
+pub async fn run(args: UsageArgs) -> anyhow::Result<()> {
+    let client = connect(&args.nats.table(), "rampmeter-usage").await?;
+    let subjects = Subjects::new(&args.nats.prefix)?;
+    let names = match args.resource {
+        Some(name) => vec![name],
+        None => resource_names(&client, &subjects).await?,
+    };
+    let mut all = Vec::new();
+    for name in &names {
+        all.extend(days(&client, &subjects, name, args.days).await?);
+    }
+    if args.json {
+        return output::json(&all);
+    }
+    if args.csv {
+        return output::print(CSV_HEAD.to_owned() + &all.iter().map(csv).collect::<String>());
+    }
+    names.iter().try_for_each(|name| output::print(render(name, args.days, &all)))
+}
+
+/// The use of these days, the earliest first.
+async fn days(client: &Client, subjects: &Subjects, name: &Name, count: u16) -> anyhow::Result<Vec<DayUsage>> {
+    let mut days = Vec::new();
+    for days_ago in (0..count).rev() {
+        let question = serde_json::to_vec(&UsageQuestion { days_ago })?;
+        days.push(ask(client, subjects.usage(name), question, name).await?);
+    }
+    Ok(days)
+}
+
+/// A day as lines of comma-separated values (RFC 4180).
+fn csv(day: &DayUsage) -> String {
+    let lines = |used: &ClientUsage| {
+        let calls = (CALLS.to_owned(), used.calls as f64);
+        let units = used.units.iter().map(|(unit, amount)| (unit.to_string(), *amount));
+        let head = format!("{},{},{},{}", day.day, day.resource, quoted(&used.client), used.class);
+        std::iter::once(calls)
+            .chain(units)
+            .map(|(unit, amount)| format!("{head},{unit},{amount}\n"))
+            .collect::<String>()
+    };
+    day.clients.iter().map(lines).collect()
+}
+
+/// A text that a client has chosen, as one cell that no spreadsheet computes.
+fn quoted(text: &str) -> String {
+    let guard = if text.starts_with(FORMULA_STARTS) { "'" } else { "" };
+    format!("\"{guard}{}\"", text.replace('"', "\"\""))
+}
+
+/// What each client has used in all, those with the most calls first.
+fn render(resource: &Name, days: u16, all: &[DayUsage]) -> String {
+    let mut sums: BTreeMap<(&str, &Name), (i64, BTreeMap<&Name, f64>)> = BTreeMap::new();
+    let of_resource = all.iter().filter(|day| day.resource == *resource);
+    for used in of_resource.flat_map(|day| &day.clients) {
+        let (calls, units) = sums.entry((&used.client, &used.class)).or_default();
+        *calls += used.calls;
+        used.units.iter().for_each(|(unit, amount)| *units.entry(unit).or_default() += amount);
+    }
+    let title = match days {
+        1 => format!("{resource} · today, in UTC\n"),
+        days => format!("{resource} · the last {days} days, in UTC\n"),
+    };
+    if sums.is_empty() {
+        return title + "nothing was used\n";
+    }
+    let mut rows: Vec<_> = sums.into_iter().collect();
+    rows.sort_by_key(|(_, (calls, _))| Reverse(*calls));
+    let mut table = table(&["client", "class", "calls", "used"]);
+    for ((client, class), (calls, units)) in rows {
+        let client = if client.is_empty() { "–".to_owned() } else { escaped(client) };
+        let units: Vec<String> = units.iter().map(|(unit, used)| format!("{} {unit}", amount(*used))).collect();
+        let calls = if calls < 0 { format!("-{}", count(calls.unsigned_abs())) } else { count(calls.unsigned_abs()) };
+        table.add_row([client, class.to_string(), calls, units.join(", ")]);
+    }
+    format!("{title}{}\n", trimmed(&right_aligned(table, 2..3)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(day: &str, client: &str, calls: i64, units: f64) -> DayUsage {
+        let units = BTreeMap::from([(Name::new("units").unwrap(), units)]);
+        let used = ClientUsage { client: client.to_owned(), class: Name::new("bulk").unwrap(), calls, units };
+        DayUsage { resource: Name::new("hub").unwrap(), day: day.to_owned(), clients: vec![used] }
+    }
+
+    #[test]
+    fn names_of_clients_are_cells_and_no_formulas() {
+        let hostile = "=HYPERLINK(\"http://x\",\"a,b\")\n";
+        let line = "2026-11-24,hub,\"'=HYPERLINK(\"\"http://x\"\",\"\"a,b\"\")\n\",bulk";
+        assert_eq!(csv(&day("2026-11-24", hostile, 2, 1.5)), format!("{line},(calls),2\n{line},units,1.5\n"));
+        assert_eq!(quoted("team-a"), "\"team-a\"");
+    }
+
+    #[test]
+    fn days_are_summed_and_the_most_calls_come_first() {
+        let all = [day("2026-11-23", "a", 2, 1.5), day("2026-11-24", "b\u{7}", 5, 1.0), day("2026-11-24", "a", 1, 2.0)];
+        let text = render(&Name::new("hub").unwrap(), 7, &all);
+        let rows: Vec<Vec<&str>> = text.lines().skip(3).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            rows,
+            [vec!["b\\u{7}", "bulk", "5", "1", "units"], vec!["a", "bulk", "3", "3.5", "units"]],
+            "{text}"
+        );
+        assert!(render(&Name::new("other").unwrap(), 1, &all).ends_with("nothing was used\n"));
+    }
+}

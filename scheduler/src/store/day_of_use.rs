@@ -1,0 +1,224 @@
+//! What was used of a resource on one day, as the store has it.
+
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::views::client_use::{ClientUse, OTHERS, Use};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Clients of a day that are told apart; later ones count together.
+pub const MAX_CLIENTS: usize = 256;
+/// What the rows of a day may take as JSON: half of the largest message of a NATS server.
+const MAX_BYTES: usize = 500_000;
+/// What a row takes beside its client, and beside its units.
+const BYTES_OF_ROW: usize = 120;
+/// What each unit of a row takes.
+const BYTES_OF_UNIT: usize = 90;
+/// Limits of a day whose hours are kept.
+const MAX_LIMITS: usize = 64;
+/// Schedulers whose last write is remembered: as many as take turns within a write's timeout.
+const MAX_WRITERS: usize = 16;
+/// Hours of a day.
+pub const HOURS: usize = 24;
+
+/// What was used on one day, in UTC.
+///
+/// Writers add to it and never replace it. Each addition has a number of its writer's, so that one
+/// whose outcome was not known is not added twice.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DayOfUse {
+    rows: Vec<UseRow>,
+    /// What was used in each hour, in millionths by limit.
+    hours: BTreeMap<Name, [i64; HOURS]>,
+    /// The last addition of each writer, the latest last.
+    writers: Vec<(u64, u64)>,
+}
+
+/// The use of one client in one class.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UseRow {
+    /// The client.
+    pub client: String,
+    /// The class.
+    pub class: Name,
+    /// Calls that were granted and not given back.
+    pub calls: i64,
+    /// Their cost, in millionths by unit.
+    pub micros: BTreeMap<Name, i64>,
+}
+
+impl DayOfUse {
+    /// What was used, in the order of clients and classes.
+    #[must_use]
+    pub fn rows(&self) -> &[UseRow] {
+        &self.rows
+    }
+
+    /// What was used of a limit in each hour, in millionths.
+    #[must_use]
+    pub fn hours(&self, limit: &Name) -> Option<&[i64; HOURS]> {
+        self.hours.get(limit)
+    }
+
+    /// The limits whose hours are known.
+    pub fn limits(&self) -> impl Iterator<Item = &Name> {
+        self.hours.keys()
+    }
+
+    /// Adds what was used in an hour of the day.
+    pub fn count(&mut self, hour: usize, used: &Use) {
+        let ClientSpace { mut clients, mut bytes } = self.space();
+        for ClientUse { client, class, calls, micros } in &used.clients {
+            let micros = micros.iter().cloned().collect();
+            let row = UseRow { client: client.to_string(), class: class.clone(), calls: *calls, micros };
+            self.count_row(row, (&mut clients, &mut bytes));
+        }
+        for (limit, micros) in &used.limits {
+            self.count_hour(limit, hour, *micros);
+        }
+    }
+
+    /// Adds another part of the same day.
+    pub fn add(&mut self, other: &DayOfUse) {
+        let ClientSpace { mut clients, mut bytes } = self.space();
+        other.rows.iter().for_each(|row| self.count_row(row.clone(), (&mut clients, &mut bytes)));
+        for (limit, hours) in &other.hours {
+            hours.iter().enumerate().for_each(|(hour, micros)| self.count_hour(limit, hour, *micros));
+        }
+    }
+
+    /// Notes the addition with this number; false if it was made already.
+    pub fn note_addition(&mut self, writer: u64, number: u64) -> bool {
+        let place = self.writers.iter().position(|(known, _)| *known == writer);
+        if place.is_some_and(|place| self.writers[place].1 >= number) {
+            return false;
+        }
+        place.map(|place| self.writers.remove(place));
+        self.writers.push((writer, number));
+        let left_out = self.writers.len().saturating_sub(MAX_WRITERS);
+        self.writers.drain(..left_out);
+        true
+    }
+
+    fn count_hour(&mut self, limit: &Name, hour: usize, micros: i64) {
+        if self.hours.len() < MAX_LIMITS || self.hours.contains_key(limit) {
+            let sum = &mut self.hours.entry(limit.clone()).or_insert([0; HOURS])[hour % HOURS];
+            *sum = sum.saturating_add(micros);
+        }
+    }
+
+    /// Adds to the row of this client and class, or to that of all others if there is no room.
+    fn count_row(&mut self, mut row: UseRow, (clients, bytes): (&mut BTreeSet<String>, &mut usize)) {
+        let place = |rows: &[UseRow], row: &UseRow| {
+            rows.binary_search_by(|known| (&*known.client, &*known.class).cmp(&(&*row.client, &*row.class)))
+        };
+        let size = size_of(&row);
+        let is_known = place(&self.rows, &row).is_ok();
+        let has_room = *bytes + size <= MAX_BYTES && (clients.len() < MAX_CLIENTS || clients.contains(&row.client));
+        if !is_known && !has_room {
+            OTHERS.clone_into(&mut row.client);
+        }
+        match place(&self.rows, &row) {
+            Ok(place) => self.rows[place].add(&row),
+            Err(place) => {
+                clients.insert(row.client.clone());
+                *bytes += size;
+                self.rows.insert(place, row);
+            }
+        }
+    }
+
+    fn space(&self) -> ClientSpace {
+        ClientSpace {
+            clients: self.rows.iter().map(|row| row.client.clone()).filter(|client| client != OTHERS).collect(),
+            bytes: self.rows.iter().map(size_of).sum(),
+        }
+    }
+}
+
+/// Which clients a day has, and what their rows take.
+struct ClientSpace {
+    clients: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl UseRow {
+    fn add(&mut self, other: &UseRow) {
+        self.calls = self.calls.saturating_add(other.calls);
+        for (unit, micros) in &other.micros {
+            let sum = self.micros.entry(unit.clone()).or_default();
+            *sum = sum.saturating_add(*micros);
+        }
+    }
+}
+
+/// What a row takes as JSON, at most.
+fn size_of(row: &UseRow) -> usize {
+    let client: usize =
+        row.client.bytes().map(|byte| if byte < b' ' || byte == b'"' || byte == b'\\' { 6 } else { 1 }).sum();
+    client + BYTES_OF_ROW + row.micros.len() * BYTES_OF_UNIT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn name(name: &str) -> Name {
+        Name::new(name).unwrap()
+    }
+
+    fn used(client: &str, units: i64) -> Use {
+        let micros = vec![(name("units"), units)];
+        let row = ClientUse { client: Arc::from(client), class: name("bulk"), calls: 1, micros };
+        Use { clients: vec![row], limits: vec![(name("per-day"), units)] }
+    }
+
+    #[test]
+    fn the_format_stays_as_it_is() {
+        let mut day = DayOfUse::default();
+        day.count(1, &used("team-a", 5_000_000));
+        assert!(day.note_addition(7, 1));
+        let golden = r#"{"rows":[{"client":"team-a","class":"bulk","calls":1,"micros":{"units":5000000}}],"hours":{"per-day":[0,5000000,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]},"writers":[[7,1]]}"#;
+        assert_eq!(serde_json::to_string(&day).unwrap(), golden);
+        assert_eq!(serde_json::from_str::<DayOfUse>(golden).unwrap(), day);
+    }
+
+    #[test]
+    fn parts_add_up_and_an_addition_counts_once() {
+        let (mut day, mut part) = (DayOfUse::default(), DayOfUse::default());
+        part.count(3, &used("a", 4));
+        part.count(3, &used("b", -1));
+        for _ in 0..3 {
+            if day.note_addition(1, 1) {
+                day.add(&part);
+            }
+        }
+        assert!(day.note_addition(1, 2) && day.note_addition(2, 1) && !day.note_addition(1, 2));
+        day.add(&part);
+        let sums: Vec<(&str, i64, i64)> =
+            day.rows().iter().map(|row| (&*row.client, row.calls, row.micros[&*name("units")])).collect();
+        assert_eq!(sums, [("a", 2, 8), ("b", 2, -2)]);
+        assert_eq!(day.hours(&name("per-day")).map(|hours| hours[3]), Some(6));
+    }
+
+    #[test]
+    fn beyond_the_bounds_clients_count_together() {
+        let mut day = DayOfUse::default();
+        for number in 0..1000 {
+            day.count(0, &used(&format!("client-{number}"), 1));
+        }
+        let others = day.rows().iter().find(|row| row.client == OTHERS).unwrap();
+        assert_eq!((day.rows().len(), others.calls), (MAX_CLIENTS + 1, 1000 - MAX_CLIENTS as i64));
+        let mut hostile = DayOfUse::default();
+        for number in 0..100_u8 {
+            for class in 0..16 {
+                let mut of = used(&format!("{number}{}", "\u{1}".repeat(250)), 1);
+                of.clients[0].class = name(&format!("class-{class}"));
+                hostile.count(0, &of);
+            }
+        }
+        let size = serde_json::to_string(&hostile).unwrap().len();
+        assert!((300_000..MAX_BYTES + 100_000).contains(&size), "{size}");
+        assert_eq!(hostile.rows().iter().map(|row| row.calls).sum::<i64>(), 1600);
+    }
+}

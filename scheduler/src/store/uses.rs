@@ -1,0 +1,82 @@
+//! Reads and writes what was used of resources, a value for each day.
+
+use super::day_of_use::DayOfUse;
+use super::kv::{PARTS_AT_ONCE, Revision, Store, decode, encode};
+use super::operation::{OPERATION, StoreError, unavailable, within};
+use async_nats::jetstream::kv::{Operation, UpdateErrorKind};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use jiff::civil::Date;
+use rampmeter_protocol::name::Name;
+
+impl Store {
+    /// What was used on a day, and the revision that the next write has to name. Nothing that can
+    /// be read is an empty day.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn read_use(&self, resource: &Name, day: Date) -> Result<(DayOfUse, Revision), StoreError> {
+        let Some(entry) = within(self.bucket.entry(use_key(resource, day))).await? else {
+            return Ok(Default::default());
+        };
+        let is_there = entry.operation == Operation::Put;
+        let used = is_there.then(|| decode(&entry.value)).transpose().unwrap_or_else(|damage| {
+            tracing::error!(%resource, %day, %damage, "what was used on a day can't be read, and begins anew");
+            None
+        });
+        Ok((used.unwrap_or_default(), entry.revision))
+    }
+
+    /// What was used on each of these days, in their order.
+    ///
+    /// # Errors
+    /// If the store can't be read.
+    pub async fn read_uses(&self, resource: &Name, days: &[Date]) -> Result<Vec<DayOfUse>, StoreError> {
+        let reads = days.iter().map(|day| self.read_use(resource, *day).boxed()).collect::<Vec<_>>();
+        stream::iter(reads).buffered(PARTS_AT_ONCE).map_ok(|(used, _)| used).try_collect().await
+    }
+
+    /// Writes what was used on a day if the stored value still has `revision`.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if another scheduler has written.
+    pub async fn write_use(
+        &self,
+        resource: &Name,
+        day: Date,
+        used: &DayOfUse,
+        revision: Revision,
+    ) -> Result<Revision, StoreError> {
+        let update = self.bucket.update(use_key(resource, day), encode(used).into(), revision);
+        match tokio::time::timeout(OPERATION, update).await {
+            Ok(Ok(revision)) => Ok(revision),
+            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
+            Ok(Err(error)) => Err(unavailable(error)),
+            Err(elapsed) => Err(unavailable(elapsed)),
+        }
+    }
+
+    /// Deletes what was used before `oldest`.
+    ///
+    /// # Errors
+    /// If the store can't be read or written.
+    pub async fn delete_uses_before(&self, resource: &Name, oldest: Date) -> Result<(), StoreError> {
+        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
+        let prefix = use_prefix(resource);
+        let is_old = |key: &String| {
+            let day = key.strip_prefix(&prefix).and_then(|day| day.parse::<Date>().ok());
+            day.is_some_and(|day| day < oldest)
+        };
+        for key in keys.into_iter().filter(is_old) {
+            within(self.bucket.purge(key)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn use_key(resource: &Name, day: Date) -> String {
+    format!("{}{day}", use_prefix(resource))
+}
+
+fn use_prefix(resource: &Name) -> String {
+    format!("usage.{resource}.")
+}
