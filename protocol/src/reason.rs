@@ -30,6 +30,21 @@ pub struct Holder {
     pub likely_free_ms: Option<f64>,
 }
 
+/// Why no call takes from a limit for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCause {
+    /// The upstream demands the pause.
+    Upstream,
+    /// An operator ordered it.
+    Operator,
+    /// The upstream says that the quota is spent. It lasts until the limit is next free.
+    Quota,
+    /// A cause of a later version of the protocol.
+    #[serde(other)]
+    Other,
+}
+
 /// Why a request waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

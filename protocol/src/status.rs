@@ -1,7 +1,7 @@
 //! The status of a resource.
 
 use crate::name::Name;
-use crate::reason::{Holder, Reason};
+use crate::reason::{Holder, PauseCause, Reason};
 use serde::{Deserialize, Serialize};
 
 /// The answer on `rampmeter.status.<resource>`.
@@ -180,6 +180,9 @@ pub struct LimitStatus {
     pub key: Option<String>,
     /// How long the limit stays frozen.
     pub frozen_ms: f64,
+    /// What it is paused for, while it is frozen or its quota is said to be spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<PauseCause>,
     /// Labels of its key that no request has carried, if the limit skipped requests for this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_labels: Vec<String>,

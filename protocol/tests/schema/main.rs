@@ -10,7 +10,7 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::event::LimitNews;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::left::Left;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::price::Price;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::reason::{Holder, Reason};
@@ -55,6 +55,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["purge"], vec![names::<Purge>()]),
         (&["purged"], vec![names::<Purged>()]),
         (&["limit_order"], vec![names::<LimitOrder>()]),
+        (&["freeze_order"], vec![names::<FreezeOrder>()]),
         (&["limit_order_done"], vec![names::<LimitOrderDone>()]),
         (&["access_token"], vec![names::<AccessToken>()]),
     ]

@@ -221,6 +221,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Epoch(epoch) => self.term.raise_epoch(epoch),
             Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
             Event::Thaw(limits) => self.thaw(now, &limits),
+            Event::Freeze { limits, span } => self.freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),

@@ -18,6 +18,7 @@ mod exactness;
 mod fairness;
 mod feedback;
 mod fencing;
+mod freezes;
 mod key_labels;
 mod keys;
 mod leases;

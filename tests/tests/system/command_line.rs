@@ -28,7 +28,7 @@ async fn help_tells_every_option() {
     #[rustfmt::skip]
     let table = [
         ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
-        ("demo",        vec!["--seconds", "--workers", "--json"]),
+        ("demo",        vec!["--seconds", "--workers", "--open", "--json"]),
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("top",         vec!["[RESOURCE]", "--every", "--once", "--json", "--nats", "--credentials-file", "--prefix"]),
@@ -36,6 +36,7 @@ async fn help_tells_every_option() {
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("freeze",      vec!["<RESOURCE>", "--limit", "--for", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),

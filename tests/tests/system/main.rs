@@ -20,6 +20,7 @@ mod false_events;
 mod feedback;
 mod fleet;
 mod floods;
+mod freezes;
 mod fuzz;
 mod gone_clients;
 mod governor;

@@ -205,6 +205,7 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
     let nats = nats::start().await;
     let open = Front::start(&nats, "", HUB).await;
     let orders = [
+        ("/page/order/freeze/hub", json!({"for_ms": 1000})),
         ("/page/order/thaw/hub", json!({})),
         ("/page/order/purge/hub", json!({})),
         ("/page/order/cancel/hub", json!({"request": "x"})),
@@ -282,7 +283,7 @@ async fn an_operator_cancels_and_ends_waits() {
 }
 
 #[tokio::test]
-async fn an_operator_thaws_a_limit() {
+async fn an_operator_freezes_and_thaws_a_limit() {
     let nats = nats::start().await;
     let (front, _file) = guarded(&nats).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -292,6 +293,13 @@ async fn an_operator_thaws_a_limit() {
     let thawed = ask(&front, "canary-of-hub-operator", "/page/order/thaw/hub", Some(json!({"limit": "few"}))).await;
     assert_eq!((thawed.status, &thawed.body), (200, &json!({"limits": ["few"]})), "{thawed:?}");
     assert!(worker.limit("few").await.frozen_ms <= 0.0);
+    let order = json!({"limit": "few", "for_ms": 60_000});
+    let frozen = ask(&front, "canary-of-hub-operator", "/page/order/freeze/hub", Some(order)).await;
+    assert_eq!((frozen.status, &frozen.body), (200, &json!({"limits": ["few"]})), "{frozen:?}");
+    assert!(worker.limit("few").await.frozen_ms > 50_000.0);
+    let too_long = json!({"for_ms": 1e9});
+    let refused = ask(&front, "canary-of-hub-operator", "/page/order/freeze/hub", Some(too_long)).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
 }
 
 #[tokio::test]

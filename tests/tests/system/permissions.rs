@@ -41,6 +41,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.explain.hub",                                            "operator scheduler"),
     ("rampmeter.purge.hub",                                              "operator scheduler"),
     ("rampmeter.thaw.hub",                                               "operator scheduler"),
+    ("rampmeter.freeze.hub",                                             "operator scheduler"),
     ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
     // Only a user that is meant to have the upstream's access token.

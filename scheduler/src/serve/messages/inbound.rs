@@ -74,6 +74,8 @@ pub enum Endpoint {
     Purge,
     /// Ending pauses by hand.
     Thaw,
+    /// Pausing limits by hand.
+    Freeze,
     /// Taking the stock of limits by hand.
     Empty,
     /// Questions for the access token, which the task beside the loop answers.
@@ -110,6 +112,7 @@ impl Endpoint {
             Endpoint::Explain
             | Endpoint::Purge
             | Endpoint::Thaw
+            | Endpoint::Freeze
             | Endpoint::Empty
             | Endpoint::Token
             | Endpoint::Echo
@@ -127,6 +130,7 @@ impl Endpoint {
             Endpoint::Explain => subjects.explain(resource).into(),
             Endpoint::Purge => subjects.purge(resource).into(),
             Endpoint::Thaw => subjects.thaw(resource).into(),
+            Endpoint::Freeze => subjects.freeze(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
             Endpoint::Token => subjects.token(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
@@ -139,7 +143,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 9],
+    known: [(Subject, Endpoint); 10],
 }
 
 impl Endpoints {
@@ -151,6 +155,7 @@ impl Endpoints {
             Endpoint::Explain,
             Endpoint::Purge,
             Endpoint::Thaw,
+            Endpoint::Freeze,
             Endpoint::Empty,
             Endpoint::Token,
             Endpoint::Echo,

@@ -236,6 +236,7 @@ impl PermitLoop {
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
+            Endpoint::Freeze => LimitOrders::at(now, self.term.core()).freeze(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
             Endpoint::Token if self.shares_token => {}

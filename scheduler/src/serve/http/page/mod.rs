@@ -51,6 +51,7 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .route("/page/rules", get(views::rules))
         .route("/page/waiting/{resource}", post(views::waiting))
         .route("/page/what-if/{resource}", post(views::what_if))
+        .route("/page/order/freeze/{resource}", post(orders::freeze))
         .route("/page/order/thaw/{resource}", post(orders::thaw))
         .route("/page/order/cancel/{resource}", post(orders::cancel))
         .route("/page/order/purge/{resource}", post(orders::purge))

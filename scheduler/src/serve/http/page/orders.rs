@@ -1,4 +1,4 @@
-//! Orders of operators: thaw, cancel, purge, apply.
+//! Orders of operators: freeze, thaw, cancel, purge, apply.
 
 use super::page_error::PageError;
 use super::question::ask;
@@ -12,7 +12,7 @@ use crate::serve::messages::inbound::Endpoint;
 use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::settle::Settle;
@@ -47,6 +47,20 @@ pub(super) async fn thaw(
         }
     }
     Ok(Json(json!({"limits": limits})))
+}
+
+/// `POST /page/order/freeze/<resource>`
+pub(super) async fn freeze(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<FreezeOrder>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "freeze", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, payload).await?;
+    Ok(Json(json!({"limits": done.limits})))
 }
 
 /// The request to be cancelled.
