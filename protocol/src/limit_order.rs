@@ -58,7 +58,8 @@ impl FreezeOrder {
         match (SHORTEST_FREEZE..=LONGEST_FREEZE).contains(&order.for_ms.span()) {
             true => Ok(order),
             false => {
-                let (field, reason) = (Some("for_ms".to_owned()), "a freeze lasts from a millisecond to a day".to_owned());
+                let (field, reason) =
+                    (Some("for_ms".to_owned()), "a freeze lasts from a millisecond to a day".to_owned());
                 Err(Invalid { id: None, field, reason })
             }
         }

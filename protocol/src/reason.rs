@@ -22,7 +22,7 @@ pub struct Holder {
     /// never could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pays_in_ms: Option<f64>,
-    /// When the upstream lets calls go on, if it demanded a pause.
+    /// When calls go on, if the upstream or an operator demanded a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_ms: Option<f64>,
     /// When the oldest call in flight will probably end, by the time that calls have lately taken.
@@ -57,7 +57,7 @@ pub enum Reason {
     InFlight,
     /// The quota is used up until it is reset.
     QuotaSpent,
-    /// The upstream demanded a pause, which has not ended.
+    /// The upstream or an operator demanded a pause, which has not ended.
     Frozen,
     /// The pause has ended, and one call tries whether the upstream serves again.
     Probe,

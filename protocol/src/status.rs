@@ -2,6 +2,7 @@
 
 use crate::name::Name;
 use crate::reason::{Holder, PauseCause, Reason};
+use crate::shares::Shares;
 use serde::{Deserialize, Serialize};
 
 /// The answer on `rampmeter.status.<resource>`.
@@ -44,6 +45,9 @@ pub struct Status {
     /// [question](StatusQuestion) was for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
+    /// How classes and clients share the resource, if the question was for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
 }
 
 /// A scheduler that would count differently if it led.
@@ -64,11 +68,13 @@ pub struct DifferingScheduler {
 /// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
 /// assert!(!StatusQuestion::parse(b"").limits_toml);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusQuestion {
     /// Whether the answer is to have [`Status::limits_toml`].
     pub limits_toml: bool,
+    /// Whether the answer is to have [`Status::shares`].
+    pub shares: bool,
 }
 
 impl StatusQuestion {

@@ -85,7 +85,7 @@ fn events_are_as_the_schema_says() {
 
 #[test]
 fn questions_orders_and_their_answers_are_as_the_schema_says() {
-    check::<StatusQuestion>("status_question", r#"{"limits_toml": true}"#);
+    check::<StatusQuestion>("status_question", r#"{"limits_toml": true, "shares": true}"#);
     check::<Status>(
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
@@ -103,7 +103,9 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
             "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
             "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],
-            "limits_toml":"[[resource.limit]]"}"#,
+            "limits_toml":"[[resource.limit]]","shares":{"over_ms":300000.0,"classes":[{"name":"bulk","share":1.0,"granted":9,
+            "waiting":3}],"clients":[{"name":"team-a","share":0.5,"granted":4,"waiting":2,"starved":1,"wait_p50_ms":10.0,
+            "wait_p99_ms":300.0}],"more_clients":7}}"#,
     );
     check::<Question>("explain_question", r#"{"id": "a"}"#);
     check::<Explanation>(

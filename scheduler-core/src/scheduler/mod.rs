@@ -36,7 +36,7 @@ use crate::ids::Tier;
 use crate::ledger::{Ledger, ShadowLimits};
 use crate::permits::{Granted, PendingAnswers, Permits, Stage, State, ToldStart, ToldStarts};
 use crate::policy::{Bill, Resource};
-use crate::queue::Queues;
+use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
 use former_limits::FormerLimits;
 use key_labels::KeyLabels;
@@ -101,6 +101,7 @@ pub struct Scheduler<R> {
     pending: PendingAnswers<R>,
     told: ToldStarts,
     queues: Queues,
+    recent: RecentService,
     plan: DispatchPlan,
     calls: RecentCalls,
     cost_estimates: CostEstimates,
@@ -160,6 +161,7 @@ impl<R: Clone> Scheduler<R> {
             pending: PendingAnswers::new(),
             told: ToldStarts::default(),
             queues: Queues::new(&resource, now),
+            recent: RecentService::new(now),
             plan: DispatchPlan::default(),
             calls: RecentCalls::default(),
             cost_estimates: CostEstimates::default(),

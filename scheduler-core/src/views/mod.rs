@@ -5,6 +5,7 @@ mod explain;
 mod listing;
 mod reasons;
 pub mod report;
+mod shares;
 mod useful_workers;
 
 pub(crate) use report::limits_of;

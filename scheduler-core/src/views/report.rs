@@ -122,8 +122,9 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
 fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
     match bucket.freeze().filter(|freeze| freeze.until() > now) {
         Some(freeze) if freeze.is_ordered() => Some(PauseCause::Operator),
+        Some(_) | None if is_spent => Some(PauseCause::Quota),
         Some(_) => Some(PauseCause::Upstream),
-        None => is_spent.then_some(PauseCause::Quota),
+        None => None,
     }
 }
 

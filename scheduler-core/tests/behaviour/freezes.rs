@@ -26,11 +26,11 @@ fn no_call_that_takes_from_a_frozen_limit_starts() {
         0    wait b                    ->
         0    why next                  -> requests:frozen+500
         0    wait c requests=0 units=1 -> c@0
-        499                            ->
+        400                            ->
         # One call goes first, as after each pause.
         500                            -> b@500
         500  wait d                    ->
-        600  answered b 200            -> d@600 b:settled
+        600  answered b 200            -> b:settled d@600
         ",
     );
     assert_eq!(pauses(&mut world, 600), [(0.0, None), (0.0, None)]);
@@ -52,27 +52,33 @@ fn promised_starts_within_an_ordered_freeze_are_void() {
 
 #[test]
 fn the_later_end_of_two_pauses_counts_with_its_cause() {
-    let mut world = play(
-        &ten_per_second(),
-        "
-        0    wait a                    -> a@0
-        0    freeze requests 500       ->
-        0    freeze requests 300       ->
-        ",
-    );
-    assert_eq!(pauses(&mut world, 0), [(500.0, Some(PauseCause::Operator))]);
-    world = play_on(world, "100 answered a 429 after=900 -> a:settled");
-    assert_eq!(pauses(&mut world, 100), [(900.0, Some(PauseCause::Upstream))]);
-    world = play_on(world, "100 freeze requests 2000 ->\n 100 thaw requests ->\n 100 wait b -> b@100");
-    assert_eq!(pauses(&mut world, 100), [(0.0, None)]);
+    let (ordered, demanded) = (PauseCause::Operator, PauseCause::Upstream);
+    #[rustfmt::skip]
+    let table = [
+        ("freeze requests 500",             "freeze requests 300",              (500.0, Some(ordered))),
+        ("freeze requests 500",             "answered a 429 after=900 others",  (900.0, Some(demanded))),
+        ("answered a 429 after=900 others", "freeze requests 2000",             (2000.0, Some(ordered))),
+        ("answered a 429 after=900 others", "freeze requests 300",              (900.0, Some(demanded))),
+        ("freeze requests 500",             "thaw requests",                    (0.0, None)),
+    ];
+    let told = |action: &str| if action.starts_with("answered") { "a:settled" } else { "" };
+    for (first, second, expected) in table {
+        let script = format!("0 wait a -> a@0\n0 {first} -> {}\n0 {second} -> {}", told(first), told(second));
+        assert_eq!(pauses(&mut play(&ten_per_second(), &script), 0), [expected], "{first}, {second}");
+    }
 }
 
 #[test]
-fn the_upstream_s_word_on_a_quota_is_a_pause_of_its_own_kind() {
+fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
     let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
-    let mut world =
-        play(&resource(vec![quota]), "0 wait a -> a@0\n 0 answered a 403 after=30000 -> a:settled\n 0 levels -> requests=9");
-    assert_eq!(pauses(&mut world, 0)[0].1, Some(PauseCause::Quota));
+    // More than a minute, on one client's word, ends with a probe call.
+    for after in [30_000, 90_000] {
+        let script = format!("0 wait a -> a@0\n0 answered a 403 after={after} -> a:settled");
+        let mut world = play(&resource(vec![quota.clone()]), &script);
+        assert_eq!(pauses(&mut world, 0)[0].1, Some(PauseCause::Quota), "{after}");
+        world = play_on(world, "0 thaw requests ->");
+        assert_eq!(pauses(&mut world, 0)[0].1, None, "{after}");
+    }
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod restart;
 mod rules;
 mod saturation;
 mod settling;
+mod shares;
 mod stated_capacity;
 mod status;
 mod subject_classes;

@@ -1,7 +1,7 @@
 //! `rampmeter thaw`, `rampmeter freeze` and `rampmeter empty`
 
-use super::nats_arg::NatsArg;
 use super::human::duration as told_duration;
+use super::nats_arg::NatsArg;
 use super::output;
 use super::status::ask;
 use crate::config::duration;

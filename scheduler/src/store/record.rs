@@ -400,6 +400,9 @@ mod tests {
         assert_eq!(serde_json::from_str::<StateRecord>(golden).unwrap(), state);
         let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
         let unordered = FreezeRow { ordered: false, ..state.freezes[0].clone() };
-        assert_eq!(serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes, [unordered, state.freezes[1].clone()]);
+        assert_eq!(
+            serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes,
+            [unordered, state.freezes[1].clone()]
+        );
     }
 }

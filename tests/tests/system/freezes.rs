@@ -55,6 +55,8 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     assert_eq!((&refused["status"], &refused["limited_by"]), (&json!("refused"), &json!("few")), "{refused}");
     let (_, status, _) = run(&nats, &["status", "hub"]).await;
     assert!(status.contains("an operator pauses it for 10 min"), "{status}");
+    let _waiting = worker.send("permit", json!({"mode": "wait"}).to_string()).await;
+    until("it waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
     let (_, explained, _) = run(&nats, &["explain", "hub"]).await;
     assert!(explained.contains("an operator demanded a pause of `few`"), "{explained}");
 

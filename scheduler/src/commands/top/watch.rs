@@ -137,7 +137,8 @@ impl Watch {
                 return Intent::Look;
             }
             Ok(News::Frozen(limit, done)) => {
-                let told = done.map_or_else(|error| error.to_string(), |()| format!("`{limit}` is frozen for a minute"));
+                let told =
+                    done.map_or_else(|error| error.to_string(), |()| format!("`{limit}` is frozen for a minute"));
                 self.dashboard.tell(told);
                 return Intent::Look;
             }

@@ -13,6 +13,7 @@ use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
@@ -291,7 +292,13 @@ impl CoreDriver {
             differing: Vec::new(),
             corrections: self.core.corrections(),
             limits_toml: None,
+            shares: None,
         }
+    }
+
+    /// How classes and clients share the resource.
+    pub(crate) fn shares(&mut self, now: Time) -> Shares {
+        self.core.shares(now)
     }
 
     /// The same with all that was counted.

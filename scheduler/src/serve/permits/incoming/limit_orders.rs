@@ -81,7 +81,8 @@ impl<'a> LimitOrders<'a> {
     /// Where the answer goes, and the limit that the order names. What is no order is refused.
     fn read(&mut self, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
         let to = reply?;
-        match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order.limit)) {
+        match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order.limit))
+        {
             Ok(chosen) => Some((to, chosen)),
             Err(why) => {
                 self.core.refuse_invalid(ReplyTo::alone(to), None, why);
