@@ -43,6 +43,7 @@ pub mod reason;
 pub mod request;
 pub mod resources;
 pub mod settle;
+pub mod shares;
 pub mod splitmix;
 pub mod status;
 pub mod subject;

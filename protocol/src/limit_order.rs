@@ -1,7 +1,9 @@
-//! An operator's order about limits: to end their pauses, or to take their stock.
+//! An operator's order about limits: to pause them, to end their pauses, or to take their stock.
 
 use crate::incoming::{Incoming, Invalid};
+use crate::millis::Millis;
 use crate::name::Name;
+use crate::time::Span;
 use serde::{Deserialize, Serialize};
 
 /// An order on `rampmeter.thaw.<resource>` or `rampmeter.empty.<resource>`. It is about one limit,
@@ -21,14 +23,57 @@ pub struct LimitOrder {
     pub limit: Option<Name>,
 }
 
-/// The answer to a [`LimitOrder`].
+/// The longest freeze that an operator orders. One that is forgotten ends within a day.
+pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
+/// The shortest one.
+const SHORTEST_FREEZE: Span = Span::from_millis(1);
+
+/// An order on `rampmeter.freeze.<resource>`: no call starts that takes from the limit, or from any
+/// limit of the resource. Limits with a key are left out.
+///
+/// ```
+/// use rampmeter_protocol::{limit_order::FreezeOrder, time::Span};
+/// let order = FreezeOrder::parse(br#"{"limit": "per-minute", "for_ms": 60000}"#).unwrap();
+/// assert_eq!(order.for_ms.span(), Span::from_secs(60));
+/// assert!(FreezeOrder::parse(br#"{"for_ms": 1e9}"#).is_err(), "more than a day");
+/// assert!(FreezeOrder::parse(br#"{"limit": "per-minute"}"#).is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FreezeOrder {
+    /// The limit; all if it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Name>,
+    /// For how long: a millisecond to a day. A pause that is longer stays as it is.
+    pub for_ms: Millis,
+}
+
+impl FreezeOrder {
+    /// Reads a payload.
+    ///
+    /// # Errors
+    /// If the payload is not an order: the field and the reason.
+    pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
+        let order: FreezeOrder = Incoming::parse_alone(payload, "an order to freeze limits is a JSON object")?;
+        match (SHORTEST_FREEZE..=LONGEST_FREEZE).contains(&order.for_ms.span()) {
+            true => Ok(order),
+            false => {
+                let (field, reason) =
+                    (Some("for_ms".to_owned()), "a freeze lasts from a millisecond to a day".to_owned());
+                Err(Invalid { id: None, field, reason })
+            }
+        }
+    }
+}
+
+/// The answer to a [`LimitOrder`] or a [`FreezeOrder`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitOrderDone {
     /// The resource.
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: u64,
-    /// The limits whose pauses have ended, or whose stock was taken.
+    /// The limits that are frozen, whose pauses have ended, or whose stock was taken.
     pub limits: Vec<Name>,
     /// Whether more keys are still paused: the same order ends their pauses, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -22,12 +22,27 @@ pub struct Holder {
     /// never could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pays_in_ms: Option<f64>,
-    /// When the upstream lets calls go on, if it demanded a pause.
+    /// When calls go on, if the upstream or an operator demanded a pause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_ms: Option<f64>,
     /// When the oldest call in flight will probably end, by the time that calls have lately taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_free_ms: Option<f64>,
+}
+
+/// Why no call takes from a limit for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCause {
+    /// The upstream demands the pause.
+    Upstream,
+    /// An operator ordered it.
+    Operator,
+    /// The upstream says that the quota is spent. It lasts until the limit is next free.
+    Quota,
+    /// A cause of a later version of the protocol.
+    #[serde(other)]
+    Other,
 }
 
 /// Why a request waits.
@@ -44,7 +59,7 @@ pub enum Reason {
     InFlight,
     /// The quota is used up until it is reset.
     QuotaSpent,
-    /// The upstream demanded a pause, which has not ended.
+    /// The upstream or an operator demanded a pause, which has not ended.
     Frozen,
     /// The pause has ended, and one call tries whether the upstream serves again.
     Probe,

@@ -2,7 +2,8 @@
 
 use crate::forecast::LimitForecast;
 use crate::name::Name;
-use crate::reason::{Holder, Reason};
+use crate::reason::{Holder, PauseCause, Reason};
+use crate::shares::Shares;
 use serde::{Deserialize, Serialize};
 
 /// The answer on `rampmeter.status.<resource>`.
@@ -48,6 +49,9 @@ pub struct Status {
     /// [question](StatusQuestion) was for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
+    /// How classes and clients share the resource, if the question was for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares: Option<Shares>,
 }
 
 /// A scheduler that would count differently if it led.
@@ -68,11 +72,13 @@ pub struct DifferingScheduler {
 /// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
 /// assert!(!StatusQuestion::parse(b"").limits_toml);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusQuestion {
     /// Whether the answer is to have [`Status::limits_toml`].
     pub limits_toml: bool,
+    /// Whether the answer is to have [`Status::shares`].
+    pub shares: bool,
 }
 
 impl StatusQuestion {
@@ -191,6 +197,9 @@ pub struct LimitStatus {
     pub key: Option<String>,
     /// How long the limit stays frozen.
     pub frozen_ms: f64,
+    /// What it is paused for, while it is frozen or its quota is said to be spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_by: Option<PauseCause>,
     /// Labels of its key that no request has carried, if the limit skipped requests for this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_labels: Vec<String>,

@@ -96,6 +96,12 @@ impl Subjects {
         self.of("thaw", resource)
     }
 
+    /// Orders that pause limits.
+    #[must_use]
+    pub fn freeze(&self, resource: &Name) -> String {
+        self.of("freeze", resource)
+    }
+
     /// Orders that take the stock of limits.
     #[must_use]
     pub fn empty(&self, resource: &Name) -> String {

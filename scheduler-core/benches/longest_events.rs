@@ -311,6 +311,7 @@ impl<'a> World<'a> {
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
         self.wake_for("wake, to go on with limits");
         let requests = self.scheduler.resource().limit("requests").expect("a limit");
+        self.event("freeze", Event::Freeze { limits: vec![requests], span: Span::from_secs(1) });
         self.event("thaw", Event::Thaw(vec![requests]));
         self.event("empty", Event::Empty(vec![requests]));
         self.event("store is another", Event::StoreIsAnother { epoch: 2 });

@@ -59,6 +59,13 @@ pub enum Event<R> {
     },
     /// An operator ends the pauses of these limits, and what the upstream said of spent quotas.
     Thaw(Vec<LimitId>),
+    /// An operator freezes these limits, which have no keys, for at least this long.
+    Freeze {
+        /// The limits.
+        limits: Vec<LimitId>,
+        /// How long no call of theirs starts.
+        span: Span,
+    },
     /// An operator takes the whole stock of these limits.
     Empty(Vec<LimitId>),
     /// The last answer to this request or permit has reached no client.

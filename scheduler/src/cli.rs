@@ -74,6 +74,8 @@ enum Command {
     Purge(purge::PurgeArgs),
     /// End the pauses of a resource's limits that the upstream is said to demand.
     Thaw(limit_orders::ThawArgs),
+    /// Pause a resource's limits: no call that takes from them starts for a while.
+    Freeze(limit_orders::FreezeArgs),
     /// Take the stock of a resource's limits, as after the store was put back to an older state.
     Empty(limit_orders::EmptyArgs),
     /// Simulate limits and workers in virtual time, with Rampmeter and without.
@@ -123,6 +125,7 @@ impl Cli {
             Command::Explain(args) => explain::run(args).await,
             Command::Purge(args) => purge::run(args).await,
             Command::Thaw(args) => limit_orders::thaw(args).await,
+            Command::Freeze(args) => limit_orders::freeze(args).await,
             Command::Empty(args) => limit_orders::empty(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),

@@ -40,6 +40,8 @@ PRICES = ("scheduler/src/serve/permits/incoming", [["--workspace", "--test", "sy
 USES = ("scheduler/src", [["--workspace", "--lib"], ["--workspace", "--test", "system", "usage"]])
 FORECASTS = ("scheduler/forecast/src", [["-p", "rampmeter-forecast"]])
 FOUND = ("scheduler/src/serve", [["--workspace", "--test", "system", "micro_service"]])
+ORDERS = ("scheduler/src/serve/permits/incoming", [["--workspace", "--test", "system", "freezes"]])
+PAGE = ("scheduler/src/serve/http/page", [["--workspace", "--lib", "--test", "system", "page"]])
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 600
 FAILED = re.compile(r"test (\S+)(?: - .*)? \.\.\. FAILED$")
@@ -55,6 +57,12 @@ IN_CORE = [
     ("a paced start is rounded down", "gives", r"\.div_ceil\(whole\)", " / whole"),
     ("a spent window is a matter of pace", "obstacle_in", r"is_paced\(\) && in_window\(bucket, limit\)", "is_paced()"),
     ("any limit may have a pace", "limit_faults", r"!limit\.pace \|\| limit\.algorithm\.has_aligned_windows\(\)", "true"),
+    ("an operator's pause is the upstream's", "freeze_by_order", r"Freeze::ordered\(until\)", "Freeze::new(until)"),
+    ("an operator's pause voids nothing", "freeze_by_order", r"voids \|= ", "let _ = "),
+    ("the cause of a pause dies with its leader", "restore_freeze", r"if snapshot\.ordered", "if false"),
+    ("the earlier of two pauses counts", "joined", r"other\.until > self\.until", "other.until < self.until"),
+    ("a client that got nothing is the last", "client_shares", r"count\.granted > 0 \|\| \*waiting == 0", "false"),
+    ("no start is ahead of its turn", "note", r"u64::from\(service\.is_promoted\)", "0"),
     ("no limit is found by headers", "hear_one", r"self\.found\.extend\(new\);", "drop(new);"),
     ("a limit that one client makes up stays", "is_doubtful", r"denials >= DENIALS", "false"),
     ("a limit that no answer repeats stays", "is_doubtful", r" \|\| is_unrepeated", ""),
@@ -287,6 +295,14 @@ IN_FOUND = [
     ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
     ("discovery answers at any subject", "answer", r"subjects\.may_answer_to\(reply\)", "true"),
 ]
+IN_ORDERS = [
+    ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
+]
+IN_PAGE = [
+    ("a token for one resource deletes jobs", "delete_job", r"check_all\(&caller\)\?;", ""),
+    ("a viewer freezes", "freeze", r"PageRight::Operate", "PageRight::View"),
+    ("a standby leads", "schedulers", r"duties\.stands_by", "duties.leads"),
+]
 IN_SCRIPTS = [
     ("names that a skipped statement assigns keep their values", "check_name", r"self\.names\.get\(&scope\)", "self.names.get(&scope).filter(|_| false)"),
     ("arrays that a skipped statement uses keep their elements", "mark_array", r"self\.arrays\.entry\(.*;", "let _ = array;"),
@@ -315,7 +331,7 @@ IN_PROXY = [
 ]
 FAULTS = [
     (part, *fault)
-    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS), (PRICES, IN_PRICES), (FOUND, IN_FOUND), (USES, IN_USES), (FORECASTS, IN_FORECASTS), (PROXY, IN_PROXY)]
+    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS), (PRICES, IN_PRICES), (FOUND, IN_FOUND), (USES, IN_USES), (FORECASTS, IN_FORECASTS), (ORDERS, IN_ORDERS), (PAGE, IN_PAGE), (PROXY, IN_PROXY)]
     for fault in faults
 ]
 

@@ -6,7 +6,7 @@ use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::event::Event;
 use rampmeter_protocol::explain::{Explanation, Question};
 use rampmeter_protocol::incoming::Incoming;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::resources::Resources;
@@ -86,12 +86,13 @@ fn events_are_as_the_schema_says() {
 
 #[test]
 fn questions_orders_and_their_answers_are_as_the_schema_says() {
-    check::<StatusQuestion>("status_question", r#"{"limits_toml": true}"#);
+    check::<StatusQuestion>("status_question", r#"{"limits_toml": true, "shares": true}"#);
     check::<Status>(
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
             "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
             "margin":1.8,"level":-12.5,"next_free_ms":750.0,"free_now":1.0,"resets_ms":9.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
+            "paused_by":"operator",
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
             "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
             "found":{"by":"headers","for_ms":5.0,"routes":["messages"],"key":["channel"]},
@@ -104,7 +105,10 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
             "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],
             "forecasts":[{"limit":"few","p10_ms":1.0,"p50_ms":2.0,"p90_ms":3.0,"share":0.5,"resets_ms":4.0,
-            "history_hours":24}],"limits_toml":"[[resource.limit]]"}"#,
+            "history_hours":24}],
+            "limits_toml":"[[resource.limit]]","shares":{"over_ms":300000.0,"classes":[{"name":"bulk","share":1.0,"granted":9,
+            "waiting":3}],"clients":[{"name":"team-a","share":0.5,"granted":4,"waiting":2,"starved":1,"wait_p50_ms":10.0,
+            "wait_p99_ms":300.0}],"more_clients":7}}"#,
     );
     check::<Question>("explain_question", r#"{"id": "a"}"#);
     check::<Explanation>(
@@ -127,6 +131,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
     check::<Purge>("purge", r#"{"client": "team-a", "class": "bulk"}"#);
     check::<Purged>("purged", r#"{"resource":"hub","epoch":3,"ended":2}"#);
     check::<LimitOrder>("limit_order", r#"{"limit": "per-month"}"#);
+    check::<FreezeOrder>("freeze_order", r#"{"limit": "per-minute", "for_ms": 60000.0}"#);
     check::<AccessToken>("access_token", r#"{"status":"token","access_token":"e30.secret","valid_ms":540000.0}"#);
     check::<LimitOrderDone>("limit_order_done", r#"{"resource":"hub","epoch":3,"limits":["few"],"more":true}"#);
 }
@@ -156,6 +161,11 @@ fn wrong_messages_are_wrong_by_type_and_by_schema() {
         let read = Incoming::<PermitRequest<'_>>::parse(text.as_bytes());
         assert!(matches!(read, Incoming::One(Err(_))), "the type takes {text}");
         assert!(schema.fault("permit_request", &request).is_some(), "the schema takes {text}");
+    }
+    for order in [json!({}), json!({"for_ms": 0}), json!({"for_ms": 86_400_001}), json!({"for_ms": 1, "limits": "a"})] {
+        let text = order.to_string();
+        assert!(FreezeOrder::parse(text.as_bytes()).is_err(), "the type takes {text}");
+        assert!(schema.fault("freeze_order", &order).is_some(), "the schema takes {text}");
     }
     let settles = [
         json!({}),

@@ -10,13 +10,14 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::event::LimitNews;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::left::Left;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::price::Price;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo, Resources};
 use rampmeter_protocol::settle::{Asked, Response, Settle};
+use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_protocol::status::{
     ClassStatus, Correction, Counters, DifferingScheduler, FoundStatus, Learned, LimitStatus, ProviderState,
     ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, Told,
@@ -47,6 +48,8 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["status"], vec![names::<Correction>(), names::<DifferingScheduler>()]),
         (&["limit_status"], vec![names::<LimitStatus>(), names::<FoundStatus>(), names::<ShadowStatus>()]),
         (&["limit_status"], vec![names::<Learned>(), names::<Told>()]),
+        (&["shares"], vec![names::<Shares>()]),
+        (&["share"], vec![names::<Share>()]),
         (&["holder"], vec![names::<Holder>()]),
         (&["explain_question"], vec![names::<Question>()]),
         (&["explanation"], vec![names::<Explanation>()]),
@@ -55,6 +58,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["purge"], vec![names::<Purge>()]),
         (&["purged"], vec![names::<Purged>()]),
         (&["limit_order"], vec![names::<LimitOrder>()]),
+        (&["freeze_order"], vec![names::<FreezeOrder>()]),
         (&["limit_order_done"], vec![names::<LimitOrderDone>()]),
         (&["access_token"], vec![names::<AccessToken>()]),
     ]

@@ -20,6 +20,8 @@ pub struct FreezeSnapshot {
     pub nanos: u64,
     /// Whether it is a spent quota, for which no request waits.
     pub spent: bool,
+    /// Whether an operator ordered it.
+    pub ordered: bool,
 }
 
 impl<R> RecordedParts<'_, R> {
@@ -27,10 +29,13 @@ impl<R> RecordedParts<'_, R> {
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
         let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
             let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
-            FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent }
+            FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent, ordered: false }
         };
         let shared = self.ledger.adaptive_limits().flat_map(|adaptive| {
-            let frozen = adaptive.bucket.freeze().map(|freeze| snapshot(&adaptive.limit, None, freeze.until(), false));
+            let frozen = adaptive.bucket.freeze().map(|freeze| FreezeSnapshot {
+                ordered: freeze.is_ordered(),
+                ..snapshot(&adaptive.limit, None, freeze.until(), false)
+            });
             let spent = adaptive.spent_until(now).map(|until| snapshot(&adaptive.limit, None, until, true));
             frozen.into_iter().chain(spent)
         });
@@ -46,6 +51,9 @@ impl<R> RecordedParts<'_, R> {
         let until = then + Span::from_nanos(snapshot.nanos);
         match (&snapshot.key, self.resource[limit].is_keyed()) {
             (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).spend_until(until),
+            (None, false) if snapshot.ordered => {
+                self.ledger.freeze_by_order(limit, until, until);
+            }
             (None, false) => self.ledger.adaptive_mut(limit).bucket.freeze_until(until),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };

@@ -7,7 +7,7 @@ use super::keys::Keys;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::ids::{Connection, LimitId, Tier};
-use crate::limits::{Bucket, CallMade, StartKey, Statement};
+use crate::limits::{Bucket, CallMade, Freeze, StartKey, Statement};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -150,6 +150,14 @@ impl Ledger {
             bucket.freeze_until(until);
             bucket.promises_between(announced, until)
         })
+    }
+
+    /// No call starts before `until`, by an operator's order. The limit has no keys. Returns
+    /// whether that breaks promises after `announced`.
+    pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
+        let bucket = &mut self.adaptive_mut(limit).bucket;
+        bucket.add_freeze(Freeze::ordered(until));
+        bucket.promises_between(announced, until)
     }
 
     /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the

@@ -254,8 +254,12 @@ impl Bucket {
 
     /// No call starts before `until`; then a single probe does.
     pub(crate) fn freeze_until(&mut self, until: Time) {
-        let freeze = self.freeze().map_or(Freeze::new(until), |freeze| freeze.lasting_until(until));
-        self.set_freeze(Some(freeze));
+        self.add_freeze(Freeze::new(until));
+    }
+
+    /// Adds a freeze to the one that may be there.
+    pub(crate) fn add_freeze(&mut self, added: Freeze) {
+        self.set_freeze(Some(self.freeze().map_or(added, |freeze| freeze.joined(added))));
     }
 
     /// Notes that `connection` says that the freeze is to be longer.

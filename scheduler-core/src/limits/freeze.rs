@@ -1,4 +1,4 @@
-//! A pause of one limit that the upstream demands.
+//! A pause of one limit, which the upstream demands or an operator orders.
 
 use super::timeline::StartKey;
 use crate::ids::Connection;
@@ -13,19 +13,33 @@ pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,
+    /// Whether an operator ordered it, and not the upstream.
+    is_ordered: bool,
     probe: Option<StartKey>,
     /// Who said that the upstream demands a longer pause.
     claimed_by: Connection,
 }
 
 impl Freeze {
+    /// A pause that the upstream demands.
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, probe: None, claimed_by: Connection::UNKNOWN }
+        Freeze { until, is_ordered: false, probe: None, claimed_by: Connection::UNKNOWN }
     }
 
-    /// The same freeze until the later of both ends. Another probe follows, and a claim stays.
-    pub(crate) fn lasting_until(self, until: Time) -> Self {
-        Freeze { until: self.until.max(until), probe: None, ..self }
+    /// A pause that an operator orders.
+    pub(crate) fn ordered(until: Time) -> Self {
+        Freeze { is_ordered: true, ..Freeze::new(until) }
+    }
+
+    /// Both freezes as one, which ends with the later of them. Another probe follows, and a claim
+    /// stays.
+    pub(crate) fn joined(self, other: Freeze) -> Self {
+        let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
+        Freeze { until, is_ordered, probe: None, ..self }
+    }
+
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.is_ordered
     }
 
     /// Notes that `connection` says that the pause is to be longer. The first one to say so counts.

@@ -17,7 +17,7 @@ mod window_start;
 
 pub(crate) use bucket::{Bucket, CallMade};
 pub(crate) use claims::Statement;
-pub(crate) use freeze::UNCONFIRMED;
+pub(crate) use freeze::{Freeze, UNCONFIRMED};
 pub(crate) use pending_debits::PendingDebits;
 pub(crate) use timeline::{StartKey, just_after, just_past};
 pub(crate) use usage::{Usage, UsageBlock, distance, offset_by};

@@ -32,6 +32,11 @@ impl AdmissionCap {
         parties(client, bill).all(|party| self.0.get(&party).is_none_or(|count| *count < max))
     }
 
+    /// The places of a client.
+    pub(crate) fn places_of(&self, client: &Arc<str>) -> usize {
+        self.0.get(&(None, Arc::clone(client))).copied().unwrap_or(0)
+    }
+
     pub(crate) fn join(&mut self, client: &Arc<str>, bill: &Bill) {
         parties(client, bill).for_each(|party| *self.0.entry(party).or_default() += 1);
     }

@@ -267,6 +267,16 @@ impl ClassQueue {
         self.oldest_of_each().filter(move |((.., needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
     }
 
+    /// The clients whose requests wait here and not for a key, by name.
+    pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
+        let mut from = (self.edition, Arc::from(""), LimitSet::ALL, Time::NEVER, Arrival::LAST);
+        std::iter::from_fn(move || {
+            let ((_, client, ..), _) = self.by_deadline.range((Excluded(from.clone()), Unbounded)).next()?;
+            from.1 = Arc::clone(client);
+            Some(Arc::clone(client))
+        })
+    }
+
     /// Whether no request of the same tree is ahead.
     pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
         let first = self.order.first_among(|needs| needs == waiting.position.tree);

@@ -8,6 +8,7 @@ mod key_queue;
 mod key_queues;
 mod queue_updates;
 mod queues;
+mod recent_service;
 mod virtual_clock;
 mod wait_correction;
 
@@ -16,3 +17,4 @@ pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;
 pub(crate) use queues::Queues;
+pub(crate) use recent_service::{GrantedService, RecentService, ServiceCount};

@@ -132,6 +132,11 @@ impl Queues {
         self.cap.has_room(free, client, bill)
     }
 
+    /// How many requests of a client wait.
+    pub(crate) fn waiting_of(&self, client: &Arc<str>) -> usize {
+        self.cap.places_of(client)
+    }
+
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.join(&waiting.client, bill);
         self.updates.set_subscribed(waiting.arrival, slot, waiting.progress);

@@ -8,6 +8,7 @@ use crate::ledger::{NEAR, Offer};
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
 use crate::policy::{Bill, KeyCharge, MAX_PERIOD};
+use crate::queue::GrantedService;
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
@@ -190,6 +191,9 @@ impl<R: Clone> Scheduler<R> {
         stage: Stage,
     ) -> (Slot, Granted) {
         let granted = self.next_start(offer, ask.class, stage);
+        let (client, share) = (ask.client.as_deref().unwrap_or_default(), self.resource.dominant_share(&ask.bill));
+        let (class, waited) = (ask.class, offer.at.since(now));
+        self.recent.note(now, &GrantedService { class, client, share, waited, is_promoted: false });
         let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.resource.tier(ask.class), latest);
         (slot, granted)

@@ -14,7 +14,7 @@ use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
 use crate::policy::LimitSet;
-use crate::queue::StartReason;
+use crate::queue::{GrantedService, StartReason};
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
@@ -195,6 +195,14 @@ impl<R: Clone> Scheduler<R> {
         self.queues.serve(&self.resource, now, &waiting, reason);
         self.queues.class_mut(waiting.class).note_start(&waiting, offer.at);
         let granted = self.next_start(offer, waiting.class, Stage::Told);
+        let service = GrantedService {
+            class: waiting.class,
+            client: &waiting.client,
+            share: self.resource.dominant_share(&self.permits.get(slot).bill),
+            waited: granted.start.at.since(waiting.arrival.at),
+            is_promoted: reason == StartReason::Promoted,
+        };
+        self.recent.note(now, &service);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, now.since(waiting.arrival.at), false);
     }

@@ -188,6 +188,19 @@ impl<R: Clone> Scheduler<R> {
         self.term.hasten_checkpoint();
     }
 
+    /// Freezes these limits by an operator's order. Clients hear of it if it voids promises.
+    pub(crate) fn freeze_by_order(&mut self, now: Time, limits: &[LimitId], span: Span) {
+        let announced = now + self.resource.spec().horizon;
+        let mut voids = false;
+        for limit in limits {
+            voids |= self.ledger.freeze_by_order(*limit, announced, now + span);
+        }
+        self.term.hasten_checkpoint();
+        if voids {
+            self.outbox.push(Command::Announce(FreezeNotice { limits: limits.to_vec(), span }));
+        }
+    }
+
     /// Compares a reading with the limit that it is about.
     fn compare(
         &mut self,

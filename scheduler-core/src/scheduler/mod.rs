@@ -36,7 +36,7 @@ use crate::ids::Tier;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{Granted, PendingAnswers, Permits, Stage, State, ToldStart, ToldStarts};
 use crate::policy::{Bill, Resource};
-use crate::queue::Queues;
+use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
 use former_limits::FormerLimits;
 use key_labels::KeyLabels;
@@ -101,6 +101,7 @@ pub struct Scheduler<R> {
     pending: PendingAnswers<R>,
     told: ToldStarts,
     queues: Queues,
+    recent: RecentService,
     plan: DispatchPlan,
     calls: RecentCalls,
     cost_estimates: CostEstimates,
@@ -162,6 +163,7 @@ impl<R: Clone> Scheduler<R> {
             pending: PendingAnswers::new(),
             told: ToldStarts::default(),
             queues: Queues::new(&resource, now),
+            recent: RecentService::new(now),
             plan: DispatchPlan::default(),
             calls: RecentCalls::default(),
             cost_estimates: CostEstimates::default(),
@@ -225,6 +227,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Epoch(epoch) => self.term.raise_epoch(epoch),
             Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
             Event::Thaw(limits) => self.thaw(now, &limits),
+            Event::Freeze { limits, span } => self.freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),

@@ -9,7 +9,7 @@ use crate::ids::LimitId;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
-use crate::queue::Queues;
+use crate::queue::{Queues, RecentService};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::{Span, Time};
@@ -97,9 +97,14 @@ impl<R: Clone> Scheduler<R> {
         &self.key_labels
     }
 
+    pub(crate) fn recent(&self) -> &RecentService {
+        &self.recent
+    }
+
     /// Spends what was promised until `now`, so that the buckets can be read.
     pub(crate) fn advance(&mut self, now: Time) {
         self.ledger.advance(now);
+        self.recent.advance(now);
     }
 
     /// What a successor goes on from.

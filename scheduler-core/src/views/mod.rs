@@ -6,6 +6,7 @@ mod explain;
 mod listing;
 mod reasons;
 pub mod report;
+mod shares;
 mod useful_workers;
 
 pub(crate) use report::limits_of;

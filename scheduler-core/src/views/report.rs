@@ -12,6 +12,7 @@ use crate::scheduler::Scheduler;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::left::Left;
+use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
 use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, Told};
 use rampmeter_protocol::text::Text;
@@ -108,6 +109,7 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
             learned: adaptive.estimator.report(now),
             told: told(bucket, kept, adaptive.stated.lowered(), now),
@@ -116,6 +118,16 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
         }
     };
     resource.limits_by_id().zip(&lowest).map(status).collect()
+}
+
+/// Why no call starts, if a pause is the cause.
+fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
+    match bucket.freeze().filter(|freeze| freeze.until() > now) {
+        Some(freeze) if freeze.is_ordered() => Some(PauseCause::Operator),
+        Some(_) | None if is_spent => Some(PauseCause::Quota),
+        Some(_) => Some(PauseCause::Upstream),
+        None => None,
+    }
 }
 
 /// What the upstream's answers tell of a limit, if anything.

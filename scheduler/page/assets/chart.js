@@ -6,6 +6,8 @@ import { amount, count } from "./text.js";
 
 /** How often the curve is asked for anew, in milliseconds: its samples are as far apart. */
 const AGAIN = 5000;
+/** The time that the curve shows, in seconds. */
+const SHOWN = 600;
 
 /** @param {string} path the resource */
 export function chart(path) {
@@ -68,7 +70,7 @@ export function chart(path) {
       ...size(),
       legend: { show: false },
       cursor: { show: false },
-      scales: { level: {}, waiting: { range: (/** @type {any} */ _, /** @type {number} */ _least, /** @type {number} */ most) => [0, Math.max(most, 1)] } },
+      scales: { x: { range: () => [Date.now() / 1000 - SHOWN, Date.now() / 1000] }, level: {}, waiting: { range: (/** @type {any} */ _, /** @type {number} */ _least, /** @type {number} */ most) => [0, Math.max(most, 1)] } },
       axes: [axis, { ...axis, scale: "level", size: 60 }, { ...axis, scale: "waiting", side: 1, grid: { show: false }, size: 60 }],
       series: [
         {},

@@ -108,6 +108,17 @@ export class Table {
   }
 }
 
+/** Makes one thing for each name. @template Thing @param {(name: string) => Thing} make */
+export function kept(make) {
+  /** @type {Map<string, Thing>} */
+  const all = new Map();
+  return (/** @type {string} */ name) => {
+    const known = all.get(name) ?? make(name);
+    all.set(name, known);
+    return known;
+  };
+}
+
 /** A part of a view. @param {string} title @param {string} [style] @param {...Child} children */
 export function part(title, style, ...children) {
   return el("section", { "aria-label": title, class: style }, el("h2", {}, title), ...children);

@@ -74,8 +74,14 @@ export function follow(path, show, tell) {
         await read(path, abort, (name, data) => {
           failures = 0;
           tell(null);
-          if (name === "whole") show((picture = data), null);
-          else if (name === "change") show((picture = merged(picture, data)), data);
+          const change = name === "change" ? data : null;
+          picture = change === null ? data : merged(picture, change);
+          try {
+            show(picture, change);
+          } catch (error) {
+            // A bug of the page is no loss of the connection.
+            reportError(error);
+          }
         });
       } catch (error) {
         if (ended) return;

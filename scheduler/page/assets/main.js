@@ -3,11 +3,13 @@
 import { byId, el, write } from "./dom.js";
 import { ask, Refused, useToken } from "./live.js";
 import { link, overview } from "./overview.js";
+import { jobs } from "./jobs.js";
 import { resource } from "./resource.js";
 import { rules } from "./rules.js";
+import { schedulers } from "./schedulers.js";
 
-/** @type {{ token: string | null, right: "view" | "operate" | null, resources: string[], overview: boolean }} */
-let rights = { token: null, right: null, resources: [], overview: false };
+/** @type {{ token: string | null, right: "view" | "operate" | null, resources: string[], overview: boolean, jobs: boolean }} */
+let rights = { token: null, right: null, resources: [], overview: false, jobs: false };
 /** Ends the open view. */
 let close = () => {};
 
@@ -27,12 +29,14 @@ function open() {
   byId("views").replaceChildren(...links());
   if (kind === "resource" && name) close = resource(view, decodeURIComponent(name), operates, tell);
   else if (kind === "rules") close = rules(view, operates, tell);
+  else if (kind === "jobs") close = jobs(view, operates, tell);
+  else if (kind === "schedulers") close = schedulers(view, tell);
   else if (rights.overview) close = overview(view, tell);
   else view.replaceChildren(el("h1", {}, "Rampmeter"), el("p", {}, "Choose a resource above."));
 }
 
 function links() {
-  const views = [["#/", "All resources"], ...rights.resources.map((name) => [link(name), name]), ["#/rules", "Rules"]];
+  const views = [["#/", "All resources"], ...rights.resources.map((name) => [link(name), name]), ...(rights.jobs ? [["#/jobs", "Jobs"]] : []), ["#/schedulers", "Schedulers"], ["#/rules", "Rules"]];
   const here = location.hash || "#/";
   return views.map(([href, name]) => el("li", {}, el("a", { href, "aria-current": href === here ? "page" : undefined }, name)));
 }

@@ -1,9 +1,11 @@
 // One resource: limits, classes, what the upstream answers, and what waits.
 
 import { chart } from "./chart.js";
-import { el, part, say, Table, write } from "./dom.js";
-import { ask, follow } from "./live.js";
-import { amount, count, delayed, duration, notes, period, soon } from "./text.js";
+import { el, kept, part, Table, write } from "./dom.js";
+import { freezes } from "./freezes.js";
+import { follow } from "./live.js";
+import { shares } from "./shares.js";
+import { amount, count, delayed, notes, period, soon } from "./text.js";
 import { waiting } from "./waiting.js";
 import { whatIf } from "./what-if.js";
 
@@ -19,8 +21,9 @@ export function resource(view, name, operates, tell) {
   const state = el("p", {});
   const why = el("p", {});
   const curve = chart(path);
-  const limits = new Table("", limitColumns(path, operates, (limit) => curve.choose(limit)), "No limit counts.");
-  const classes = new Table("Percentiles are since the leader began.", CLASSES, "There is no class.");
+  const pauses = freezes(path, operates);
+  const limits = new Table("", limitColumns(pauses, (limit) => curve.choose(limit)), "No limit counts.");
+  const shared = shares();
   const numbers = el("dl", {});
   const learned = el("div", {});
   const list = waiting(path, operates);
@@ -28,12 +31,13 @@ export function resource(view, name, operates, tell) {
   const parts = el(
     "div",
     { class: "parts" },
-    part("Limits", "wide", limits.element),
+    part("Limits", "wide", limits.element, pauses.element),
     part("Last ten minutes", undefined, curve.element),
-    part("Classes", undefined, classes.element),
-    part("Waiting requests", "wide", list.element),
     part("Answers and refusals", undefined, numbers),
-    part("Configured and learned", undefined, learned),
+    part("Classes", "wide", shared.classes),
+    part("Waiting requests", "wide", list.element),
+    part("Clients", "wide", shared.clients),
+    part("Configured and learned", "wide", learned),
     part("What if", "wide", forecast.element),
   );
   view.replaceChildren(el("h1", {}, name), state, why, parts);
@@ -48,7 +52,7 @@ export function resource(view, name, operates, tell) {
       curve.know(picture);
       list.know(picture);
       forecast.know(picture);
-      classes.show(picture["classes_order"].map((/** @type {string} */ key) => [key, picture["classes"][key]]));
+      if (change === null || change["classes"] || change["shares"]) shared.know(picture);
       showNumbers(numbers, picture);
       showLearned(learned, picture);
     },
@@ -74,21 +78,15 @@ function showLimits(table, picture, change) {
 }
 
 /**
- * @param {string} path
- * @param {boolean} operates
+ * @param {{ show: (limit: any) => string | Node }} pauses
  * @param {(limit: string) => void} choose
  * @returns {import("./dom.js").Column<any>[]}
  */
-function limitColumns(path, operates, choose) {
+function limitColumns(pauses, choose) {
   const meters = kept((/** @type {string} */ name) => el("meter", { min: 0, "aria-label": `left of ${name}` }));
   const heads = kept((/** @type {string} */ name) =>
     el("span", {}, el("button", { type: "button", "aria-label": `Show the curve of ${name}`, onclick: () => choose(name) }, name)),
   );
-  const pauses = kept((/** @type {string} */ name) => {
-    const text = el("span", { class: "warn" });
-    const thaw = el("button", { type: "button", "aria-label": `Thaw ${name}`, onclick: () => order(path, name) }, "Thaw");
-    return { text, element: el("span", { class: "actions" }, text, operates ? thaw : null) };
-  });
   return [
     { title: "limit", head: true, show: (limit) => heads(limit.name) },
     {
@@ -107,49 +105,16 @@ function limitColumns(path, operates, choose) {
     { title: "unit", show: (limit) => limit.unit },
     { title: "per", number: true, show: period },
     { title: "next free", number: true, show: (limit) => soon(limit.likely_free_ms ?? limit.next_free_ms) },
-    {
-      title: "pause",
-      show: (limit) => {
-        if (!(limit.frozen_ms > 0)) return "";
-        const pause = pauses(limit.name);
-        write(pause.text, `the upstream demands ${duration(limit.frozen_ms)}`);
-        return pause.element;
-      },
-    },
+    { title: "pause", show: pauses.show },
     { title: "notes", show: (limit) => notes(limit).join("; ") },
   ];
 }
 
-/** Makes one thing for each name. @template Thing @param {(name: string) => Thing} make */
-function kept(make) {
-  /** @type {Map<string, Thing>} */
-  const all = new Map();
-  return (/** @type {string} */ name) => {
-    const known = all.get(name) ?? make(name);
-    all.set(name, known);
-    return known;
-  };
-}
-
-/** @param {string} path @param {string} limit */
-async function order(path, limit) {
-  try {
-    const done = await ask(`/page/order/thaw/${path}`, { limit });
-    say(done.limits.length ? `${done.limits.join(", ")} thawed` : "nothing is paused");
-  } catch (error) {
-    say(String(error instanceof Error ? error.message : error));
-  }
-}
-
-/** @type {import("./dom.js").Column<any>[]} */
-const CLASSES = [
-  { title: "class", head: true, show: (one) => one.name },
-  { title: "waiting", number: true, show: (one) => count(one.queued) },
-  { title: "longest wait", number: true, show: (one) => (one.queued ? duration(one.oldest_ms) : "") },
-  { title: "granted", number: true, show: (one) => (one.granted === undefined ? "" : count(one.granted)) },
-  { title: "wait p50", number: true, show: (one) => (one.wait_p50_ms === undefined ? "" : `≤ ${duration(Math.max(one.wait_p50_ms, 1))}`) },
-  { title: "wait p99", number: true, show: (one) => (one.wait_p99_ms === undefined ? "" : `≤ ${duration(Math.max(one.wait_p99_ms, 1))}`) },
-];
+/** Why the upstream rejects. @type {Record<string, string>} */
+const CAUSES = {
+  ours: "more was taken than estimated", strangers: "others use the account", upstream: "the upstream itself",
+  quota: "a quota is spent", unknown: "the cause is not known",
+};
 
 /** @param {HTMLElement} list @param {any} picture */
 function showNumbers(list, picture) {
@@ -160,6 +125,7 @@ function showNumbers(list, picture) {
     ["settled", count(counters.settled)],
     ["returned", count(counters.returned)],
     ["429 upstream", count(counters.upstream_429)],
+    ...Object.entries(counters.rejections ?? {}).filter(([, number]) => number > 0).map(([cause, number]) => /** @type {[string, string]} */ ([`429: ${CAUSES[cause] ?? cause}`, count(number)])),
     ...Object.entries(answers).map(([kind, number]) => /** @type {[string, string]} */ ([`answered ${kind}`, count(number)])),
     ...Object.entries(refusals).map(([code, number]) => /** @type {[string, string]} */ ([`refused: ${code}`, count(number)])),
   ];

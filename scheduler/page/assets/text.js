@@ -72,7 +72,7 @@ export function sentence(reason, limit, holder, about) {
         ? `the quota ${name} is spent, and is never reset`
         : `the quota ${name} is spent: it is reset ${soon(holder.pays_in_ms)}`;
     case "frozen":
-      return `the upstream demanded a pause of ${name}: calls go on ${soon(holder.frozen_ms ?? holder.next_free_ms)}`;
+      return `${limit.paused_by === "operator" ? "an operator" : "the upstream"} demanded a pause of ${name}: calls go on ${soon(holder.frozen_ms ?? holder.next_free_ms)}`;
     case "probe":
       return `the pause of ${name} is over: one call tries it, and the others wait for its answer`;
     case "share":

@@ -1,6 +1,6 @@
 // A real scheduler with a NATS server of its own, and a real browser.
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -15,7 +15,7 @@ export const OPERATOR = "canary-of-the-operator";
 export const WORKER = "canary-of-the-worker";
 
 /** Nothing refills while a test runs. */
-const RESOURCES = `
+export const RESOURCES = `
 [[resource]]
 name = "hub"
 fair_share = "client"
@@ -66,6 +66,11 @@ export async function scheduler(t, resources = RESOURCES) {
   const url = `http://${listen}`;
   await until("the scheduler is ready", async () => (await fetch(`${url}/readyz`).catch(() => undefined))?.ok, () => log);
   return { url, nats, log: () => log, pid: child.pid };
+}
+
+/** Runs a command of the program to its end. */
+export function run(...args) {
+  execFileSync(BINARY, args, { stdio: ["ignore", "ignore", "inherit"] });
 }
 
 /** Asks the front, as a worker does. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { test } from "node:test";
-import { browser, front, logIn, open, OPERATOR, scheduler, shoot, until, WORKER } from "./machine.js";
+import { browser, front, logIn, open, OPERATOR, RESOURCES, run, scheduler, shoot, until, WORKER } from "./machine.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const HOSTILE = "<img src=x onerror=window.broken=1><script>window.broken=1</script>";
@@ -58,11 +58,13 @@ test("what happens is seen live, and foreign names are text", async (t) => {
   await page.getByRole("button", { name: "Explain this id" }).click();
   await page.getByText("of class bulk: 0 ahead of it").waitFor();
   await page.getByText(/“few”: 0 of 4 left, 1 wait/).first().waitFor();
+  const client = page.getByRole("region", { name: "Clients" }).getByRole("row", { name: HOSTILE });
+  await client.getByText("100 %").waitFor();
   await shoot(page, "resource");
   assert.deepEqual(complaints, []);
 });
 
-test("an operator thaws, cancels, and ends waits", async (t) => {
+test("an operator freezes, thaws, cancels, and ends waits", async (t) => {
   const { url } = await scheduler(t);
   const { page, complaints } = await open(await browser(t), `${url}/#/resource/hub`);
   await logIn(page, OPERATOR);
@@ -71,6 +73,15 @@ test("an operator thaws, cancels, and ends waits", async (t) => {
   await page.getByText(/the upstream demands \d+ s/).first().waitFor();
   await page.getByRole("button", { name: "Thaw few" }).click();
   await page.getByRole("alert").getByText("few thawed").waitFor();
+  await page.getByLabel("How long a freeze lasts").selectOption("10 min");
+  await page.getByRole("button", { name: "Freeze few" }).click();
+  await page.getByRole("alert").getByText("few frozen for 10 min").waitFor();
+  await page.getByText(/an operator's order, for (9 min|10 min)/).waitFor();
+  await page.getByRole("button", { name: "Thaw few" }).click();
+  await page.getByRole("button", { name: "Freeze all limits" }).click();
+  await page.getByRole("alert").getByText("few, fast frozen for 10 min").waitFor();
+  for (const limit of ["few", "fast"]) await page.getByRole("button", { name: `Thaw ${limit}` }).click();
+  await page.getByRole("button", { name: "Freeze fast" }).waitFor();
   await oneWaits(url);
   await page.getByRole("button", { name: /^Cancel/ }).click();
   await page.getByText("No request waits.").waitFor();
@@ -120,10 +131,10 @@ test("it is read on a phone, on a wall, in the dark, and by a screen reader", as
   await oneWaits(url);
   const started = await browser(t);
   for (const colorScheme of ["light", "dark"]) {
-    for (const width of [360, 2000]) {
+    for (const width of [360, 1300, 2000]) {
       const { page, complaints } = await open(started, url, { colorScheme, viewport: { width, height: 800 } });
       await logIn(page, OPERATOR);
-      for (const [view, shown] of [["#/", "All resources"], ["#/resource/hub", "has 0 of 4 left, and this takes 1"], ["#/rules", "There are no rules"]]) {
+      for (const [view, shown] of [["#/", "All resources"], ["#/resource/hub", "has 0 of 4 left, and this takes 1"], ["#/rules", "There are no rules"], ["#/schedulers", "What a successor would go on from."]]) {
         await page.goto(`${url}/${view}`);
         await page.getByText(shown).first().waitFor();
         const name = `${view.split("/")[1] || "all"}-${width}-${colorScheme}`;
@@ -136,6 +147,25 @@ test("it is read on a phone, on a wall, in the dark, and by a screen reader", as
       await page.context().close();
     }
   }
+});
+
+test("schedulers and queues of jobs are shown, and jobs deleted", async (t) => {
+  const { url, nats } = await scheduler(t, 'jobs = ["roles", "none"]\n' + RESOURCES);
+  run("jobs", "init", "roles", "--nats", nats);
+  const { page, complaints } = await open(await browser(t), `${url}/#/schedulers`);
+  await logIn(page, OPERATOR);
+  await page.getByRole("region", { name: "All schedulers" }).getByText("hub, other").waitFor();
+  await page.getByRole("region", { name: "The store" }).getByRole("row", { name: /^hub/ }).waitFor();
+  await shoot(page, "schedulers");
+  await page.getByRole("link", { name: "Jobs" }).click();
+  await page.getByText("0 delayed, 0 running, 0 dead").waitFor();
+  await page.getByText(/It can't be read: /).waitFor();
+  await page.getByLabel("Sequence of a job in roles").fill("17");
+  await page.getByRole("region", { name: "roles" }).getByRole("button", { name: "Delete this job" }).click();
+  await page.getByRole("alert").getByText("there is no job 17 in roles").waitFor();
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, "jobs");
+  assert.deepEqual(complaints, []);
 });
 
 test("a keyboard is enough", async (t) => {

@@ -18,7 +18,7 @@ pub(super) async fn counting_limits<'a>(
     names: impl Iterator<Item = &'a Name>,
 ) -> anyhow::Result<Rules> {
     let (subjects, mut counting) = (Subjects::new(prefix)?, Rules::default());
-    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true })?;
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })?;
     for name in names {
         let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
         if let Some(text) = &status.limits_toml {

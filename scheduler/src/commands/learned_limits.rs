@@ -21,7 +21,7 @@ const HEAD: &str = "\
 /// If nothing was found, or a leader's answer is unreadable.
 pub(super) async fn show(client: &Client, prefix: &Name, names: &[Name]) -> anyhow::Result<()> {
     let subjects = Subjects::new(prefix)?;
-    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true })?;
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })?;
     let mut text = String::new();
     for name in names {
         let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };

@@ -1,13 +1,16 @@
-//! `rampmeter thaw` and `rampmeter empty`
+//! `rampmeter thaw`, `rampmeter freeze` and `rampmeter empty`
 
+use super::human::duration as told_duration;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::status::ask;
+use crate::config::duration;
 use crate::connection::connect;
 use async_nats::Client;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::time::Span;
 
 /// What `thaw` takes.
 #[derive(Debug, clap::Args)]
@@ -16,6 +19,24 @@ pub struct ThawArgs {
     resource: Name,
     /// The limit; all limits of the resource, if none is named.
     limit: Option<Name>,
+    /// Print the scheduler's answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// What `freeze` takes.
+#[derive(Debug, clap::Args)]
+pub struct FreezeArgs {
+    /// The resource.
+    resource: Name,
+    /// The limit; all limits of the resource that have no key, if none is named.
+    #[arg(long)]
+    limit: Option<Name>,
+    /// For how long: at most a day. A pause that is longer stays as it is.
+    #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
+    span: Span,
     /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
@@ -61,6 +82,23 @@ pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     LimitCommand { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
 }
 
+/// Pauses limits, and prints which.
+///
+/// # Errors
+/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
+    let FreezeArgs { resource, limit, span, json, nats } = args;
+    let client = connect(&nats.table(), "rampmeter-limits").await?;
+    let answer = order_freeze(&client, &Subjects::new(&nats.prefix)?, &resource, limit, span).await?;
+    match json {
+        true => output::json(&answer),
+        false => {
+            let done = format!("frozen for {}", told_duration(span.millis()));
+            output::line(format_args!("{}: {}", answer.resource, told(&answer.limits, &done)))
+        }
+    }
+}
+
 /// Takes the stock of limits, and prints which.
 ///
 /// # Errors
@@ -100,6 +138,21 @@ pub(super) async fn order(
         answer.more = next.more;
     }
     Ok(answer)
+}
+
+/// Has calls pause that take from one limit, or from any.
+///
+/// # Errors
+/// If no scheduler leads the resource, or it refuses.
+pub(super) async fn order_freeze(
+    client: &Client,
+    subjects: &Subjects,
+    resource: &Name,
+    limit: Option<Name>,
+    span: Span,
+) -> anyhow::Result<LimitOrderDone> {
+    let order = serde_json::to_vec(&FreezeOrder { limit, for_ms: span.into() })?;
+    ask(client, subjects.freeze(resource), order, resource).await
 }
 
 fn told(limits: &[Name], done: &str) -> String {

@@ -1,7 +1,7 @@
 //! Why a request waits, in a sentence.
 
 use super::human::{amount, duration, escaped, in_duration};
-use rampmeter_protocol::reason::{Holder, Reason};
+use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
 use rampmeter_protocol::status::LimitStatus;
 
 /// The request that a sentence is about.
@@ -44,7 +44,8 @@ pub(super) fn sentence(reason: Reason, limit: &LimitStatus, holder: &Holder, abo
         },
         Reason::Frozen => {
             let pause = holder.frozen_ms.unwrap_or(holder.next_free_ms);
-            format!("the upstream demanded a pause of {name}: calls go on {}", in_duration(pause))
+            let by = if limit.paused_by == Some(PauseCause::Operator) { "an operator" } else { "the upstream" };
+            format!("{by} demanded a pause of {name}: calls go on {}", in_duration(pause))
         }
         Reason::Probe => format!("the pause of {name} is over: one call tries it, and the others wait for its answer"),
         Reason::Share => format!("its client has had its share of {name}: later requests of other clients go first"),
@@ -129,6 +130,9 @@ mod tests {
         for (reason, text) in table {
             assert_eq!(sentence(reason, &limit(), &holder, &about), text);
         }
+        let ordered = LimitStatus { paused_by: Some(PauseCause::Operator), ..limit() };
+        let told = sentence(Reason::Frozen, &ordered, &holder, &about);
+        assert_eq!(told, "an operator demanded a pause of `few`: calls go on in 5 s");
         let likely = Holder { likely_free_ms: Some(125.0), level: 0.0, ..holder.clone() };
         let told = sentence(Reason::InFlight, &limit(), &likely, &about);
         let place = "the next is likely free in 125 ms, at the latest in 3.1 s";

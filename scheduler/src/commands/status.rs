@@ -12,7 +12,7 @@ use async_nats::{Client, Message, RequestErrorKind};
 use comfy_table::Table;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::reason::Reason;
+use rampmeter_protocol::reason::{PauseCause, Reason};
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
     Correction, DifferingScheduler, FoundStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
@@ -301,7 +301,8 @@ pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
         let keys = if limit.keys == 1 { "1 key is".to_owned() } else { format!("{} keys are", count(limit.keys)) };
         format!("{keys} in use; this is the fullest, `{}`", escaped(key))
     });
-    let frozen = (limit.frozen_ms > 0.0).then(|| format!("the upstream pauses it for {}", duration(limit.frozen_ms)));
+    let pauses = if limit.paused_by == Some(PauseCause::Operator) { "an operator" } else { "the upstream" };
+    let frozen = (limit.frozen_ms > 0.0).then(|| format!("{pauses} pauses it for {}", duration(limit.frozen_ms)));
     let learned = limit.learned.map(|learned| {
         format!(
             "the upstream gives {:.1} % of this rate; {} more are held back",

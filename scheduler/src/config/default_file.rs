@@ -5,9 +5,10 @@ use super::algorithm::ALGORITHMS;
 use super::credential::CredentialTable;
 use super::http::{CheckTable, HttpTable};
 use super::keys::{Key, Shown};
+use super::nats_table::NatsTable;
 use super::provider::ProviderTable;
 use super::proxy::{ProxyTable, RouteTable};
-use super::table::{ClassTable, LimitTable, NatsTable, ResourceTable};
+use super::table::{ClassTable, LimitTable, ResourceTable};
 use super::tls::TlsTable;
 use rampmeter_dialects::Dialect;
 

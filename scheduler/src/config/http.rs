@@ -2,6 +2,7 @@
 
 use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenPlace};
 use super::keys::keys;
+use super::nats_table::NatsTable;
 use super::place::{ConfigError, Source};
 use super::provider::variable;
 use super::range::within;
@@ -11,6 +12,7 @@ use axum::http::HeaderName;
 use axum::http::uri::Authority;
 use ipnet::IpNet;
 use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,6 +42,12 @@ keys! {
         /// Whether the front has a page for people at /. It shows the names of clients to all that
         /// get permits here; if there are tokens, to those with `page = "view"` or "operate".
         page: Option<bool> = Default("true"),
+        /// The queues of jobs that the page shows.
+        #[serde(default)]
+        jobs: Vec<Name> = Example(r#"["roles"]"#),
+        /// The account of NATS with these queues, with the keys of `[nats]`. Without this, that of
+        /// the scheduler.
+        jobs_nats: Option<NatsTable> = Example(r#"{ url = "nats://jobs-operator:password@127.0.0.1:4222" }"#),
         /// The names by which clients and proxies call this scheduler, without a port, beside its
         /// addresses and `localhost`. A request for another Host is answered with 421, because web
         /// pages can have their own names lead here.
@@ -111,6 +119,8 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
         listen: table.listen.clone().unwrap_or(defaults.listen),
         front,
         page: table.page.unwrap_or(defaults.page),
+        jobs: table.jobs.clone(),
+        jobs_nats: table.jobs_nats.clone(),
         hosts: table.hosts.as_ref().map(|names| hosts(source, names)).transpose()?.unwrap_or(defaults.hosts),
         tokens: tokens(source, table)?,
         max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?

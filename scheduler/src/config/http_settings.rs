@@ -1,5 +1,6 @@
 //! The settings of HTTP, checked.
 
+use super::nats_table::NatsTable;
 use crate::provider::SecretPlace;
 use axum::http::HeaderName;
 use ipnet::IpNet;
@@ -20,6 +21,10 @@ pub struct HttpSettings {
     pub front: bool,
     /// Whether the front has a page for people, too.
     pub page: bool,
+    /// The queues of jobs that the page shows.
+    pub jobs: Vec<Name>,
+    /// Where these queues are, if not in the account of the scheduler.
+    pub jobs_nats: Option<NatsTable>,
     /// The names of this scheduler, beside its addresses and `localhost`.
     pub hosts: Vec<String>,
     /// The place of the tokens of which the front's clients have to show one.
@@ -98,6 +103,8 @@ impl Default for HttpSettings {
             listen: "127.0.0.1:9480".to_owned(),
             front: true,
             page: true,
+            jobs: Vec::new(),
+            jobs_nats: None,
             // What the nginx that ships has called it.
             hosts: vec!["rampmeter".to_owned()],
             tokens: None,

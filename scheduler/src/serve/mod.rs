@@ -126,7 +126,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         let task = ResourceTask::new(context.clone(), known, (publisher, led), limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }
-    let pages = Pages { health: health.clone(), reporters, rules, differences, client };
+    let pages = Pages { health: health.clone(), reporters, rules, differences, peers: peers.clone(), client };
     let http = match socket {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
@@ -163,7 +163,8 @@ fn permit_threads(resources: usize) -> usize {
 /// What the HTTP front uses: a connection of its own, as any client has.
 async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<Backing> {
     let client = connect_noting(&Denials::default(), &stopping, &config.nats, &format!("{leader}-http")).await?;
-    Ok(Backing { client, subjects: Subjects::new(&config.nats.prefix)?, led: BTreeMap::new(), stopping, clock })
+    let (subjects, nats) = (Subjects::new(&config.nats.prefix)?, config.nats.clone());
+    Ok(Backing { client, subjects, led: BTreeMap::new(), nats, stopping, clock })
 }
 
 /// The provider of a resource, ready to be asked.

@@ -381,12 +381,13 @@ mod tests {
                 pages: Vec::new(),
             },
             freezes: vec![
-                FreezeRow { limit: name("per-minute"), key: None, ends: 1_500_000_000, spent: false },
+                FreezeRow { limit: name("per-minute"), key: None, ends: 1_500_000_000, spent: false, ordered: true },
                 FreezeRow {
                     limit: name("per-client"),
                     key: Some("team-a".to_owned()),
                     ends: 2_000_000_000,
                     spent: true,
+                    ordered: false,
                 },
             ],
             costs: vec![cost_row()],
@@ -394,8 +395,14 @@ mod tests {
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
-        let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false],["per-client","team-a",2000000000,true]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
+        let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
         assert_eq!(serde_json::to_string(&state).unwrap(), golden);
         assert_eq!(serde_json::from_str::<StateRecord>(golden).unwrap(), state);
+        let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
+        let unordered = FreezeRow { ordered: false, ..state.freezes[0].clone() };
+        assert_eq!(
+            serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes,
+            [unordered, state.freezes[1].clone()]
+        );
     }
 }

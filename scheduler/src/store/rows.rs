@@ -14,6 +14,9 @@ stored_as_array! {
         /// The end in nanoseconds after the writing.
         ends: u64,
         spent: bool,
+        /// Whether an operator ordered it. Records of earlier schedulers do not say so.
+        #[serde(default)]
+        ordered: bool,
     }
 }
 
@@ -65,15 +68,15 @@ stored_as_array! {
 
 impl FreezeRow {
     pub(super) fn snapshot(&self) -> FreezeSnapshot {
-        let FreezeRow { limit, key, ends: nanos, spent } = self.clone();
-        FreezeSnapshot { limit, key, nanos, spent }
+        let FreezeRow { limit, key, ends: nanos, spent, ordered } = self.clone();
+        FreezeSnapshot { limit, key, nanos, spent, ordered }
     }
 }
 
 impl From<&FreezeSnapshot> for FreezeRow {
     fn from(snapshot: &FreezeSnapshot) -> Self {
-        let FreezeSnapshot { limit, key, nanos: ends, spent } = snapshot.clone();
-        FreezeRow { limit, key, ends, spent }
+        let FreezeSnapshot { limit, key, nanos: ends, spent, ordered } = snapshot.clone();
+        FreezeRow { limit, key, ends, spent, ordered }
     }
 }
 

@@ -84,6 +84,7 @@ async fn commands_at_a_server_end_quietly() {
         vec!["jobs", "status", "roles"],
         vec!["jobs", "dead", "roles", "--json"],
         vec!["purge", "hub"],
+        vec!["freeze", "hub", "--for", "1ms"],
         vec!["thaw", "hub"],
         vec!["empty", "hub", "--all"],
     ] {

@@ -4,8 +4,10 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::status::Status;
+use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::{nats, process, repository, scheduler};
+use std::os::unix::fs::PermissionsExt;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 
@@ -28,7 +30,7 @@ async fn help_tells_every_option() {
     #[rustfmt::skip]
     let table = [
         ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
-        ("demo",        vec!["--seconds", "--workers", "--json"]),
+        ("demo",        vec!["--seconds", "--workers", "--open", "--json"]),
         ("check",       vec!["--config", "--print-default", "--ask-provider"]),
         ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("top",         vec!["[RESOURCE]", "--every", "--once", "--json", "--nats", "--credentials-file", "--prefix"]),
@@ -38,6 +40,7 @@ async fn help_tells_every_option() {
         ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("freeze",      vec!["<RESOURCE>", "--limit", "--for", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
@@ -65,6 +68,29 @@ async fn the_demo_says_what_it_does_and_what_to_do_next() {
     assert!(table.contains("with permits"), "{output}");
     assert!(next.contains("rampmeter-under-test check --print-default > rampmeter.toml"), "{output}");
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{output}");
+}
+
+#[tokio::test]
+async fn the_demo_has_a_page_while_it_runs_and_opens_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (opener, opened) = (folder.path().join("xdg-open"), folder.path().join("opened"));
+    std::fs::write(&opener, format!("#!/bin/sh\necho \"$1\" > {}\n", opened.display())).unwrap();
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let running = tokio::spawn(async move {
+        process::run_in(RAMPMETER, &["demo", "--seconds", "3", "--workers", "5", "--open"], &[("PATH", &path)]).await
+    });
+    let url =
+        until("a browser is opened", async || std::fs::read_to_string(&opened).ok().filter(|url| url.ends_with('\n')));
+    let url = url.await;
+    let (address, resource) = url.trim().split_once("/#/resource/").unwrap();
+    assert_eq!((scheduler::get(address).await.0, resource), (200, "demo"));
+    let ended = running.await.unwrap();
+    let progress = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        ended.status.success() && progress.contains(&format!("as long as the demo runs: {}", url.trim())),
+        "{progress}"
+    );
 }
 
 #[tokio::test]

@@ -21,6 +21,7 @@ mod feedback;
 mod fleet;
 mod floods;
 mod forecasts;
+mod freezes;
 mod fuzz;
 mod gone_clients;
 mod governor;

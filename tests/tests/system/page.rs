@@ -205,10 +205,12 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
     let nats = nats::start().await;
     let open = Front::start(&nats, "", HUB).await;
     let orders = [
+        ("/page/order/freeze/hub", json!({"for_ms": 1000})),
         ("/page/order/thaw/hub", json!({})),
         ("/page/order/purge/hub", json!({})),
         ("/page/order/cancel/hub", json!({"request": "x"})),
         ("/page/order/apply", json!({"rules": ""})),
+        ("/page/order/delete-job", json!({"queue": "roles", "sequence": 1})),
     ];
     for (path, body) in &orders {
         let refused = open.post(path, body.to_string()).await;
@@ -246,11 +248,18 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
         (of_hub,    "/page/rules",          403),
         (of_hub,    "/page/rights",         200),
         (of_hub,    "/page/history/hub?limit=few", 200),
+        (of_hub,    "/page/schedulers",     403),
+        (of_hub,    "/page/jobs",           403),
+        (viewer,    "/page/jobs",           200),
         (viewer,    "/page/rules",          200),
+        (viewer,    "/page/schedulers",     200),
     ];
     for (token, path, status) in table {
         assert_eq!(ask(&front, token, path, None).await.status, status, "{token} {path}");
     }
+    let deletion = json!({"queue": "roles", "sequence": 1});
+    let foreign = ask(&front, of_hub, "/page/order/delete-job", Some(deletion)).await;
+    assert_eq!(foreign.status, 403, "queues belong to no resource: {foreign:?}");
     let foreign = ask(&front, of_hub, "/page/order/thaw/other", Some(json!({}))).await;
     assert_eq!(foreign.status, 403, "{foreign:?}");
     let rules = "[[resource]]\nname = \"other\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 9\nperiod = \"1s\"\n";
@@ -260,6 +269,26 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
     let other_page =
         other_page.bearer_auth("canary-of-the-operator").header("origin", "https://page.example").json(&json!({}));
     assert_eq!(other_page.send().await.unwrap().status().as_u16(), 403, "not even with a token");
+}
+
+#[tokio::test]
+async fn schedulers_are_listed_with_what_they_lead_and_what_the_store_holds() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", HUB).await;
+    let _standby = scheduler::begin(&nats, HUB).await;
+    let names =
+        |value: &Value| value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
+    let list = until("each leads one resource", async || {
+        let list = front.get("/page/schedulers", &[]).await.body;
+        let leads: Vec<Vec<String>> = list["schedulers"].as_array()?.iter().map(|one| names(&one["leads"])).collect();
+        (leads.len() == 2 && leads.iter().all(|leads| leads.len() == 1)).then_some(list)
+    });
+    let list = list.await;
+    let me = list["schedulers"].as_array().unwrap().iter().find(|one| one["name"] == list["me"]).unwrap();
+    assert_eq!((&me["leads"], &me["stands_by"]), (&json!(["hub"]), &json!(["other"])), "{list}");
+    let record = &list["records"][0];
+    assert_eq!((&record["resource"], &record["leader"], &record["epoch"]), (&json!("hub"), &list["me"], &json!(1)));
+    assert!(record["checkpoint"].as_u64() >= Some(1) && record["age_ms"].as_u64() < Some(60_000), "{record}");
 }
 
 #[tokio::test]
@@ -282,7 +311,7 @@ async fn an_operator_cancels_and_ends_waits() {
 }
 
 #[tokio::test]
-async fn an_operator_thaws_a_limit() {
+async fn an_operator_freezes_and_thaws_a_limit() {
     let nats = nats::start().await;
     let (front, _file) = guarded(&nats).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -292,6 +321,13 @@ async fn an_operator_thaws_a_limit() {
     let thawed = ask(&front, "canary-of-hub-operator", "/page/order/thaw/hub", Some(json!({"limit": "few"}))).await;
     assert_eq!((thawed.status, &thawed.body), (200, &json!({"limits": ["few"]})), "{thawed:?}");
     assert!(worker.limit("few").await.frozen_ms <= 0.0);
+    let order = json!({"limit": "few", "for_ms": 60_000});
+    let frozen = ask(&front, "canary-of-hub-operator", "/page/order/freeze/hub", Some(order)).await;
+    assert_eq!((frozen.status, &frozen.body), (200, &json!({"limits": ["few"]})), "{frozen:?}");
+    assert!(worker.limit("few").await.frozen_ms > 50_000.0);
+    let too_long = json!({"for_ms": 1e9});
+    let refused = ask(&front, "canary-of-hub-operator", "/page/order/freeze/hub", Some(too_long)).await;
+    assert_eq!(refused.status, 409, "{refused:?}");
 }
 
 #[tokio::test]

@@ -41,6 +41,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.explain.hub",                                            "operator scheduler"),
     ("rampmeter.purge.hub",                                              "operator scheduler"),
     ("rampmeter.thaw.hub",                                               "operator scheduler"),
+    ("rampmeter.freeze.hub",                                             "operator scheduler"),
     ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.usage.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),

@@ -201,7 +201,7 @@ async fn rows_are_sorted_filtered_and_other_resources_are_shown() {
 }
 
 #[tokio::test]
-async fn a_pause_is_shown_and_ended() {
+async fn a_pause_is_shown_begun_and_ended() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, RESOURCES).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -226,6 +226,18 @@ async fn a_pause_is_shown_and_ended() {
     }
     terminal.shows("no pause", |lines| !has(lines, &["paused "])).await;
     assert!(worker.status().await.limits.iter().all(|limit| limit.frozen_ms == 0.0));
+    terminal.press("f");
+    terminal.shows_text("Shall no call that takes from `in-flight` of hub start for a minute?").await;
+    terminal.press("n");
+    terminal.shows_text("nothing was frozen").await;
+    terminal.press("fy");
+    terminal.shows_text("`in-flight` is frozen for a minute").await;
+    terminal.shows_text("paused ").await;
+    assert!(worker.limit("in-flight").await.frozen_ms > 50_000.0);
+    terminal.press("f");
+    terminal.shows_text("a pause of `in-flight` of hub").await;
+    terminal.press("y");
+    terminal.shows_text("`in-flight` is thawed: calls go on").await;
     terminal.press("q");
     assert!(terminal.ended().await.success());
 }

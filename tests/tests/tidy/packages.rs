@@ -7,12 +7,14 @@ use std::collections::BTreeSet;
 /// Names of the SDK's root: what fits on one screen of its documentation.
 const MAX_SDK_NAMES: usize = 12;
 
-/// Commands that are clients themselves.
-const CLIENTS: [&str; 4] = [
+/// Commands that are clients themselves, and the page, which shows queues of jobs as `rampmeter jobs`
+/// does.
+const CLIENTS: [&str; 5] = [
     "scheduler/src/commands/bench/",
     "scheduler/src/commands/demo/",
     "scheduler/src/commands/jobs/",
     "scheduler/src/commands/proxy/",
+    "scheduler/src/serve/http/page/jobs.rs",
 ];
 
 fn ours(package: &str) -> Vec<String> {

@@ -192,7 +192,7 @@ impl CountedBucket {
         };
         let expired = reports.claims.expire(now);
         if !expired.is_empty() {
-            self.freeze = Some(self.freeze.map_or(Freeze::new(now), |freeze| freeze.lasting_until(now)));
+            self.freeze = Some(self.freeze.map_or(Freeze::new(now), |freeze| freeze.joined(Freeze::new(now))));
         }
         expired.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
     }

@@ -35,6 +35,11 @@ impl Coordination {
         Ok(Coordination { scheduler, server })
     }
 
+    /// The address of the scheduler's web page.
+    pub(super) fn page(&self) -> Option<String> {
+        self.scheduler.http().map(|address| format!("http://{address}/#/resource/{}", scenario::RESOURCE))
+    }
+
     pub(super) async fn connect(&self) -> anyhow::Result<Processes> {
         let mut clients = Vec::with_capacity(PROCESSES);
         for _ in 0..PROCESSES {

@@ -3,10 +3,11 @@
 //! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
 //! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
 //! `coordination` is NATS and the scheduler. `figures` is the result, `side_by_side` its table, and
-//! `notes` explains it.
+//! `notes` explains it. `browser` shows the scheduler's web page meanwhile.
 
 mod api;
 mod backoff;
+mod browser;
 mod class;
 mod coordination;
 mod figures;
@@ -39,6 +40,9 @@ use worker::Manner;
 pub struct DemoArgs {
     #[command(flatten)]
     options: Options,
+    /// Open the scheduler's web page in a browser.
+    #[arg(long)]
+    open: bool,
     /// Print one JSON object instead of a table, and no progress.
     #[arg(long)]
     json: bool,
@@ -51,7 +55,7 @@ pub struct DemoArgs {
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     let mut progress = if args.json { Progress::silent() } else { Progress::live() };
     let comparison = tokio::select! {
-        comparison = compare(args.options, &mut progress) => comparison?,
+        comparison = compare_and_show(args.options, &mut progress, args.open) => comparison?,
         signal = asked_to_stop() => anyhow::bail!("the demo was ended by {}", signal?),
     };
     drop(progress);
@@ -76,11 +80,22 @@ fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
 /// If there is no nats-server, a part of the demo cannot be started, or a call fails with anything
 /// but 429.
 pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
+    compare_and_show(options, progress, false).await
+}
+
+/// The same; `opens` says whether a browser is to show the web page meanwhile.
+async fn compare_and_show(options: Options, progress: &mut Progress, opens: bool) -> anyhow::Result<Comparison> {
     allow_many_files();
     progress.introduce(&scenario::introduction(options));
     progress.say("starting NATS and a scheduler");
     // NATS starts before the first phase, so that a missing nats-server shows at once.
     let coordination = Coordination::start().await?;
+    if let Some(url) = coordination.page() {
+        progress.introduce(&format!("The scheduler's web page, as long as the demo runs: {url}"));
+        if opens && !browser::open(&url) {
+            progress.introduce("This machine has no program that opens it in a browser.");
+        }
+    }
     let uncoordinated = Phase { name: "uncoordinated", options }.run(&[Manner::Alone], progress).await?;
     let coordinated = with_permits(&coordination, options, progress).await?;
     coordination.stop().await?;

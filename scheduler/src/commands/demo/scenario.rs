@@ -58,7 +58,7 @@ pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> 
 /// The scheduler's configuration, in the form that a user would write.
 pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
     let text = format!(
-        "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"\"\n\
+        "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
          [[resource]]\nname = \"{RESOURCE}\"\ndialect = \"sentinel-hub\"\nclasses = [{}]\n{}",
         Class::ALL.map(class_entry).join(", "),
         LIMITS.each_ref().map(limit_table).concat(),
@@ -92,7 +92,7 @@ mod tests {
         assert!(upstream(1).is_ok());
         let config = configuration("nats://127.0.0.1:1").unwrap();
         let resource = config.resources[0].resource().unwrap();
-        assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", ""));
+        assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", "127.0.0.1:0"));
         assert_eq!(resource.classes().len(), Class::ALL.len());
         assert_eq!(
             resource.limits().iter().map(|limit| limit.spec().capacity.units()).collect::<Vec<_>>(),

@@ -25,6 +25,8 @@ pub(super) enum Intent {
     Explain(Name, PermitId),
     /// To end the pause of a limit of a resource.
     Thaw(Name, Name),
+    /// To pause a limit of a resource.
+    Freeze(Name, Name),
 }
 
 /// The state of the screen.
@@ -181,6 +183,11 @@ impl Dashboard {
                 self.tell("nothing was thawed".to_owned());
                 Intent::Nothing
             }
+            Popup::Freeze { resource, limit } if key == KeyCode::Char('y') => Intent::Freeze(resource, limit),
+            Popup::Freeze { .. } => {
+                self.tell("nothing was frozen".to_owned());
+                Intent::Nothing
+            }
             Popup::Text { .. } => Intent::Nothing,
         }
     }
@@ -224,7 +231,7 @@ impl Dashboard {
             KeyCode::Char('>') => return self.read_on(),
             KeyCode::Char('<') => return self.read_from(None),
             KeyCode::Char('e') | KeyCode::Enter => return self.explain(),
-            KeyCode::Char('f') => self.ask_to_thaw(),
+            KeyCode::Char('f') => self.ask_to_order(),
             KeyCode::Char('?' | 'h') => self.popup = Some(Popup::help()),
             _ => {}
         }
@@ -295,14 +302,15 @@ impl Dashboard {
         self.status()?.limits.iter().find(|limit| &*limit.name == name)
     }
 
-    /// Asks before it ends a pause: the upstream may have demanded it with a reason.
-    fn ask_to_thaw(&mut self) {
+    /// Asks before it ends a pause, which may have a reason, or before it begins one.
+    fn ask_to_order(&mut self) {
         let sheet = self.sheet(Panel::Limits);
         let chosen = self.chosen(Panel::Limits, &sheet).and_then(|row| self.limit(&sheet.rows[row].name));
-        let asked = self.resource().cloned().zip(chosen.map(|limit| limit.name.clone()));
-        match (self.focus(), asked) {
-            (Panel::Limits, Some((resource, limit))) => self.popup = Some(Popup::Thaw { resource, limit }),
-            (..) => self.tell("choose a limit first, to end its pause: Tab".to_owned()),
+        let asked = self.resource().cloned().zip(chosen);
+        let question = asked.map(|(resource, limit)| Popup::order(resource, limit));
+        match (self.focus(), question) {
+            (Panel::Limits, Some(question)) => self.popup = Some(question),
+            (..) => self.tell("choose a limit first, to pause it or to end its pause: Tab".to_owned()),
         }
     }
 }

@@ -19,7 +19,7 @@ const QUEUE_LINES: u16 = 6;
 /// Lines of a panel at least: its head and a row.
 const PANEL_LINES: u16 = 2;
 
-const KEYS: &str = "q quit  Tab panel  ←→ resource  s sort  / filter  e explain  f thaw  ? all keys";
+const KEYS: &str = "q quit  Tab panel  ←→ resource  s sort  / filter  e explain  f freeze/thaw  ? all keys";
 
 /// The dashboard as it is now.
 pub(super) struct Picture<'a> {

@@ -16,6 +16,8 @@ const WIDEST: u16 = 90;
 /// Texts that come in lines of their own are taken as one.
 const UNBROKEN: usize = usize::MAX;
 
+const YES_OR_NO: &str = "y: yes, any other key: no";
+
 const KEYS: &str = "q, Esc, Ctrl-C   quit
 Tab, Shift-Tab   the next panel, and the one before
 ↑ ↓ j k          the row above, and the row below; also PgUp and PgDn
@@ -23,7 +25,7 @@ Tab, Shift-Tab   the next panel, and the one before
 s   r            sort by the next column; reverse
 /                show only rows with a text; Esc shows all again
 e, Enter         explain the chosen request, limit, class or resource
-f                thaw the chosen limit: end a pause of the upstream
+f                thaw the chosen limit, or freeze it for a minute
 >   <            the next hundred requests; those at the front
 p                pause this screen, and go on";
 
@@ -39,11 +41,20 @@ pub(super) enum Popup {
     },
     /// Whether the pause of a limit is to end.
     Thaw { resource: Name, limit: Name },
+    /// Whether a limit is to pause.
+    Freeze { resource: Name, limit: Name },
 }
 
 impl Popup {
     pub(super) fn text(title: impl Into<String>, text: &str) -> Self {
         Popup::Text { title: title.into(), lines: text.lines().map(str::to_owned).collect(), above: 0 }
+    }
+
+    /// The question before an order: a paused limit is thawed, and another one is frozen.
+    pub(super) fn order(resource: Name, limit: &LimitStatus) -> Self {
+        let is_paused = limit.paused_by.is_some();
+        let limit = limit.name.clone();
+        if is_paused { Popup::Thaw { resource, limit } } else { Popup::Freeze { resource, limit } }
     }
 
     pub(super) fn help() -> Self {
@@ -90,7 +101,7 @@ impl Popup {
                 let last = lines.len().saturating_sub(1);
                 Popup::Text { above: above.saturating_add_signed(by).min(last), title, lines }
             }
-            Popup::Thaw { .. } => self,
+            Popup::Thaw { .. } | Popup::Freeze { .. } => self,
         }
     }
 
@@ -118,9 +129,13 @@ impl Popup {
             }
             Popup::Thaw { resource, limit } => {
                 let question = format!(
-                    "The upstream is said to demand a pause of `{limit}` of {resource}. Shall calls go on at once?"
+                    "The upstream or an operator demands a pause of `{limit}` of {resource}. Shall calls go on at once?"
                 );
-                ("thaw".to_owned(), wrapped(&question, columns), "y: yes, any other key: no")
+                ("thaw".to_owned(), wrapped(&question, columns), YES_OR_NO)
+            }
+            Popup::Freeze { resource, limit } => {
+                let question = format!("Shall no call that takes from `{limit}` of {resource} start for a minute?");
+                ("freeze".to_owned(), wrapped(&question, columns), YES_OR_NO)
             }
         }
     }

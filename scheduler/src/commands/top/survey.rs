@@ -1,6 +1,6 @@
 //! What schedulers tell: the status of each resource, and the requests that wait for one of them.
 
-use crate::commands::limit_orders::order;
+use crate::commands::limit_orders::{order, order_freeze};
 use crate::commands::status::{ask, known_resources};
 use async_nats::Client;
 use futures::future::join_all;
@@ -10,13 +10,16 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
 /// The requests that are read at once. A scheduler answers ten for a question, and each of them
 /// takes a moment of the thread that grants.
 pub(super) const MAX_LISTED: usize = 100;
+
+/// How long a limit pauses by one key: time to look, and no harm if it is forgotten.
+const FREEZE: Span = Span::from_secs(60);
 
 /// All resources at one time.
 #[derive(Clone, Debug)]
@@ -138,6 +141,11 @@ impl Surveyor {
 
     async fn question(&self, resource: &Name, question: &Question) -> anyhow::Result<Explanation> {
         ask(&self.client, self.subjects.explain(resource), serde_json::to_vec(question)?, resource).await
+    }
+
+    /// Has calls pause that take from a limit.
+    pub(super) async fn freeze(&self, resource: &Name, limit: Name) -> anyhow::Result<()> {
+        order_freeze(&self.client, &self.subjects, resource, Some(limit), FREEZE).await.map(drop)
     }
 
     /// Ends the pauses of a limit. Returns the limits whose pauses have ended.

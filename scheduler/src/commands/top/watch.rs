@@ -24,6 +24,7 @@ enum News {
     Surveyed(Vec<Name>, Survey),
     Explained(Box<anyhow::Result<Explanation>>),
     Thawed(Name, anyhow::Result<Vec<Name>>),
+    Frozen(Name, anyhow::Result<()>),
     /// NATS does not even take the question.
     Unreachable(anyhow::Error),
 }
@@ -94,6 +95,10 @@ impl Watch {
                 let thawing = async move { News::Thawed(limit.clone(), surveyor.thaw(&resource, limit).await) };
                 self.asked.spawn(thawing);
             }
+            Intent::Freeze(resource, limit) => {
+                let freezing = async move { News::Frozen(limit.clone(), surveyor.freeze(&resource, limit).await) };
+                self.asked.spawn(freezing);
+            }
         }
     }
 
@@ -129,6 +134,12 @@ impl Watch {
             },
             Ok(News::Thawed(limit, done)) => {
                 self.dashboard.tell(thawed(&limit, done));
+                return Intent::Look;
+            }
+            Ok(News::Frozen(limit, done)) => {
+                let told =
+                    done.map_or_else(|error| error.to_string(), |()| format!("`{limit}` is frozen for a minute"));
+                self.dashboard.tell(told);
                 return Intent::Look;
             }
             Err(ended) => {

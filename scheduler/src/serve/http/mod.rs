@@ -47,7 +47,7 @@ mod token;
 mod token_holder;
 mod token_reader;
 
-use crate::config::{HttpSettings, OriginSettings};
+use crate::config::{HttpSettings, NatsTable, OriginSettings};
 use crate::serve::permits::loop_handle::LoopWatch;
 use anyhow::Context;
 use axum::Router;
@@ -60,7 +60,7 @@ use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
 use origin::Origin;
-use page::WebPage;
+use page::{JobQueues, WebPage};
 use pages::Pages;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::labels::Labels;
@@ -91,6 +91,8 @@ pub struct Backing {
     pub subjects: Subjects,
     /// The resources of this scheduler's configuration, with the loops of those that it leads.
     pub led: BTreeMap<Name, LoopWatch>,
+    /// The account of queues of jobs, if the settings name no other.
+    pub nats: NatsTable,
     /// Shows that the process stops.
     pub stopping: watch::Receiver<bool>,
     /// The clock.
@@ -136,17 +138,19 @@ impl Socket {
     /// # Errors
     /// If the front can't listen for answers.
     pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
-        let (health, store) = (pages.health.clone(), pages.client.clone());
+        let (health, store, peers) = (pages.health.clone(), pages.client.clone(), pages.peers.clone());
         let mut router = pages.router().method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, backing.is_some());
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if let Some(backing) = backing {
-            let Backing { client, subjects, led, stopping, clock } = backing;
+            let Backing { client, subjects, led, nats, stopping, clock } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
             let mut asked = routes(Arc::new(front), &self.settings);
             if self.settings.page {
-                asked = asked.merge(page::routes(WebPage::start(asking.clone(), health, store)));
+                let jobs_nats = self.settings.jobs_nats.clone().unwrap_or(nats);
+                let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
+                asked = asked.merge(page::routes(WebPage::start(asking.clone(), health, store, peers, jobs)));
                 router = router.merge(page::files());
             }
             router = router.merge(guarded(asked, self.guard, &connection_limiter));

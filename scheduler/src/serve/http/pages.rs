@@ -2,6 +2,7 @@
 
 use crate::metrics_page;
 use crate::serve::health::Health;
+use crate::serve::leadership::peers::Peers;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Read;
 use crate::serve::metrics;
@@ -24,6 +25,8 @@ pub struct Pages {
     pub rules: Read,
     /// The schedulers that count differently.
     pub differences: Arc<Differences>,
+    /// All schedulers that live.
+    pub peers: Arc<Peers>,
     /// The connection whose state counts for readiness.
     pub client: async_nats::Client,
 }

@@ -20,6 +20,17 @@ pub struct Peers {
     state: Mutex<State>,
 }
 
+/// What one scheduler does, as far as this one knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerDuties {
+    /// What it leads.
+    pub leads: Vec<Name>,
+    /// What it could lead.
+    pub stands_by: Vec<Name>,
+    /// How long ago it was heard of.
+    pub heard_ago: Span,
+}
+
 #[derive(Debug, Default)]
 struct State {
     peers: BTreeMap<String, Peer>,
@@ -86,6 +97,25 @@ impl Peers {
         let could = &state.peers[least].resources;
         let last = state.led_by(&self.me).filter(|led| could.contains(*led)).last()?;
         (mine >= state.count(least) + WORTH_MOVING && last == resource).then(|| least.to_owned())
+    }
+
+    /// The name of this scheduler.
+    #[must_use]
+    pub fn me(&self) -> &str {
+        &self.me
+    }
+
+    /// What each scheduler does that lives, by name.
+    #[must_use]
+    pub fn duties(&self, now: Time) -> BTreeMap<String, PeerDuties> {
+        let state = self.lock();
+        let live = state.peers.iter().filter(|(_, peer)| now.since(peer.heard) < GONE_AFTER);
+        let duties = |(name, peer): (&String, &Peer)| {
+            let leads = |resource: &Name| state.leaders.get(resource) == Some(name);
+            let (leads, stands_by) = peer.resources.iter().cloned().partition(leads);
+            (name.clone(), PeerDuties { leads, stands_by, heard_ago: now.since(peer.heard) })
+        };
+        live.map(duties).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

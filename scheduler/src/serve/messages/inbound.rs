@@ -74,6 +74,8 @@ pub enum Endpoint {
     Purge,
     /// Ending pauses by hand.
     Thaw,
+    /// Pausing limits by hand.
+    Freeze,
     /// Taking the stock of limits by hand.
     Empty,
     /// Questions for what clients have used, which the task beside the loop answers.
@@ -112,6 +114,7 @@ impl Endpoint {
             Endpoint::Explain
             | Endpoint::Purge
             | Endpoint::Thaw
+            | Endpoint::Freeze
             | Endpoint::Empty
             | Endpoint::Usage
             | Endpoint::Token
@@ -130,6 +133,7 @@ impl Endpoint {
             Endpoint::Explain => subjects.explain(resource).into(),
             Endpoint::Purge => subjects.purge(resource).into(),
             Endpoint::Thaw => subjects.thaw(resource).into(),
+            Endpoint::Freeze => subjects.freeze(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
             Endpoint::Usage => subjects.usage(resource).into(),
             Endpoint::Token => subjects.token(resource).into(),
@@ -155,6 +159,7 @@ impl Endpoints {
             Endpoint::Explain,
             Endpoint::Purge,
             Endpoint::Thaw,
+            Endpoint::Freeze,
             Endpoint::Empty,
             Endpoint::Usage,
             Endpoint::Token,

@@ -239,6 +239,7 @@ impl PermitLoop {
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
+            Endpoint::Freeze => LimitOrders::at(now, self.term.core()).freeze(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
             // Tasks beside the loop answer these.
@@ -295,12 +296,13 @@ impl PermitLoop {
 
     fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuestion) {
         let Some(reply) = reply else { return };
-        let text = match self.reports.known_text(now, asked.limits_toml) {
+        let text = match self.reports.known_text(now, asked) {
             Some(known) => known,
             None => {
                 let limits_toml = asked.limits_toml.then(|| limits_text(&self.term.core().limits_in_force()));
-                let status = Status { limits_toml, ..self.status(now) };
-                let text = self.reports.note_text(now, &status);
+                let shares = asked.shares.then(|| self.term.core().shares(now));
+                let status = Status { limits_toml, shares, ..self.status(now) };
+                let text = self.reports.note_text(now, asked, &status);
                 self.reports.spend(now, self.alarm.now().since(now));
                 text
             }

@@ -3,15 +3,16 @@
 use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::report_budget::{OLDEST, ReportBudget};
 use bytes::Bytes;
-use rampmeter_protocol::status::Status;
+use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
 
 /// The last reports. A flood of questions gets them again, for a second at most.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     budget: ReportBudget,
-    /// As the protocol has it: without and with the text of the limits.
-    texts: [Option<(Time, Bytes)>; 2],
+    /// As the protocol has it, by question.
+    texts: BTreeMap<StatusQuestion, (Time, Bytes)>,
     report: Option<(Time, Report)>,
 }
 
@@ -27,14 +28,14 @@ impl Reports {
     }
 
     /// The last status, if it is to be sent again.
-    pub(crate) fn known_text(&self, now: Time, with_limits: bool) -> Option<Bytes> {
-        self.again(now, self.texts[usize::from(with_limits)].as_ref())
+    pub(crate) fn known_text(&self, now: Time, asked: StatusQuestion) -> Option<Bytes> {
+        self.again(now, self.texts.get(&asked))
     }
 
     /// Keeps a status that was made at `now`, as text.
-    pub(crate) fn note_text(&mut self, now: Time, status: &Status) -> Bytes {
+    pub(crate) fn note_text(&mut self, now: Time, asked: StatusQuestion, status: &Status) -> Bytes {
         let text = Bytes::from(serde_json::to_vec(status).expect("a status is plain data"));
-        self.texts[usize::from(status.limits_toml.is_some())] = Some((now, text.clone()));
+        self.texts.insert(asked, (now, text.clone()));
         text
     }
 

@@ -10,6 +10,8 @@ use crate::serve::messages::inbound::Endpoint;
 use bytes::Bytes;
 use futures::future::join_all;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::shares::Shares;
+use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::time::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -23,6 +25,8 @@ const TICK: Duration = Duration::from_secs(1);
 /// A resource that this process leads is looked at once in so many ticks, whether or not a browser
 /// looks: a curve begins before its reader comes.
 const TICKS_TO_SAMPLE: u64 = 5;
+/// The shares of a resource are asked for once in so many ticks: they are sums over minutes.
+const TICKS_TO_SHARES: u64 = 5;
 
 /// What a stream sends: all, to a browser that knows nothing, or what the frame before lacks.
 #[derive(Clone, Debug, Default)]
@@ -46,11 +50,16 @@ struct Observed {
     recent: Mutex<RecentLevels>,
 }
 
+/// Nothing for a leader of an earlier version, which does not tell them.
+type KnownShares = BTreeMap<Name, Option<Shares>>;
+
 /// The last picture of each thing that is shown.
 #[derive(Debug, Default)]
 struct LastPictures {
     overview: Value,
     resources: BTreeMap<Name, Value>,
+    /// Of resources that browsers look at.
+    shares: KnownShares,
 }
 
 impl Feed {
@@ -89,14 +98,26 @@ impl Feed {
             if is_sample {
                 self.note(&front_client, &readings);
             }
+            self.ask_shares(&front_client, &mut last.shares, number % TICKS_TO_SHARES == 1).await;
             self.show(&mut last, &health.duties(), &readings);
         }
     }
 
+    /// Asks for the shares of what is shown: of all if `is_due`, and otherwise of what is new.
+    async fn ask_shares(&self, front_client: &FrontClient, known: &mut KnownShares, is_due: bool) {
+        known.retain(|name, _| !is_due && self.is_shown(name));
+        let shown = self.resources.keys().filter(|name| self.is_shown(name) && !known.contains_key(*name));
+        let told = join_all(shown.map(async |name| (name.clone(), shares(front_client, name).await))).await;
+        known.extend(told);
+    }
+
     fn is_wanted(&self, name: &Name, is_sample: bool, front_client: &FrontClient) -> bool {
-        let is_watched = |frames: &watch::Sender<Frame>| frames.receiver_count() > 0;
-        let is_shown = self.resources.get(name).is_some_and(|observed| is_watched(&observed.frames));
-        is_shown || is_watched(&self.overview) || is_sample && front_client.leads(name)
+        self.is_shown(name) || self.overview.receiver_count() > 0 || is_sample && front_client.leads(name)
+    }
+
+    /// Whether a browser looks at this resource.
+    fn is_shown(&self, name: &Name) -> bool {
+        self.resources.get(name).is_some_and(|observed| observed.frames.receiver_count() > 0)
     }
 
     fn note(&self, front_client: &FrontClient, readings: &[(&Name, Result<Reading, String>)]) {
@@ -119,7 +140,11 @@ impl Feed {
         for (name, reading) in readings {
             if let Some(observed) = self.resources.get(*name).filter(|observed| observed.frames.receiver_count() > 0) {
                 let known = last.resources.entry((*name).clone()).or_default();
-                send(&observed.frames, known, picture::whole(reading, duty(name)));
+                send(
+                    &observed.frames,
+                    known,
+                    picture::whole(reading, last.shares.get(*name).and_then(Option::as_ref), duty(name)),
+                );
             }
         }
         if self.overview.receiver_count() > 0 {
@@ -141,6 +166,14 @@ fn send(frames: &watch::Sender<Frame>, last: &mut Value, picture: Value) {
 /// An event of a stream. JSON has no line breaks.
 fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
+}
+
+/// How a resource is shared, if its leader tells: an earlier one does not.
+async fn shares(front_client: &FrontClient, name: &Name) -> Option<Shares> {
+    let question = StatusQuestion { shares: true, ..StatusQuestion::default() };
+    let question = serde_json::to_vec(&question).expect("a question is plain data");
+    let status: Status = ask(front_client, name, &Endpoint::Status, question).await.ok()?;
+    status.shares
 }
 
 async fn read(front_client: &FrontClient, name: &Name) -> Result<Reading, String> {

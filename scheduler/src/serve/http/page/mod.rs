@@ -16,12 +16,14 @@
 mod assets;
 mod feed;
 mod handles;
+mod jobs;
 mod merge_patch;
 mod orders;
 mod page_error;
 mod picture;
 mod question;
 mod recent_levels;
+mod schedulers;
 mod stream;
 mod views;
 mod waiting;
@@ -33,6 +35,7 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::map_response;
 use axum::response::Response;
 use axum::routing::{get, post};
+pub(super) use jobs::JobQueues;
 use std::sync::Arc;
 pub(super) use web_page::WebPage;
 
@@ -49,11 +52,15 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .route("/page/history/{resource}", get(views::history))
         .route("/page/rights", get(views::rights))
         .route("/page/rules", get(views::rules))
+        .route("/page/schedulers", get(views::schedulers))
+        .route("/page/jobs", get(views::jobs))
         .route("/page/waiting/{resource}", post(views::waiting))
         .route("/page/what-if/{resource}", post(views::what_if))
+        .route("/page/order/freeze/{resource}", post(orders::freeze))
         .route("/page/order/thaw/{resource}", post(orders::thaw))
         .route("/page/order/cancel/{resource}", post(orders::cancel))
         .route("/page/order/purge/{resource}", post(orders::purge))
+        .route("/page/order/delete-job", post(orders::delete_job))
         .route("/page/order/apply", post(orders::apply))
         .with_state(page)
         .layer(map_response(unkept))

@@ -1,8 +1,8 @@
-//! Orders of operators: thaw, cancel, purge, apply.
+//! Orders of operators: freeze, thaw, cancel, purge, delete jobs, apply.
 
 use super::page_error::PageError;
 use super::question::ask;
-use super::web_page::{WebPage, unreadable};
+use super::web_page::{WebPage, check_all, unreadable};
 use crate::config::{Rules, limits_in_force, parse_rules};
 use crate::serve::http::front_client::FrontClient;
 use crate::serve::http::token::{Caller, PageRight};
@@ -12,7 +12,7 @@ use crate::serve::messages::inbound::Endpoint;
 use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::settle::Settle;
@@ -49,6 +49,20 @@ pub(super) async fn thaw(
     Ok(Json(json!({"limits": limits})))
 }
 
+/// `POST /page/order/freeze/<resource>`
+pub(super) async fn freeze(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<FreezeOrder>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "freeze", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, payload).await?;
+    Ok(Json(json!({"limits": done.limits})))
+}
+
 /// The request to be cancelled.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -83,6 +97,28 @@ pub(super) async fn purge(
     let payload = serde_json::to_vec(&order).expect("an order is plain data");
     let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, payload).await?;
     Ok(Json(json!({"ended": purged.ended})))
+}
+
+/// The job to be deleted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobDeletion {
+    queue: String,
+    sequence: u64,
+}
+
+/// `POST /page/order/delete-job`. Queues belong to no resource, so that a token for some resources
+/// alone deletes nothing.
+pub(super) async fn delete_job(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+    Json(JobDeletion { queue, sequence }): Json<JobDeletion>,
+) -> OrderAnswer {
+    caller.check_page(PageRight::Operate).map_err(PageError::forbidden)?;
+    check_all(&caller)?;
+    tracing::info!(queue, sequence, order = "delete job", token = token(&caller), "an operator's order from the page");
+    let deleted = page.jobs.delete(&queue, sequence).await?;
+    Ok(Json(json!({"deleted": deleted})))
 }
 
 /// Rules in place of those that some resources have.
@@ -128,7 +164,8 @@ pub(super) async fn apply(
 
 /// The limits that count now, for the resources of `rules`.
 async fn counting(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
-    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true }).expect("a question is plain data");
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })
+        .expect("a question is plain data");
     let mut counting = Rules::default();
     for name in rules.names() {
         let status: Status = ask(front_client, name, &Endpoint::Status, question.clone()).await?;
@@ -142,6 +179,9 @@ async fn counting(front_client: &FrontClient, rules: &Rules) -> Result<Rules, Pa
 
 /// Every order leaves a line in the log, with the name of its token.
 fn note(caller: &Caller, order: &str, resource: &Name) {
-    let token = caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default();
-    tracing::info!(%resource, order, token, "an operator's order from the page");
+    tracing::info!(%resource, order, token = token(caller), "an operator's order from the page");
+}
+
+fn token(caller: &Caller) -> String {
+    caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default()
 }

@@ -2,7 +2,8 @@
 //! without the others.
 
 use crate::serve::health::Duty;
-use crate::serve::permits::answers::tally::{BUCKETS, Histogram, Tally};
+use crate::serve::permits::answers::tally::Tally;
+use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::Status;
 use serde_json::{Map, Value, json};
 
@@ -21,8 +22,8 @@ pub(super) struct Reading {
     pub(super) tally: Option<Tally>,
 }
 
-/// A resource in all its parts.
-pub(super) fn whole(reading: &Result<Reading, String>, duty: &Duty) -> Value {
+/// A resource in all its parts, with the shares that are known of it.
+pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, duty: &Duty) -> Value {
     let reading = match reading {
         Ok(reading) => reading,
         Err(trouble) => return json!({"duty": duty.to_string(), "trouble": trouble}),
@@ -36,8 +37,11 @@ pub(super) fn whole(reading: &Result<Reading, String>, duty: &Duty) -> Value {
     by_name(&mut picture, "limits");
     by_name(&mut picture, "classes");
     picture.insert("duty".to_owned(), json!(duty.to_string()));
+    if let Some(shares) = shares {
+        picture.insert("shares".to_owned(), told_shares(shares));
+    }
     if let Some(tally) = &reading.tally {
-        add_tally(&mut picture, &status, tally);
+        add_tally(&mut picture, tally);
     }
     Value::Object(picture)
 }
@@ -67,13 +71,19 @@ pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
     }))
 }
 
-fn add_tally(picture: &mut Map<String, Value>, status: &Status, tally: &Tally) {
-    for (class, waits) in status.classes.iter().zip(&tally.waits).filter(|(_, waits)| waits.count > 0) {
-        let shown = &mut picture["classes"][&*class.name];
-        shown["granted"] = json!(waits.count);
-        shown["wait_p50_ms"] = json!(quantile_ms(waits, 50));
-        shown["wait_p99_ms"] = json!(quantile_ms(waits, 99));
-    }
+/// Shares by name, over a time that changes once a minute.
+fn told_shares(shares: &Shares) -> Value {
+    let Value::Object(mut told) = plain(serde_json::to_value(shares).expect("shares are plain data")) else {
+        return Value::Null;
+    };
+    told.remove("over_ms");
+    told.insert("over_min".to_owned(), json!((shares.over_ms / 60e3).ceil()));
+    by_name(&mut told, "classes");
+    by_name(&mut told, "clients");
+    Value::Object(told)
+}
+
+fn add_tally(picture: &mut Map<String, Value>, tally: &Tally) {
     let answers: Map<String, Value> = tally
         .answers
         .iter()
@@ -84,17 +94,6 @@ fn add_tally(picture: &mut Map<String, Value>, status: &Status, tally: &Tally) {
     let refusals: Map<String, Value> = refusals.map(|(code, count)| (code.as_str().to_owned(), json!(count))).collect();
     picture.insert("answers".to_owned(), Value::Object(answers));
     picture.insert("refusals".to_owned(), Value::Object(refusals));
-}
-
-/// The upper bound of the bucket in which the given percentile lies.
-fn quantile_ms(histogram: &Histogram, percent: u64) -> f64 {
-    let rank = (histogram.count * percent).div_ceil(100);
-    let mut seen = 0;
-    let bucket = histogram.buckets.iter().position(|count| {
-        seen += count;
-        seen >= rank
-    });
-    1e3 * bucket.and_then(|bucket| BUCKETS.get(bucket)).unwrap_or(&BUCKETS[BUCKETS.len() - 1])
 }
 
 /// Makes the list `key` of things with a `name` an object by name, and keeps their order beside it.
@@ -136,7 +135,6 @@ fn rounded(number: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_protocol::time::Span;
 
     #[test]
     fn numbers_have_as_many_digits_as_people_read() {
@@ -158,15 +156,5 @@ mod tests {
         let expected =
             json!({"limits": {"a": {"name": "a"}, "b": {"name": "b", "level": 1}}, "limits_order": ["b", "a"]});
         assert_eq!(Value::Object(picture), expected);
-    }
-
-    #[test]
-    fn percentiles_are_bounds_of_buckets() {
-        let mut waits = Histogram::default();
-        (0..99).for_each(|_| waits.observe(Span::from_millis(2)));
-        waits.observe(Span::from_secs(20));
-        assert_eq!([50, 99, 100].map(|percent| quantile_ms(&waits, percent)), [3.0, 3.0, 30_000.0]);
-        waits.observe(Span::from_secs(2000));
-        assert_eq!(quantile_ms(&waits, 100), 600_000.0);
     }
 }

@@ -65,7 +65,10 @@ pub(super) async fn rights(
     let resources: Vec<&Name> = page.front_client.resources().filter(may_see).collect();
     let holder = caller.holder().map(|holder| holder.name());
     let all = check_all(&caller).is_ok();
-    Ok(Json(json!({"token": holder, "right": caller.page(), "resources": resources, "overview": all})))
+    let jobs = all && page.jobs.are_shown();
+    let rights =
+        json!({"token": holder, "right": caller.page(), "resources": resources, "overview": all, "jobs": jobs});
+    Ok(Json(rights))
 }
 
 /// `GET /page/rules`
@@ -80,6 +83,25 @@ pub(super) async fn rules(
         json!({"revision": edition.revision, "text": text})
     });
     Ok(Json(json!({"editions": shown.collect::<Vec<_>>()})))
+}
+
+/// `GET /page/schedulers`
+pub(super) async fn schedulers(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, PageError> {
+    check_all(&caller)?;
+    let shown = page.schedulers.get(&page.front_client, &page.peers, &page.store).await;
+    shown.map(Json)
+}
+
+/// `GET /page/jobs`
+pub(super) async fn jobs(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, PageError> {
+    check_all(&caller)?;
+    Ok(Json(page.jobs.list(page.front_client.clock().now()).await))
 }
 
 /// `POST /page/waiting/<resource>`

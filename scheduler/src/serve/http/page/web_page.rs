@@ -1,13 +1,16 @@
 //! What the page asks and shows, and who may see it.
 
 use super::feed::Feed;
+use super::jobs::JobQueues;
 use super::page_error::PageError;
+use super::schedulers::SchedulerList;
 use super::stream::Streams;
 use super::waiting::WaitingLists;
 use super::what_if::Forecasts;
 use crate::serve::health::Health;
 use crate::serve::http::front_client::FrontClient;
 use crate::serve::http::token::{Caller, PageRight};
+use crate::serve::leadership::peers::Peers;
 use crate::store::RuleStore;
 use axum::http::StatusCode;
 use rampmeter_protocol::name::Name;
@@ -22,19 +25,26 @@ pub(in crate::serve::http) struct WebPage {
     pub(super) streams: Streams,
     pub(super) waiting: WaitingLists,
     pub(super) forecasts: Forecasts,
-    store: async_nats::Client,
+    pub(super) schedulers: SchedulerList,
+    pub(super) jobs: JobQueues,
+    pub(super) peers: Arc<Peers>,
+    pub(super) store: async_nats::Client,
 }
 
 impl WebPage {
-    /// Starts to observe all resources. Rules are read and written on the connection `store`.
+    /// Starts to observe all resources. Rules are read and written on the connection `store`, and
+    /// `peers` and `jobs` are shown, too.
     pub(in crate::serve::http) fn start(
         front_client: FrontClient,
         health: Arc<Health>,
         store: async_nats::Client,
+        peers: Arc<Peers>,
+        jobs: JobQueues,
     ) -> Arc<Self> {
         let feed = Feed::start(front_client.clone(), health);
         let (streams, waiting, forecasts) = (Streams::default(), WaitingLists::default(), Forecasts::default());
-        Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, store })
+        let schedulers = SchedulerList::default();
+        Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, schedulers, jobs, peers, store })
     }
 
     /// The name of a resource for which `caller` has this right.

@@ -152,7 +152,8 @@ impl Forecasts {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
             return Err(PageError::unavailable("another forecast runs: try again in a second"));
         };
-        let question = serde_json::to_vec(&StatusQuestion { limits_toml: true }).expect("a question is plain data");
+        let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })
+            .expect("a question is plain data");
         let status: Status = ask(front_client, name, &Endpoint::Status, question).await?;
         let scenario = tried.scenario(&status).map_err(|error| PageError::unavailable(error.to_string()))?;
         let world = parse_scenario(std::path::Path::new("what-if"), &scenario, None);

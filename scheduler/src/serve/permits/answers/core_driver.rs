@@ -13,6 +13,7 @@ use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::Command;
@@ -294,12 +295,18 @@ impl CoreDriver {
             forecasts: Vec::new(),
             corrections: self.core.corrections(),
             limits_toml: None,
+            shares: None,
         }
     }
 
     /// What was used since the last call.
     pub(crate) fn take_use(&mut self, now: Time) -> Use {
         self.core.take_use(now)
+    }
+
+    /// How classes and clients share the resource.
+    pub(crate) fn shares(&mut self, now: Time) -> Shares {
+        self.core.shares(now)
     }
 
     /// The same with all that was counted.

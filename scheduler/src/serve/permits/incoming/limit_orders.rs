@@ -1,10 +1,10 @@
-//! Orders of an operator about limits: to end their pauses, or to take their stock.
+//! Orders of an operator about limits: to pause them, to end their pauses, or to take their stock.
 
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use rampmeter_protocol::event::Event as News;
-use rampmeter_protocol::limit_order::{LimitOrder, LimitOrderDone};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
@@ -38,6 +38,34 @@ impl<'a> LimitOrders<'a> {
         self.answer(to, limits, more);
     }
 
+    /// Pauses limits. Each key has a bucket of its own, which no order pauses.
+    pub(crate) fn freeze(self, reply: Option<Address>, payload: &[u8]) {
+        let Some(to) = reply else { return };
+        let order = FreezeOrder::parse(payload).map_err(|invalid| invalid.to_string());
+        let found = order.and_then(|order| Ok((self.without_keys(order.limit)?, order.for_ms.span())));
+        let (frozen, span) = match found {
+            Ok(found) => found,
+            Err(why) => return self.core.refuse_invalid(ReplyTo::alone(to), None, why),
+        };
+        let limits = self.names(&frozen);
+        self.core.handle(self.now, Event::Freeze { limits: frozen, span });
+        let resource = self.core.resource().name();
+        tracing::warn!(%resource, ?limits, seconds = span.secs(), "an operator has paused limits");
+        self.answer(to, limits, false);
+    }
+
+    /// The limit of this name, or all, without those that have keys.
+    fn without_keys(&self, limit: Option<Name>) -> Result<Vec<LimitId>, String> {
+        let chosen = self.find(limit)?;
+        let wanted = |limit: &LimitId| chosen.is_none_or(|chosen| chosen == *limit);
+        let shared = self.core.resource().limits_by_id().filter(|(_, limit)| !limit.is_keyed());
+        let found: Vec<LimitId> = shared.map(|(limit, _)| limit).filter(wanted).collect();
+        match found.is_empty() {
+            true => Err("`limit`: each key has a bucket of its own, which no order freezes".to_owned()),
+            false => Ok(found),
+        }
+    }
+
     /// Takes the stock of limits.
     pub(crate) fn empty(mut self, reply: Option<Address>, payload: &[u8]) {
         let Some((to, chosen)) = self.read(reply, payload) else { return };
@@ -53,7 +81,8 @@ impl<'a> LimitOrders<'a> {
     /// Where the answer goes, and the limit that the order names. What is no order is refused.
     fn read(&mut self, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
         let to = reply?;
-        match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order)) {
+        match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order.limit))
+        {
             Ok(chosen) => Some((to, chosen)),
             Err(why) => {
                 self.core.refuse_invalid(ReplyTo::alone(to), None, why);
@@ -62,8 +91,8 @@ impl<'a> LimitOrders<'a> {
         }
     }
 
-    fn find(&self, order: LimitOrder) -> Result<Option<LimitId>, String> {
-        let Some(name) = order.limit else { return Ok(None) };
+    fn find(&self, limit: Option<Name>) -> Result<Option<LimitId>, String> {
+        let Some(name) = limit else { return Ok(None) };
         let resource = self.core.resource();
         let known = || resource.limits().iter().map(|limit| &*limit.spec().name).collect::<Vec<_>>().join("`, `");
         let found = resource.limit(&name);

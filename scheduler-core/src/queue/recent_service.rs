@@ -1,0 +1,191 @@
+//! What each class and client was granted lately.
+
+use crate::ids::ClassId;
+use hashbrown::HashMap;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// How long a period lasts. The present one and the one before are shown.
+const PERIOD: Span = Span::from_secs(300);
+/// Clients that one period tells apart, of a hundred bytes each. People look at fifty.
+const MAX_CLIENTS: usize = 1024;
+/// Upper bounds of waits, in milliseconds; the last bucket is for what is above all.
+const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
+
+/// One granted permit.
+pub(crate) struct GrantedService<'a> {
+    pub(crate) class: ClassId,
+    /// Empty for requests without a client's name.
+    pub(crate) client: &'a str,
+    /// The longest time in which one of its limits refills what it takes.
+    pub(crate) share: Span,
+    /// From asking to the start.
+    pub(crate) waited: Span,
+    /// Whether it went ahead of its turn, because its class had starved.
+    pub(crate) is_promoted: bool,
+}
+
+/// What was granted to one class or client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ServiceCount {
+    pub(crate) granted: u64,
+    pub(crate) promoted: u64,
+    /// The sum of all shares, in nanoseconds.
+    pub(crate) share: u128,
+    waits: [u32; BOUNDS.len() + 1],
+}
+
+/// What was granted in a period.
+#[derive(Clone, Debug)]
+struct ServicePeriod {
+    began: Time,
+    classes: BTreeMap<ClassId, ServiceCount>,
+    clients: HashMap<Arc<str>, ServiceCount>,
+}
+
+/// The present period and the one before.
+#[derive(Clone, Debug)]
+pub(crate) struct RecentService {
+    present: ServicePeriod,
+    former: Option<ServicePeriod>,
+}
+
+impl ServiceCount {
+    fn note(&mut self, service: &GrantedService<'_>) {
+        self.granted += 1;
+        self.promoted += u64::from(service.is_promoted);
+        self.share += u128::from(service.share.nanos());
+        let bucket = BOUNDS.iter().position(|bound| service.waited <= Span::from_millis(*bound));
+        self.waits[bucket.unwrap_or(BOUNDS.len())] += 1;
+    }
+
+    fn add(&mut self, other: &ServiceCount) {
+        self.granted += other.granted;
+        self.promoted += other.promoted;
+        self.share += other.share;
+        self.waits.iter_mut().zip(other.waits).for_each(|(wait, more)| *wait += more);
+    }
+
+    /// The bound below which so many percent of the waits are; the last bound if it is above all.
+    pub(crate) fn wait_within(&self, percent: u64) -> Option<Span> {
+        let rank = (self.granted * percent).div_ceil(100);
+        let mut seen = 0;
+        let bucket = self.waits.iter().position(|count| {
+            seen += u64::from(*count);
+            seen >= rank
+        });
+        let bound = *bucket.and_then(|bucket| BOUNDS.get(bucket)).unwrap_or(&BOUNDS[BOUNDS.len() - 1]);
+        (self.granted > 0).then(|| Span::from_millis(bound))
+    }
+}
+
+impl ServicePeriod {
+    fn beginning(began: Time) -> Self {
+        ServicePeriod { began, classes: BTreeMap::new(), clients: HashMap::new() }
+    }
+
+    fn note(&mut self, service: &GrantedService<'_>) {
+        self.classes.entry(service.class).or_default().note(service);
+        let has_room = self.clients.len() < MAX_CLIENTS && !service.client.is_empty();
+        match self.clients.get_mut(service.client) {
+            Some(known) => known.note(service),
+            None if has_room => self.clients.entry(Arc::from(service.client)).or_default().note(service),
+            None => {}
+        }
+    }
+}
+
+impl RecentService {
+    pub(crate) fn new(now: Time) -> Self {
+        RecentService { present: ServicePeriod::beginning(now), former: None }
+    }
+
+    /// Notes a permit that is granted at `now`.
+    pub(crate) fn note(&mut self, now: Time, service: &GrantedService<'_>) {
+        self.advance(now);
+        self.present.note(service);
+    }
+
+    /// Begins another period, if the present one is over.
+    pub(crate) fn advance(&mut self, now: Time) {
+        let lasted = now.since(self.present.began);
+        if lasted >= PERIOD {
+            let ended = std::mem::replace(&mut self.present, ServicePeriod::beginning(now));
+            self.former = Some(ended).filter(|_| lasted < Span::from_nanos(2 * PERIOD.nanos()));
+        }
+    }
+
+    /// Since when grants are counted.
+    pub(crate) fn since(&self) -> Time {
+        self.former.as_ref().map_or(self.present.began, |former| former.began)
+    }
+
+    pub(crate) fn class(&self, class: ClassId) -> ServiceCount {
+        let mut sum = ServiceCount::default();
+        self.periods().filter_map(|period| period.classes.get(&class)).for_each(|count| sum.add(count));
+        sum
+    }
+
+    /// All clients that are told apart, by name.
+    pub(crate) fn clients(&self) -> BTreeMap<Arc<str>, ServiceCount> {
+        let mut all: BTreeMap<Arc<str>, ServiceCount> = BTreeMap::new();
+        for (client, count) in self.periods().flat_map(|period| &period.clients) {
+            all.entry(Arc::clone(client)).or_default().add(count);
+        }
+        all
+    }
+
+    fn periods(&self) -> impl Iterator<Item = &ServicePeriod> {
+        self.former.iter().chain([&self.present])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn service(client: &str, millis: u64) -> GrantedService<'_> {
+        let (share, waited) = (Span::from_millis(5), Span::from_millis(millis));
+        GrantedService { class: ClassId(0), client, share, waited, is_promoted: false }
+    }
+
+    fn at(secs: u64) -> Time {
+        Time::ORIGIN + Span::from_secs(secs)
+    }
+
+    #[test]
+    fn two_periods_are_counted_and_older_ones_forgotten() {
+        let mut recent = RecentService::new(at(0));
+        recent.note(at(10), &service("a", 2));
+        recent.note(at(310), &service("b", 2));
+        assert_eq!((recent.clients().len(), recent.since()), (2, at(0)));
+        recent.note(at(620), &service("b", 2));
+        let clients = recent.clients();
+        assert_eq!((clients.len(), clients["b"].granted, recent.since()), (1, 2, at(310)));
+        recent.advance(at(5_000));
+        assert_eq!((recent.clients().len(), recent.since()), (0, at(5_000)));
+    }
+
+    #[test]
+    fn beyond_the_bound_clients_count_for_their_class_alone() {
+        let mut recent = RecentService::new(at(0));
+        for number in 0..=MAX_CLIENTS {
+            recent.note(at(0), &service(&number.to_string(), 0));
+        }
+        assert_eq!((recent.clients().len(), recent.class(ClassId(0)).granted), (MAX_CLIENTS, MAX_CLIENTS as u64 + 1));
+    }
+
+    #[test]
+    fn percentiles_are_bounds_of_buckets() {
+        let mut recent = RecentService::new(at(0));
+        assert_eq!(recent.class(ClassId(0)).wait_within(50), None);
+        (0..99).for_each(|_| recent.note(at(0), &service("a", 2)));
+        recent.note(at(0), &service("a", 20_000));
+        let count = recent.class(ClassId(0));
+        let told = [50, 99, 100].map(|percent| count.wait_within(percent).unwrap());
+        assert_eq!(told, [3, 3, 30_000].map(Span::from_millis));
+        recent.note(at(0), &service("a", 2_000_000));
+        assert_eq!(recent.class(ClassId(0)).wait_within(100), Some(Span::from_secs(600)));
+    }
+}

@@ -1,0 +1,95 @@
+//! Pauses that an operator orders.
+
+use crate::common::{World, limit, ms, play, play_on, resource, span, ten_per_second};
+use rampmeter_protocol::reason::PauseCause;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+
+fn two_limits() -> ResourceSpec {
+    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
+}
+
+/// How long each limit stays frozen, and by what, at this time.
+fn pauses(world: &mut World, now: u64) -> Vec<(f64, Option<PauseCause>)> {
+    let limits = world.scheduler.limit_status(ms(now));
+    limits.into_iter().map(|limit| (limit.frozen_ms, limit.paused_by)).collect()
+}
+
+#[test]
+fn no_call_that_takes_from_a_frozen_limit_starts() {
+    let mut world = play(
+        &two_limits(),
+        "
+        0    wait a                    -> a@0
+        0    freeze requests 500       ->
+        0    wait b                    ->
+        0    why next                  -> requests:frozen+500
+        0    wait c requests=0 units=1 -> c@0
+        400                            ->
+        # One call goes first, as after each pause.
+        500                            -> b@500
+        500  wait d                    ->
+        600  answered b 200            -> b:settled d@600
+        ",
+    );
+    assert_eq!(pauses(&mut world, 600), [(0.0, None), (0.0, None)]);
+}
+
+#[test]
+fn promised_starts_within_an_ordered_freeze_are_void() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve a requests=10     -> a@0
+        0    reserve b                 -> b@100
+        0    freeze requests 500       -> frozen+500
+        0    unused b                  -> b:settled
+        0    reserve b2                -> b2@500
+        ",
+    );
+}
+
+#[test]
+fn the_later_end_of_two_pauses_counts_with_its_cause() {
+    let (ordered, demanded) = (PauseCause::Operator, PauseCause::Upstream);
+    #[rustfmt::skip]
+    let table = [
+        ("freeze requests 500",             "freeze requests 300",              (500.0, Some(ordered))),
+        ("freeze requests 500",             "answered a 429 after=900 others",  (900.0, Some(demanded))),
+        ("answered a 429 after=900 others", "freeze requests 2000",             (2000.0, Some(ordered))),
+        ("answered a 429 after=900 others", "freeze requests 300",              (900.0, Some(demanded))),
+        ("freeze requests 500",             "thaw requests",                    (0.0, None)),
+    ];
+    let told = |action: &str| if action.starts_with("answered") { "a:settled" } else { "" };
+    for (first, second, expected) in table {
+        let script = format!("0 wait a -> a@0\n0 {first} -> {}\n0 {second} -> {}", told(first), told(second));
+        assert_eq!(pauses(&mut play(&ten_per_second(), &script), 0), [expected], "{first}, {second}");
+    }
+}
+
+#[test]
+fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
+    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
+    // More than a minute, on one client's word, ends with a probe call.
+    for after in [30_000, 90_000] {
+        let script = format!("0 wait a -> a@0\n0 answered a 403 after={after} -> a:settled");
+        let mut world = play(&resource(vec![quota.clone()]), &script);
+        assert_eq!(pauses(&mut world, 0)[0].1, Some(PauseCause::Quota), "{after}");
+        world = play_on(world, "0 thaw requests ->");
+        assert_eq!(pauses(&mut world, 0)[0].1, None, "{after}");
+    }
+}
+
+#[test]
+fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
+    let window = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(1000)) };
+    for spec in [ten_per_second(), resource(vec![window])] {
+        let mut before = play(&spec, "0 wait a -> a@0\n 0 freeze requests 9000 ->");
+        let snapshot = before.scheduler.snapshot(ms(100), usize::MAX);
+        let successor = Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(5_000), ms(100), &snapshot);
+        let mut after = World::of(successor);
+        assert_eq!(pauses(&mut after, 5_000), [(4_000.0, Some(PauseCause::Operator))], "{spec:?}");
+        play_on(after, "5000 wait b ->\n 9000 -> b@9000");
+    }
+}
