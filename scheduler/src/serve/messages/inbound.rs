@@ -147,7 +147,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
-    known: [(Subject, Endpoint); 10],
+    known: [(Subject, Endpoint); 11],
 }
 
 impl Endpoints {
