@@ -3,9 +3,8 @@
 use crate::listening::Listening;
 use crate::{nginx, python, repository};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tokio::process::Command;
-use tokio::sync::OnceCell;
 
 /// A kind of gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +64,14 @@ pub async fn start(kind: Kind, build_folder: &str, behind: Behind) -> Listening 
             nginx::start(&program, 1, |ports| nginx(ports[0], behind)).await
         }
         Kind::Traefik => {
-            let program = other(build_folder, "bin/traefik").await;
+            let program = python::packages(build_folder, "gateways").await.join("bin/traefik");
             Listening::start(1, |folder, ports| traefik(&program, folder, ports[0], behind)).await
         }
         Kind::Envoy => {
-            let program = other(build_folder, "envoy/_bin/envoy").await;
+            let program = python::packages(build_folder, "gateways").await.join("envoy/_bin/envoy");
             Listening::start(1, |folder, ports| envoy(&program, folder, ports[0], behind)).await
         }
     }
-}
-
-/// The programs are large: tests that begin at once on a fresh machine download them once.
-async fn other(build_folder: &str, path: &str) -> PathBuf {
-    static PACKAGES: OnceCell<PathBuf> = OnceCell::const_new();
-    PACKAGES.get_or_init(|| python::packages(build_folder, "gateways")).await.join(path)
 }
 
 /// The ports of the scheduler and the server in the shipped configurations.

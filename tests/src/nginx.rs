@@ -2,7 +2,7 @@
 
 use crate::listening::Listening;
 use crate::patience::within;
-use crate::python::put_in_place;
+use crate::python::{alone, put_in_place};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
@@ -20,6 +20,7 @@ pub async fn program(build_folder: &str) -> PathBuf {
     }
     let folder = Path::new(build_folder).join("nginx");
     let program = folder.join("usr/sbin/nginx");
+    let _alone = alone(&folder).await;
     if !program.is_file() {
         let fresh = tempfile::tempdir_in(build_folder).unwrap();
         unpack(fresh.path()).await;

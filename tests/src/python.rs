@@ -2,6 +2,7 @@
 
 use crate::patience::within;
 use crate::repository;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use tokio::process::Command;
@@ -15,6 +16,7 @@ pub async fn packages(build_folder: &str, name: &str) -> PathBuf {
     let pins = repository::root().join(format!("tests/python/{name}.txt"));
     let folder = Path::new(build_folder).join(format!("python-{name}"));
     let installed = folder.join("pins.txt");
+    let _alone = alone(&folder).await;
     if std::fs::read(&installed).ok() != Some(std::fs::read(&pins).unwrap()) {
         let fresh = tempfile::tempdir_in(build_folder).unwrap();
         pip_install(&pins, fresh.path()).await;
@@ -22,6 +24,13 @@ pub async fn packages(build_folder: &str, name: &str) -> PathBuf {
         put_in_place(fresh, &folder);
     }
     folder
+}
+
+/// Lets one test at a time, of all processes, fill `folder`: what is in use is never replaced.
+/// Until the result is dropped.
+pub(crate) async fn alone(folder: &Path) -> File {
+    let lock = File::create(folder.with_extension("lock")).unwrap();
+    tokio::task::spawn_blocking(|| lock.lock().map(|()| lock)).await.unwrap().unwrap()
 }
 
 /// Runs a program from `tests/python` with `packages` and these environment variables.
@@ -56,12 +65,8 @@ fn python() -> Command {
     command
 }
 
-/// Another test process may have been quicker; its result is the same.
+/// Replaces what other pins left there. The caller holds the lock of `alone`.
 pub(crate) fn put_in_place(fresh: tempfile::TempDir, folder: &Path) {
-    let fresh = fresh.keep();
-    if std::fs::rename(&fresh, folder).is_err() {
-        std::fs::remove_dir_all(folder).ok();
-        std::fs::rename(&fresh, folder).ok();
-    }
-    assert!(folder.is_dir());
+    std::fs::remove_dir_all(folder).ok();
+    std::fs::rename(fresh.keep(), folder).unwrap();
 }
