@@ -6,13 +6,15 @@ import { amount, count } from "./text.js";
 
 /** How often the curve is asked for anew, in milliseconds: its samples are as far apart. */
 const AGAIN = 5000;
-/** The time that the curve shows, in seconds. */
+/** The time that the curve shows at most, in seconds. */
 const SHOWN = 600;
 
 /** @param {string} path the resource */
 export function chart(path) {
   let limit = "";
   let capacity = 0;
+  /** @type {any} */
+  let known = null;
   let ended = false;
   let timer = 0;
   /** @type {any} */
@@ -70,7 +72,7 @@ export function chart(path) {
       ...size(),
       legend: { show: false },
       cursor: { show: false },
-      scales: { x: { range: () => [Date.now() / 1000 - SHOWN, Date.now() / 1000] }, level: {}, waiting: { range: (/** @type {any} */ _, /** @type {number} */ _least, /** @type {number} */ most) => [0, Math.max(most, 1)] } },
+      scales: { x: { range: stretch }, level: {}, waiting: { range: (/** @type {any} */ _, /** @type {number} */ _least, /** @type {number} */ most) => [0, Math.max(most, 1)] } },
       axes: [axis, { ...axis, scale: "level", size: 60 }, { ...axis, scale: "waiting", side: 1, grid: { show: false }, size: 60 }],
       series: [
         {},
@@ -81,15 +83,23 @@ export function chart(path) {
     };
   }
 
+  /** From the first sample on, if that is a minute ago. @param {any} _ @param {number | null} least @returns {[number, number]} */
+  function stretch(_, least) {
+    const now = Date.now() / 1000;
+    return [Math.min(Math.max(least ?? now, now - SHOWN), now - 60), now];
+  }
+
   return {
     element,
     /** @param {string} name */
     choose(name) {
       limit = name;
+      capacity = known?.limits[name]?.capacity ?? 0;
       load();
     },
     /** @param {any} picture */
     know(picture) {
+      known = picture;
       if (!picture.limits[limit]) {
         const first = picture.limited_by ?? picture.limits_order[0];
         if (first !== undefined) this.choose(first);
