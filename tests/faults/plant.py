@@ -306,6 +306,12 @@ IN_PAGE = [
 IN_SCRIPTS = [
     ("names that a skipped statement assigns keep their values", "check_name", r"self\.names\.get\(&scope\)", "self.names.get(&scope).filter(|_| false)"),
     ("arrays that a skipped statement uses keep their elements", "mark_array", r"self\.arrays\.entry\(.*;", "let _ = array;"),
+    ("dates that a skipped statement uses keep their times", "mark_date", r"self\.dates\.entry\(.*;", "let _ = date;"),
+    ("replaced methods are JavaScript's own", "mark_builtin", r"if is_builtin", "if is_builtin && false"),
+    ("all turns of a loop share their variables", "scope_of_turn", r"\|_\| is_kept", "|_| is_kept && false"),
+    ("a variable is there from its line on", "hoist_variables", r"self\.declare\(.*;", ""),
+    ("an empty element is an undefined one", "check_dense", r"!self\.heap\.is_sparse\(array\)", "true"),
+    ("what is inherited is undefined", "missing_member", r"builtins::inherited::has\(object, name\)", "false"),
     ("functions that a skipped statement calls change nothing", "reach", r"reach\.waiting\.push\(\(closure\..*;", "drop(closure);"),
 ]
 IN_PROXY = [

@@ -12,9 +12,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const BINARY = process.env["RAMPMETER_BINARY"] ?? assert.fail("set RAMPMETER_BINARY, or run typescript/check");
 
-/** A process of the binary, which ends with its test. */
+const running = new Set<ChildProcess>();
+// The runner stops a file that takes too long by a signal, and no hook of its tests runs then.
+process.on("exit", () => running.forEach((child) => child.kill("SIGKILL")));
+for (const signal of ["SIGHUP", "SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
+
+/** A process of the binary, which ends with its test or, at the latest, with this process. */
 function start(t: TestContext, args: string[], env: Record<string, string> = {}): ChildProcess {
   const child = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, ...env } });
+  running.add(child.once("exit", () => running.delete(child)));
   let log = "";
   child.stderr?.on("data", (data: Buffer) => (log = (log + data.toString()).slice(-4000)));
   t.after(async () => {

@@ -23,16 +23,17 @@
 //! script ends in the same way everywhere. Nothing keeps running. An evaluation takes a fraction of
 //! a second and a stack of half a megabyte.
 //!
-//! **What it understands** is the language of a typical `setup()`: functions, closures, conditions
-//! and loops. Arrays, objects, strings and numbers have their usual methods. There is
-//! destructuring, spread and templates. A function that is not called needs only balanced brackets,
-//! so `evaluatePixel` may use anything. Top-level statements that this engine does not understand
-//! are skipped, such as a visualizer made with `new`. Whatever they may have changed is unknown: a
-//! `setup()` that reads it has no result.
+//! **What it understands** is the language of a typical `setup()`: functions, closures,
+//! conditions, `switch` and loops. Arrays, objects, strings, numbers and dates have their usual
+//! methods. There is destructuring, spread and templates. A function that is not called needs only
+//! balanced brackets, so `evaluatePixel` may use anything. Top-level statements that this engine
+//! does not understand are skipped, such as a visualizer made with `new`. Whatever they may have
+//! changed is unknown: a `setup()` that reads it has no result.
 //!
-//! **What it does not understand**: classes, regular expressions, generators, promises, `switch`,
-//! `try`, labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its
-//! line.
+//! **What it does not understand**: classes, regular expressions, generators, promises, `try`,
+//! labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its line.
+//! So it is if a script replaces JavaScript's own methods and `setup()` calls one. What is
+//! understood has JavaScript's result: where that is not certain, there is an error.
 
 mod bounds;
 mod builtins;

@@ -1,5 +1,8 @@
 //! Numbers in JavaScript's notation.
 
+/// The most characters of a number at the beginning of a string.
+const MAX_DIGITS: usize = 64;
+
 /// How many bytes at the beginning of `text` are a number.
 pub(crate) fn length(text: &str) -> usize {
     let bytes = text.as_bytes();
@@ -14,29 +17,61 @@ pub(crate) fn length(text: &str) -> usize {
 /// The value of a number in a script.
 pub(crate) fn literal(text: &str) -> Option<f64> {
     let text = text.replace('_', "");
-    let radix = match text.get(..2) {
-        Some("0x" | "0X") => 16,
-        Some("0b" | "0B") => 2,
-        Some("0o" | "0O") => 8,
-        Some(_) | None => return decimal(&text),
-    };
-    u64::from_str_radix(&text[2..], radix).ok().map(|number| number as f64)
+    // As in old scripts: `010` is octal.
+    let is_octal = text.len() > 1 && text.starts_with('0') && text.bytes().all(|byte| matches!(byte, b'0'..=b'7'));
+    if is_octal { integer(&text, 8) } else { prefixed(&text) }
+}
+
+/// A decimal number, or an integer whose prefix tells its radix.
+fn prefixed(text: &str) -> Option<f64> {
+    match text.get(..2) {
+        Some("0x" | "0X") => integer(&text[2..], 16),
+        Some("0b" | "0B") => integer(&text[2..], 2),
+        Some("0o" | "0O") => integer(&text[2..], 8),
+        Some(_) | None => decimal(text),
+    }
+}
+
+fn integer(digits: &str, radix: u32) -> Option<f64> {
+    u64::from_str_radix(digits, radix).ok().map(|number| number as f64)
 }
 
 /// The number that a whole string means; NaN if it means none.
 pub(crate) fn of_text(text: &str) -> f64 {
     match text.trim() {
         "" => 0.0,
-        "Infinity" => f64::INFINITY,
-        trimmed => literal(trimmed).unwrap_or(f64::NAN),
+        "Infinity" | "+Infinity" => f64::INFINITY,
+        "-Infinity" => f64::NEG_INFINITY,
+        trimmed => prefixed(trimmed).unwrap_or(f64::NAN),
     }
 }
 
 /// The number at the beginning of a string; NaN if there is none.
 pub(crate) fn beginning(text: &str) -> f64 {
     let text = text.trim_start();
-    let end = text.char_indices().find(|&(index, c)| !(c.is_ascii_digit() || c == '.' || index == 0 && c == '-'));
-    decimal(&text[..end.map_or(text.len(), |(index, _)| index)]).unwrap_or(f64::NAN)
+    let belongs = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
+    let end = text.bytes().take(MAX_DIGITS).position(|byte| !belongs(byte)).unwrap_or(text.len().min(MAX_DIGITS));
+    let longest = (1..=end).rev().find_map(|end| decimal(text.get(..end)?));
+    match text.trim_start_matches(['+', '-']).starts_with("Infinity") {
+        true => of_text(&text[..text.find('y').map_or(0, |last| last + 1)]),
+        false => longest.unwrap_or(f64::NAN),
+    }
+}
+
+/// The whole number at the beginning of a string; NaN if there is none. If no radix is given, `0x`
+/// tells it.
+pub(crate) fn whole_beginning(text: &str, radix: Option<u32>) -> f64 {
+    let text = text.trim_start();
+    let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let (digits, radix) = match (hexadecimal, radix) {
+        (Some(digits), None | Some(16)) => (digits, 16),
+        (_, radix) => (digits, radix.unwrap_or(10)),
+    };
+    let values = digits.chars().map_while(|digit| digit.to_digit(radix));
+    let number = values.fold(None, |number, digit| Some(number.unwrap_or(0.0) * f64::from(radix) + f64::from(digit)));
+    number.map_or(f64::NAN, |number| sign * number)
 }
 
 /// The number as JavaScript prints it, except for extremely large or small ones.
@@ -45,7 +80,8 @@ pub(crate) fn text(number: f64) -> String {
         _ if number.is_nan() => "NaN".to_owned(),
         _ if number.is_infinite() => format!("{}Infinity", if number > 0.0 { "" } else { "-" }),
         _ if number == 0.0 => "0".to_owned(),
-        _ if number.abs() >= 1e21 || number.abs() < 1e-6 => format!("{number:e}"),
+        _ if number.abs() >= 1e21 => format!("{number:e}").replace('e', "e+"),
+        _ if number.abs() < 1e-6 => format!("{number:e}"),
         _ => number.to_string(),
     }
 }

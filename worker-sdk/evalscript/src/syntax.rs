@@ -3,6 +3,7 @@
 use crate::error::ScriptError;
 use crate::token::{Source, Tokens};
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// An expression.
@@ -57,6 +58,8 @@ pub(crate) struct Call {
 pub(crate) enum Element {
     One(Expression),
     Spread(Expression),
+    /// Between two commas.
+    Empty,
 }
 
 /// A property of an object literal.
@@ -83,6 +86,8 @@ pub(crate) struct ParsedFunction {
     pub(crate) parameters: Pattern,
     /// None for a function that is one expression.
     pub(crate) statements: Vec<Statement>,
+    /// What `var` declares in the whole body.
+    pub(crate) variables: BTreeSet<Rc<str>>,
 }
 
 /// The parameters of a function.
@@ -143,10 +148,19 @@ pub(crate) enum StatementKind {
     ForEach(Scoping, Pattern, Each, Expression, Box<Statement>),
     While(Expression, Box<Statement>),
     DoWhile(Box<Statement>, Expression),
+    Switch(Expression, Vec<Case>),
     Block(Vec<Statement>),
     Break,
     Continue,
     Empty,
+}
+
+/// A case of a `switch`. Its statements go on into those of the next one.
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// None for `default`.
+    pub(crate) value: Option<Expression>,
+    pub(crate) statements: Vec<Statement>,
 }
 
 /// The scope of a declared name.

@@ -3,8 +3,8 @@
 //! Arrays, objects, functions and scopes live in one [`Heap`] and refer to each other by number. So
 //! dropping a deep or circular structure needs no recursion.
 
-use crate::error::Problem;
 use crate::syntax::Function;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// A value.
@@ -18,8 +18,7 @@ pub(crate) enum Value {
     Array(ArrayId),
     Object(ObjectId),
     Function(FunctionId),
-    /// A time, in milliseconds since 1970. It never changes, because dates can't be set here.
-    Date(f64),
+    Date(DateId),
     /// A global with this name, or a member of one.
     Native(&'static str),
 }
@@ -32,6 +31,9 @@ pub(crate) struct ObjectId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FunctionId(usize);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DateId(usize);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ScopeId(usize);
@@ -62,6 +64,12 @@ pub(crate) struct Heap {
     objects: Vec<Properties>,
     functions: Vec<Closure>,
     scopes: Vec<Scope>,
+    /// Times, in milliseconds since 1970.
+    dates: Vec<f64>,
+    /// Arrays that may have empty elements.
+    sparse: BTreeSet<ArrayId>,
+    frozen_arrays: BTreeSet<ArrayId>,
+    frozen_objects: BTreeSet<ObjectId>,
 }
 
 impl Heap {
@@ -78,6 +86,11 @@ impl Heap {
     pub(crate) fn add_function(&mut self, closure: Closure) -> Value {
         self.functions.push(closure);
         Value::Function(FunctionId(self.functions.len() - 1))
+    }
+
+    pub(crate) fn add_date(&mut self, time: f64) -> Value {
+        self.dates.push(time);
+        Value::Date(DateId(self.dates.len() - 1))
     }
 
     pub(crate) fn add_scope(&mut self, parent: Option<ScopeId>, is_function: bool) -> ScopeId {
@@ -99,6 +112,44 @@ impl Heap {
 
     pub(crate) fn object_mut(&mut self, id: ObjectId) -> &mut Properties {
         &mut self.objects[id.0]
+    }
+
+    pub(crate) fn date(&self, id: DateId) -> f64 {
+        self.dates[id.0]
+    }
+
+    pub(crate) fn date_mut(&mut self, id: DateId) -> &mut f64 {
+        &mut self.dates[id.0]
+    }
+
+    pub(crate) fn is_sparse(&self, id: ArrayId) -> bool {
+        self.sparse.contains(&id)
+    }
+
+    pub(crate) fn mark_sparse(&mut self, id: ArrayId) {
+        self.sparse.insert(id);
+    }
+
+    pub(crate) fn mark_dense(&mut self, id: ArrayId) {
+        self.sparse.remove(&id);
+    }
+
+    pub(crate) fn freeze(&mut self, value: &Value) {
+        if let Value::Array(id) = value {
+            self.frozen_arrays.insert(*id);
+        } else if let Value::Object(id) = value {
+            self.frozen_objects.insert(*id);
+        }
+    }
+
+    pub(crate) fn is_frozen(&self, value: &Value) -> bool {
+        matches!(value, Value::Array(id) if self.frozen_arrays.contains(id))
+            || matches!(value, Value::Object(id) if self.frozen_objects.contains(id))
+    }
+
+    /// How many functions the script has made so far.
+    pub(crate) fn functions(&self) -> usize {
+        self.functions.len()
     }
 
     pub(crate) fn function(&self, id: FunctionId) -> Closure {
@@ -136,19 +187,15 @@ impl Value {
             Value::Boolean(_) => "boolean",
             Value::Number(_) => "number",
             Value::Text(_) => "string",
+            Value::Native("Math" | "Mosaicking" | "SampleType") => "object",
             Value::Function(_) | Value::Native(_) => "function",
         }
     }
 
     /// `===`
-    ///
-    /// # Errors
-    /// For two dates: each is an object, and which one is not known.
-    pub(crate) fn same(&self, other: &Value) -> Result<bool, Problem> {
-        Ok(match (self, other) {
-            (Value::Date(_), Value::Date(_)) => {
-                return Err(Problem::unsupported("a comparison of two dates themselves"));
-            }
+    pub(crate) fn same(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Date(one), Value::Date(two)) => one == two,
             (Value::Undefined, Value::Undefined) | (Value::Null, Value::Null) => true,
             (Value::Boolean(one), Value::Boolean(two)) => one == two,
             (Value::Number(one), Value::Number(two)) => one == two,
@@ -170,6 +217,6 @@ impl Value {
                 | Value::Native(_),
                 _,
             ) => false,
-        })
+        }
     }
 }

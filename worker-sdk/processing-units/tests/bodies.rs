@@ -103,6 +103,19 @@ fn what_a_body_leaves_open_counts_as_the_dearer() {
     assert_eq!(grid.notes(), ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
 }
 
+/// Published scripts write `Auto`. A name that is read without its case is never read as cheaper.
+#[test]
+fn sample_types_have_their_meaning_in_any_case() {
+    for (written, exact) in [("Auto", "0.3333333"), ("uint16", "0.3333333"), ("Float32", "0.6666667")] {
+        let mut body = body("process");
+        let output = format!("{{ id: 'default', bands: 1, sampleType: '{written}' }}");
+        body["evalscript"] = json!(format!("function setup() {{ return {{ input: ['B04'], output: {output} }} }}"));
+        body["output"]["responses"] = json!([{ "format": { "type": "image/tiff" } }]);
+        let estimate = estimate(Api::Process, &body, &Given::default()).unwrap();
+        assert_eq!(estimate.exact().to_string(), exact, "{written}");
+    }
+}
+
 /// How entries of `input` name their sources, and what each of them adds.
 #[test]
 fn bands_count_for_each_source() {

@@ -3,7 +3,7 @@
 use super::no_method;
 use crate::error::Problem;
 use crate::machine::{Machine, Outcome};
-use crate::value::Value;
+use crate::value::{DateId, Value};
 
 const DAY: f64 = 86_400_000.0;
 const HOUR: f64 = 3_600_000.0;
@@ -24,13 +24,14 @@ struct Day {
 
 /// `new Date(arguments)`
 pub(crate) fn new(machine: &mut Machine, arguments: &[Value]) -> Outcome {
-    match arguments {
-        [] => Err(Problem::unsupported("`new Date` without arguments")),
-        [Value::Text(text)] => parsed(text).map(Value::Date),
-        [Value::Array(_) | Value::Object(_)] => Err(Problem::unsupported("a date of this value")),
-        [time] => machine.number_of(time).map(|time| Value::Date(clipped(time))),
-        _ => parts(machine, arguments).map(Value::Date),
-    }
+    let time = match arguments {
+        [] => return Err(Problem::unsupported("`new Date` without arguments")),
+        [Value::Text(text)] => parsed(text)?,
+        [Value::Array(_) | Value::Object(_)] => return Err(Problem::unsupported("a date of this value")),
+        [time] => clipped(machine.number_of(time)?),
+        _ => parts(machine, arguments)?,
+    };
+    machine.date(time)
 }
 
 /// The time of a year, a month, and what else is given.
@@ -39,10 +40,16 @@ pub(crate) fn parts(machine: &mut Machine, arguments: &[Value]) -> Outcome<f64> 
     for (part, argument) in parts.iter_mut().zip(arguments) {
         *part = machine.number_of(argument)?.trunc();
     }
-    let [year, month, day, hours, minutes, seconds, milliseconds] = parts;
-    let year = if (0.0..=99.0).contains(&year) { 1900.0 + year } else { year };
+    if (0.0..=99.0).contains(&parts[0]) {
+        parts[0] += 1900.0;
+    }
+    Ok(time_of(parts))
+}
+
+/// The time of a year, a month from zero, a day, hours, minutes, seconds and milliseconds.
+fn time_of([year, month, day, hours, minutes, seconds, milliseconds]: [f64; 7]) -> f64 {
     let time = hours * HOUR + minutes * MINUTE + seconds * 1000.0 + milliseconds;
-    Ok(clipped(days(&Day { year, month, day }) * DAY + time))
+    clipped(days(&Day { year, month, day }) * DAY + time)
 }
 
 /// The time that a text in the form of ISO 8601 means.
@@ -51,8 +58,12 @@ pub(crate) fn parsed(text: &str) -> Outcome<f64> {
     iso(text.trim()).map(clipped).ok_or_else(|| Problem::unsupported(&format!("the date `{shown}`")))
 }
 
-/// `date.name()`
-pub(crate) fn call(machine: &mut Machine, date: f64, name: &str) -> Outcome {
+/// `date.name(arguments)`
+pub(crate) fn call(machine: &mut Machine, id: DateId, name: &str, arguments: &[Value]) -> Outcome {
+    if name.starts_with("set") {
+        return set(machine, id, name, arguments);
+    }
+    let date = machine.time(id)?;
     let number = match name.replace("UTC", "").as_str() {
         "getTime" | "valueOf" => date,
         "getTimezoneOffset" => 0.0,
@@ -70,13 +81,40 @@ pub(crate) fn call(machine: &mut Machine, date: f64, name: &str) -> Outcome {
     Ok(Value::Number(number))
 }
 
+/// Changes a part of a date, and those behind it for which there are arguments.
+fn set(machine: &mut Machine, id: DateId, name: &str, arguments: &[Value]) -> Outcome {
+    let date = machine.time(id)?;
+    let (first, count) = match name.replace("UTC", "").as_str() {
+        "setFullYear" => (0, 3),
+        "setMonth" => (1, 2),
+        "setDate" => (2, 1),
+        "setHours" => (3, 4),
+        "setMinutes" => (4, 3),
+        "setSeconds" => (5, 2),
+        "setMilliseconds" => (6, 1),
+        _ => return Err(no_method("a date", name)),
+    };
+    if date.is_nan() || arguments.is_empty() {
+        return Err(Problem::unsupported(&format!("this call of `{name}`")));
+    }
+    let Day { year, month, day } = calendar(date);
+    let time = date.rem_euclid(DAY);
+    let (hours, minutes, seconds) = (time / HOUR, time / MINUTE % 60.0, time / 1000.0 % 60.0);
+    let mut parts = [year, month, day, hours.floor(), minutes.floor(), seconds.floor(), time % 1000.0];
+    for (part, argument) in parts[first..].iter_mut().zip(&arguments[..arguments.len().min(count)]) {
+        *part = machine.number_of(argument)?.trunc();
+    }
+    machine.set_time(id, time_of(parts));
+    Ok(Value::Number(time_of(parts)))
+}
+
 /// The date in the form of ISO 8601.
 pub(crate) fn text(date: f64) -> Outcome<String> {
     let Day { year, month, day } = calendar(date);
     if !(0.0..=9999.0).contains(&year) {
         return Err(Problem::thrown("the date is out of range"));
     }
-    let rest = date.rem_euclid(DAY);
+    let rest = date.rem_euclid(DAY) + 0.0; // Zero is not negative.
     let (hours, minutes) = ((rest / HOUR).floor(), (rest / MINUTE).floor() % 60.0);
     let (seconds, milliseconds) = ((rest / 1000.0).floor() % 60.0, rest % 1000.0);
     Ok(format!("{year:04}-{:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}.{milliseconds:03}Z", month + 1.0))

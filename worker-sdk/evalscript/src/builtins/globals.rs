@@ -10,13 +10,13 @@ use crate::value::Value;
 pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     let first = argument(arguments, 0);
     match name {
+        "String" if arguments.is_empty() => machine.text(""),
         "String" => machine.text_of(&first).map(Value::Text),
         "Boolean" => Ok(Value::Boolean(first.is_true())),
+        "Number" if arguments.is_empty() => Ok(Value::Number(0.0)),
         "Number" => machine.number_of(&first).map(Value::Number),
-        "parseFloat" | "Number.parseFloat" | "parseInt" | "Number.parseInt" => {
-            let parsed = number::beginning(&machine.text_of(&first)?);
-            Ok(Value::Number(if name.ends_with("Int") { parsed.trunc() } else { parsed }))
-        }
+        "parseFloat" | "Number.parseFloat" => Ok(Value::Number(number::beginning(&machine.text_of(&first)?))),
+        "parseInt" | "Number.parseInt" => parse_int(machine, arguments),
         "isNaN" => Ok(Value::Boolean(machine.number_of(&first)?.is_nan())),
         "isFinite" => Ok(Value::Boolean(machine.number_of(&first)?.is_finite())),
         "Number.isInteger" => Ok(Value::Boolean(matches!(first, Value::Number(number) if number.fract() == 0.0))),
@@ -30,9 +30,26 @@ pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Ou
     }
 }
 
+fn parse_int(machine: &mut Machine, arguments: &[Value]) -> Outcome {
+    let text = machine.text_of(&argument(arguments, 0))?;
+    machine.work(text.len())?;
+    let radix = match machine.number_of(&argument(arguments, 1))?.trunc() {
+        radix if radix == 0.0 || radix.is_nan() => None,
+        radix if (2.0..=36.0).contains(&radix) => Some(radix as u32),
+        _ => return Ok(Value::Number(f64::NAN)),
+    };
+    Ok(Value::Number(number::whole_beginning(&text, radix)))
+}
+
 fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     let elements = match (name, arguments) {
-        ("Array", [Value::Number(length)]) => undefined_elements(machine, *length)?,
+        ("Array", [Value::Number(length)]) if *length < 0.0 || length.fract() != 0.0 => {
+            return Err(Problem::thrown("the length of an array is no whole number"));
+        }
+        ("Array", [Value::Number(length)]) => {
+            let elements = undefined_elements(machine, *length)?;
+            return machine.sparse_array(elements);
+        }
         ("Array.from", [source, ..]) => elements(machine, source)?,
         _ => arguments.to_vec(),
     };
@@ -45,16 +62,18 @@ fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     }
 }
 
-/// The elements of an array or string, or the `length` of an object as empty elements.
+/// The elements of an array or string, or the `length` of an object as undefined elements.
 fn elements(machine: &mut Machine, source: &Value) -> Outcome<Vec<Value>> {
     let Value::Object(object) = source else { return machine.iterate(source) };
-    match machine.property(*object, "length")? {
-        Some(Value::Number(length)) => undefined_elements(machine, length),
-        _ => Ok(Vec::new()),
+    let length = machine.property(*object, "length")?.unwrap_or(Value::Undefined);
+    let length = machine.number_of(&length)?;
+    if machine.properties(*object)?.iter().any(|(key, _)| **key != *"length") {
+        return Err(Problem::unsupported("an array from an object with elements"));
     }
+    undefined_elements(machine, length)
 }
 
-/// Empty elements. They are charged before they are made, because a length is quickly written.
+/// Undefined elements. They are charged before they are made, because a length is quickly written.
 fn undefined_elements(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>> {
     let length = length.max(0.0) as usize;
     machine.room(length)?;
@@ -64,7 +83,10 @@ fn undefined_elements(machine: &mut Machine, length: f64) -> Outcome<Vec<Value>>
 fn object(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
     let first = argument(arguments, 0);
     match name {
-        "Object.freeze" => Ok(first),
+        "Object.freeze" => {
+            machine.freeze(&first);
+            Ok(first)
+        }
         "Object.keys" => {
             let keys = machine.keys(&first)?;
             machine.array(keys)
@@ -114,6 +136,7 @@ fn math(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
         "Math.sqrt" => first.sqrt(),
         "Math.log2" => first.log2(),
         "Math.pow" => first.powf(numbers.get(1).copied().unwrap_or(f64::NAN)),
+        "Math.max" | "Math.min" if numbers.iter().any(|number| number.is_nan()) => f64::NAN,
         "Math.max" => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         "Math.min" => numbers.iter().copied().fold(f64::INFINITY, f64::min),
         _ => return Err(Problem::unsupported(&format!("calling `{name}`"))),

@@ -1,6 +1,7 @@
 //! The methods of numbers.
 
 use super::{argument, no_method};
+use crate::error::Problem;
 use crate::machine::{Machine, Outcome};
 use crate::number;
 use crate::value::Value;
@@ -14,6 +15,11 @@ pub(crate) fn call(machine: &mut Machine, value: f64, name: &str, arguments: &[V
         "toString" if arguments.is_empty() => machine.text(&number::text(value)),
         "toFixed" => {
             let decimals = machine.number_of(&argument(arguments, 0))?.clamp(0.0, MAX_DECIMALS) as usize;
+            // JavaScript rounds what lies in the middle up, and Rust does not.
+            let is_in_the_middle = (value * 10_f64.powi(decimals as i32)).fract().abs() == 0.5;
+            if is_in_the_middle || value.abs() >= 1e21 {
+                return Err(Problem::unsupported(&format!("`toFixed` of {value}")));
+            }
             machine.text(&format!("{value:.decimals$}"))
         }
         _ => Err(no_method("a number", name)),

@@ -1,6 +1,7 @@
 //! The methods of strings.
 
-use super::{argument, no_method, position};
+use super::{argument, check_count, given, no_method, position};
+use crate::error::Problem;
 use crate::machine::{Machine, Outcome};
 use crate::value::Value;
 use std::rc::Rc;
@@ -8,6 +9,8 @@ use std::rc::Rc;
 /// `text.name(arguments)`
 pub(crate) fn call(machine: &mut Machine, text: &Rc<str>, name: &str, arguments: &[Value]) -> Outcome {
     machine.work(text.len())?;
+    check_units(text)?;
+    check_count(name, arguments, understood_arguments(name))?;
     match name {
         "toUpperCase" => machine.text(&text.to_uppercase()),
         "toLowerCase" => machine.text(&text.to_lowercase()),
@@ -16,20 +19,27 @@ pub(crate) fn call(machine: &mut Machine, text: &Rc<str>, name: &str, arguments:
         "split" => split(machine, text, arguments),
         "slice" | "substring" => {
             let length = text.chars().count();
-            let (from, to) = range(machine, arguments, length)?;
+            let (from, to) = match name {
+                "slice" => range(machine, arguments, length)?,
+                _ => unordered_range(machine, arguments, length)?,
+            };
             let part: String = text.chars().skip(from).take(to.saturating_sub(from)).collect();
             machine.text(&part)
         }
         "charAt" => {
             let at = machine.number_of(&argument(arguments, 0))?;
-            let letter: String = text.chars().skip(at.max(0.0) as usize).take(1).collect();
-            machine.text(&letter)
+            let letter = if at < 0.0 { None } else { text.chars().nth(at as usize) };
+            machine.text(&String::from_iter(letter))
         }
         "repeat" => repeat(machine, text, arguments),
         "padStart" | "padEnd" => pad(machine, text, name, arguments),
         "concat" => {
-            let all: Vec<Value> = std::iter::once(Value::Text(text.clone())).chain(arguments.iter().cloned()).collect();
-            machine.join(&all, "").map(Value::Text)
+            let mut whole = text.to_string();
+            for argument in arguments {
+                whole.push_str(&machine.text_of(argument)?);
+                machine.room_for_text(whole.len())?;
+            }
+            Ok(Value::Text(whole.into()))
         }
         "includes" | "startsWith" | "endsWith" | "indexOf" | "replace" | "replaceAll" => {
             let part = machine.text_of(&argument(arguments, 0))?;
@@ -45,15 +55,40 @@ pub(super) fn range(machine: &mut Machine, arguments: &[Value], length: usize) -
         Some(from) => position(machine.number_of(from)?, length),
         None => 0,
     };
-    let to = match arguments.get(1) {
+    let to = match given(arguments, 1) {
         Some(to) => position(machine.number_of(to)?, length),
         None => length,
     };
     Ok((from, to))
 }
 
+/// The start and the end of a `substring`, of which none counts from the end.
+fn unordered_range(machine: &mut Machine, arguments: &[Value], length: usize) -> Outcome<(usize, usize)> {
+    let from = machine.number_of(&argument(arguments, 0))?.max(0.0) as usize;
+    let to = match given(arguments, 1) {
+        Some(to) => machine.number_of(to)?.max(0.0) as usize,
+        None => length,
+    };
+    Ok((from.min(to).min(length), from.max(to).min(length)))
+}
+
+/// JavaScript counts characters beyond U+FFFF twice.
+pub(crate) fn check_units(text: &str) -> Outcome<()> {
+    let is_counted_twice = text.chars().any(|letter| letter > '\u{ffff}');
+    if is_counted_twice { Err(Problem::unsupported("a part of a text with characters beyond U+FFFF")) } else { Ok(()) }
+}
+
+/// How many arguments of a method have a meaning here.
+fn understood_arguments(name: &str) -> usize {
+    match name {
+        "slice" | "substring" | "padStart" | "padEnd" | "replace" | "replaceAll" => 2,
+        "concat" => usize::MAX,
+        _ => 1,
+    }
+}
+
 fn split(machine: &mut Machine, text: &str, arguments: &[Value]) -> Outcome {
-    let Some(between) = arguments.first() else {
+    let Some(between) = given(arguments, 0) else {
         let whole = machine.text(text)?;
         return machine.array(vec![whole]);
     };
@@ -75,7 +110,7 @@ fn repeat(machine: &mut Machine, text: &str, arguments: &[Value]) -> Outcome {
 
 fn pad(machine: &mut Machine, text: &str, name: &str, arguments: &[Value]) -> Outcome {
     let length = machine.number_of(&argument(arguments, 0))?.max(0.0) as usize;
-    let with = match arguments.get(1) {
+    let with = match given(arguments, 1) {
         Some(with) => machine.text_of(with)?,
         None => Rc::from(" "),
     };
@@ -96,6 +131,9 @@ fn search(machine: &mut Machine, text: &str, name: &str, part: &str, arguments: 
         }
         _ => {
             let with = machine.text_of(&argument(arguments, 1))?;
+            if with.contains('$') {
+                return Err(Problem::unsupported("`$` in a replacement"));
+            }
             let most = if name == "replace" { 1 } else { text.len() + 1 };
             let longest = text.matches(part).take(most).count().saturating_mul(with.len());
             machine.room_for_text(longest.saturating_add(text.len()))?;

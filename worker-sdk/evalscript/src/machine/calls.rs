@@ -31,11 +31,14 @@ impl Machine {
         let arguments = self.list(&call.arguments, scope)?;
         self.line = call.line;
         let name = self.text_of(&key)?;
+        if !matches!(object, Value::Object(_)) {
+            self.changes.check_builtins()?;
+        }
         match &object {
             Value::Array(array) => builtins::arrays::call(self, *array, &name, &arguments),
             Value::Text(text) => builtins::strings::call(self, text, &name, &arguments),
             Value::Number(number) => builtins::numbers::call(self, *number, &name, &arguments),
-            Value::Date(date) => builtins::dates::call(self, *date, &name),
+            Value::Date(date) => builtins::dates::call(self, *date, &name, &arguments),
             Value::Undefined
             | Value::Null
             | Value::Boolean(_)
@@ -59,7 +62,10 @@ impl Machine {
                 let closure = self.heap.function(*function);
                 self.nested(|machine| machine.call_closure(&closure, arguments))
             }
-            Value::Native(native) => builtins::globals::call(self, native, &arguments),
+            Value::Native(native) => {
+                self.changes.check_builtins()?;
+                builtins::globals::call(self, native, &arguments)
+            }
             Value::Undefined
             | Value::Null
             | Value::Boolean(_)
@@ -78,10 +84,11 @@ impl Machine {
             self.room(arguments.len())?;
             self.bind_elements(elements, rest.as_deref(), arguments, Scoping::Block, scope)?;
         }
+        self.hoist_variables(&parsed.variables, scope)?;
         if let Body::Expression(expression) = &closure.function.body {
             return self.evaluate(expression, scope);
         }
-        match self.block(&parsed.statements, scope)? {
+        match self.body(&parsed.statements, scope)? {
             Flow::Return(value) => Ok(value),
             Flow::Next | Flow::Break | Flow::Continue => Ok(Value::Undefined),
         }
@@ -104,6 +111,7 @@ impl Machine {
         if self.find(name, scope)?.is_some() {
             return Err(Problem::unsupported(&format!("`new {name}`")));
         }
+        self.changes.check_builtins()?;
         match name {
             "Date" => builtins::dates::new(self, arguments),
             "Array" => builtins::globals::call(self, "Array", arguments),

@@ -2,7 +2,8 @@
 
 use super::{Machine, Outcome};
 use crate::builtins;
-use crate::syntax::{Element, Expression, Logical, Operator, Property, Scoping, Unary};
+use crate::error::Problem;
+use crate::syntax::{Element, Expression, Logical, Operator, Pattern, Property, Scoping, Unary};
 use crate::value::{ScopeId, Value};
 use std::rc::Rc;
 
@@ -21,8 +22,9 @@ impl Machine {
             Expression::Template(texts, values) => self.template(texts, values, scope),
             Expression::Name(name) => self.named(name, scope),
             Expression::Array(elements) => {
+                let is_sparse = elements.iter().any(|element| matches!(element, Element::Empty));
                 let elements = self.list(elements, scope)?;
-                self.array(elements)
+                if is_sparse { self.sparse_array(elements) } else { self.array(elements) }
             }
             Expression::Object(properties) => self.object_literal(properties, scope),
             Expression::Function(function) => self.closure(function, scope),
@@ -46,11 +48,7 @@ impl Machine {
                 let then = self.evaluate(&parts.0, scope)?.is_true();
                 self.evaluate(if then { &parts.1 } else { &parts.2 }, scope)
             }
-            Expression::Assign(parts) => {
-                let value = self.evaluate(&parts.1, scope)?;
-                self.bind(&parts.0, value.clone(), Scoping::Existing, scope)?;
-                Ok(value)
-            }
+            Expression::Assign(parts) => self.assignment(&parts.0, &parts.1, scope),
             Expression::Update(parts) => self.update(&parts.0, parts.1, &parts.2, scope),
             Expression::Step(target, by, before) => self.step(target, *by, *before, scope),
             Expression::Sequence(all) => {
@@ -82,6 +80,7 @@ impl Machine {
         for element in elements {
             match element {
                 Element::One(expression) => values.push(self.evaluate(expression, scope)?),
+                Element::Empty => values.push(Value::Undefined),
                 Element::Spread(expression) => {
                     let spread = self.evaluate(expression, scope)?;
                     values.extend(self.iterate(&spread)?);
@@ -114,6 +113,9 @@ impl Machine {
     fn unary(&mut self, operator: Unary, operand: &Expression, scope: ScopeId) -> Outcome {
         if let (Unary::Typeof, Expression::Name(name)) = (operator, operand) {
             let known = self.find(name, scope)?.or_else(|| builtins::global(name));
+            if known.is_none() && builtins::is_standard(name) {
+                return Err(Problem::unsupported(&format!("`typeof {name}`")));
+            }
             return self.text(known.map_or("undefined", |value| value.kind()));
         }
         let value = self.evaluate(operand, scope)?;
@@ -126,8 +128,21 @@ impl Machine {
         })
     }
 
+    fn assignment(&mut self, pattern: &Pattern, value: &Expression, scope: ScopeId) -> Outcome {
+        let Pattern::Target(target) = pattern else {
+            let value = self.evaluate(value, scope)?;
+            self.bind(pattern, value.clone(), Scoping::Existing, scope)?;
+            return Ok(value);
+        };
+        let place = self.place(target, scope)?;
+        let value = self.evaluate(value, scope)?;
+        self.put(&place, value.clone(), scope)?;
+        Ok(value)
+    }
+
     fn update(&mut self, target: &Expression, operator: Operator, value: &Expression, scope: ScopeId) -> Outcome {
-        let before = self.evaluate(target, scope)?;
+        let place = self.place(target, scope)?;
+        let before = self.value_at(&place, scope)?;
         let after = match operator {
             Operator::Logical(operator) if decides(operator, &before) => return Ok(before),
             Operator::Logical(_) => self.evaluate(value, scope)?,
@@ -136,14 +151,15 @@ impl Machine {
                 self.binary(operator, &before, &value)?
             }
         };
-        self.assign(target, after.clone(), scope)?;
+        self.put(&place, after.clone(), scope)?;
         Ok(after)
     }
 
     fn step(&mut self, target: &Expression, by: f64, before: bool, scope: ScopeId) -> Outcome {
-        let value = self.evaluate(target, scope)?;
+        let place = self.place(target, scope)?;
+        let value = self.value_at(&place, scope)?;
         let number = self.number_of(&value)?;
-        self.assign(target, Value::Number(number + by), scope)?;
+        self.put(&place, Value::Number(number + by), scope)?;
         Ok(Value::Number(if before { number } else { number + by }))
     }
 }

@@ -24,7 +24,7 @@ impl Machine {
                 self.room_for_text(text.len())?;
                 Json::from(&**text)
             }
-            Value::Date(date) => Json::from(builtins::dates::text(*date)?),
+            Value::Date(date) => Json::from(builtins::dates::text(self.time(*date)?)?),
             Value::Array(array) => {
                 let elements = self.elements(*array)?;
                 self.room(elements.len() * 2)?;

@@ -7,6 +7,12 @@ use crate::syntax::{Expression, Member};
 use crate::value::{ArrayId, ObjectId, ScopeId, Value};
 use std::rc::Rc;
 
+/// What an assignment changes. Its object and its key are evaluated once, before the value is.
+pub(super) enum Place<'a> {
+    Name(&'a Rc<str>),
+    Member(Value, Value),
+}
+
 impl Machine {
     pub(super) fn member_expression(&mut self, member: &Member, scope: ScopeId) -> Outcome {
         let object = self.evaluate(&member.object, scope)?;
@@ -19,36 +25,71 @@ impl Machine {
 
     pub(super) fn member(&mut self, object: &Value, key: &Value) -> Outcome {
         let name = self.text_of(key)?;
+        match self.own_member(object, &name)? {
+            Some(value) => Ok(value),
+            None => self.missing_member(object, &name),
+        }
+    }
+
+    fn own_member(&mut self, object: &Value, name: &str) -> Outcome<Option<Value>> {
         Ok(match object {
-            Value::Undefined | Value::Null => return Err(nothing(object, &name)),
+            Value::Undefined | Value::Null => return Err(nothing(object, name)),
             Value::Array(array) => {
                 let elements = self.known_array(*array)?;
-                part(&name, elements.len(), |index| elements.get(index).cloned())
+                part(name, elements.len(), |index| elements.get(index).cloned())
             }
             Value::Text(text) => {
                 self.work(text.len())?;
-                part(&name, text.chars().count(), |index| text.chars().nth(index).map(letter))
+                builtins::strings::check_units(text)?;
+                part(name, text.chars().count(), |index| text.chars().nth(index).map(letter))
             }
-            Value::Object(object) => self.property(*object, &name)?,
-            Value::Native(native) => match builtins::member(native, &name) {
+            Value::Object(object) => self.property(*object, name)?,
+            Value::Native(native) => match builtins::member(native, name) {
                 None => return Err(Problem::unsupported(&format!("`{native}.{name}`"))),
                 known => known,
             },
             Value::Date(_) => return Err(Problem::unsupported(&format!("`{name}` of a date"))),
             Value::Boolean(_) | Value::Number(_) | Value::Function(_) => None,
+        })
+    }
+
+    /// What a value has not itself it may inherit, from JavaScript or from the script.
+    pub(super) fn missing_member(&self, object: &Value, name: &str) -> Outcome {
+        self.changes.check_builtins()?;
+        if builtins::inherited::has(object, name) {
+            return Err(Problem::unsupported(&format!("the value of `{name}`")));
         }
-        .unwrap_or(Value::Undefined))
+        Ok(Value::Undefined)
+    }
+
+    /// The place that an assignment to `target` changes.
+    pub(super) fn place<'a>(&mut self, target: &'a Expression, scope: ScopeId) -> Outcome<Place<'a>> {
+        if let Expression::Name(name) = target {
+            return Ok(Place::Name(name));
+        }
+        let Expression::Member(member) = target else { return Err(Problem::unsupported("this assignment")) };
+        let object = self.evaluate(&member.object, scope)?;
+        Ok(Place::Member(object, self.evaluate(&member.key, scope)?))
+    }
+
+    pub(super) fn value_at(&mut self, place: &Place, scope: ScopeId) -> Outcome {
+        match place {
+            Place::Name(name) => self.named(name, scope),
+            Place::Member(object, key) => self.member(object, key),
+        }
+    }
+
+    pub(super) fn put(&mut self, place: &Place, value: Value, scope: ScopeId) -> Outcome<()> {
+        match place {
+            Place::Name(name) => self.assign_name(name, value, scope),
+            Place::Member(object, key) => self.assign_member(object, key, value),
+        }
     }
 
     /// Assigns a value to a name or a member.
     pub(super) fn assign(&mut self, target: &Expression, value: Value, scope: ScopeId) -> Outcome<()> {
-        if let Expression::Name(name) = target {
-            return self.assign_name(name, value, scope);
-        }
-        let Expression::Member(member) = target else { return Err(Problem::unsupported("this assignment")) };
-        let object = self.evaluate(&member.object, scope)?;
-        let key = self.evaluate(&member.key, scope)?;
-        self.assign_member(&object, &key, value)
+        let place = self.place(target, scope)?;
+        self.put(&place, value, scope)
     }
 
     fn assign_member(&mut self, object: &Value, key: &Value, value: Value) -> Outcome<()> {
@@ -70,6 +111,7 @@ impl Machine {
         let Ok(index) = name.parse::<usize>() else {
             return Err(Problem::unsupported(&format!("setting `{name}` of an array")));
         };
+        self.check_not_frozen(&Value::Array(array))?;
         let missing = index.saturating_add(1).saturating_sub(self.known_array(array)?.len());
         self.room(missing)?;
         let elements = self.heap.array_mut(array);
@@ -77,6 +119,9 @@ impl Machine {
             elements.resize(index + 1, Value::Undefined);
         }
         elements[index] = value;
+        if missing > 1 {
+            self.heap.mark_sparse(array);
+        }
         Ok(())
     }
 
@@ -106,17 +151,17 @@ impl Machine {
                 Ok(self.properties(*object)?.into_iter().map(|(key, _)| Value::Text(key)).collect())
             }
             Value::Array(array) => {
+                self.check_dense(*array)?;
                 let count = self.known_array(*array)?.len();
                 (0..count).map(|index| self.text(&index.to_string())).collect()
             }
+            Value::Text(_) | Value::Native(_) => Err(Problem::unsupported("the keys of this value")),
             Value::Undefined
             | Value::Null
             | Value::Boolean(_)
             | Value::Number(_)
-            | Value::Text(_)
             | Value::Function(_)
-            | Value::Date(_)
-            | Value::Native(_) => Ok(Vec::new()),
+            | Value::Date(_) => Ok(Vec::new()),
         }
     }
 

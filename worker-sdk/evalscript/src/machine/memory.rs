@@ -3,7 +3,7 @@
 use super::{Machine, Outcome};
 use crate::error::Problem;
 use crate::syntax::Function;
-use crate::value::{ArrayId, Closure, ObjectId, Properties, ScopeId, Value};
+use crate::value::{ArrayId, Closure, DateId, ObjectId, Properties, ScopeId, Value};
 use std::rc::Rc;
 
 /// A value in a vector that has doubled.
@@ -61,6 +61,16 @@ impl Machine {
         Ok(self.heap.add_scope(Some(parent), is_function))
     }
 
+    /// `Object.freeze(value)`
+    pub(crate) fn freeze(&mut self, value: &Value) {
+        self.heap.freeze(value);
+    }
+
+    /// JavaScript passes over a change of a frozen object, or throws: by its mode.
+    pub(super) fn check_not_frozen(&self, value: &Value) -> Outcome<()> {
+        if self.heap.is_frozen(value) { Err(Problem::unsupported("a change of a frozen object")) } else { Ok(()) }
+    }
+
     /// A copy of the elements.
     pub(crate) fn elements(&mut self, array: ArrayId) -> Outcome<Vec<Value>> {
         self.room(self.known_array(array)?.len())?;
@@ -69,6 +79,7 @@ impl Machine {
 
     pub(crate) fn elements_mut(&mut self, array: ArrayId) -> Outcome<&mut Vec<Value>> {
         self.known_array(array)?;
+        self.check_not_frozen(&Value::Array(array))?;
         Ok(self.heap.array_mut(array))
     }
 
@@ -82,18 +93,60 @@ impl Machine {
         Ok(self.heap.object(object))
     }
 
+    pub(crate) fn date(&mut self, time: f64) -> Outcome {
+        self.meter.take(HOLDER)?;
+        Ok(self.heap.add_date(time))
+    }
+
+    /// The time of a date, in milliseconds since 1970.
+    pub(crate) fn time(&self, date: DateId) -> Outcome<f64> {
+        self.changes.check_date(date)?;
+        Ok(self.heap.date(date))
+    }
+
+    pub(crate) fn set_time(&mut self, date: DateId, time: f64) {
+        *self.heap.date_mut(date) = time;
+    }
+
+    /// An array of which undefined elements may be empty ones, as `new Array(3)` makes them.
+    pub(crate) fn sparse_array(&mut self, elements: Vec<Value>) -> Outcome {
+        let array = self.array(elements)?;
+        if let Value::Array(array) = array {
+            self.heap.mark_sparse(array);
+        }
+        Ok(array)
+    }
+
+    /// All elements of an array have got a value.
+    pub(crate) fn mark_dense(&mut self, array: ArrayId) {
+        self.heap.mark_dense(array);
+    }
+
+    /// Methods pass over an empty element, and not over one that is `undefined`. Once every element
+    /// has got a value, an array has no empty one.
+    pub(crate) fn check_dense(&mut self, array: ArrayId) -> Outcome<()> {
+        if !self.heap.is_sparse(array) {
+            return Ok(());
+        }
+        self.work(self.heap.array(array).len())?;
+        let is_filled = self.heap.array(array).iter().all(|element| !matches!(element, Value::Undefined));
+        if is_filled { Ok(()) } else { Err(Problem::unsupported("an empty element of an array")) }
+    }
+
     pub(crate) fn push(&mut self, array: ArrayId, element: Value) -> Outcome<()> {
         self.room(1)?;
         self.elements_mut(array)?.push(element);
         Ok(())
     }
 
-    /// A copy of the properties.
+    /// A copy of the properties. Keys that are indices come first, in their order.
     pub(crate) fn properties(&mut self, object: ObjectId) -> Outcome<Properties> {
         let count = self.known_object(object)?.len();
         self.work(count)?;
         self.meter.take(count * PAIR)?;
-        Ok(self.heap.object(object).clone())
+        let mut properties = self.heap.object(object).clone();
+        properties.sort_by_cached_key(|(key, _)| index_of_key(key).unwrap_or(u64::MAX));
+        Ok(properties)
     }
 
     pub(crate) fn property(&mut self, object: ObjectId, key: &str) -> Outcome<Option<Value>> {
@@ -104,6 +157,10 @@ impl Machine {
 
     pub(crate) fn set_property(&mut self, object: ObjectId, key: Rc<str>, value: Value) -> Outcome<()> {
         self.work(self.known_object(object)?.len())?;
+        self.check_not_frozen(&Value::Object(object))?;
+        if *key == *"__proto__" {
+            return Err(Problem::unsupported("`__proto__`"));
+        }
         let properties = self.heap.object_mut(object);
         if let Some(known) = properties.iter_mut().find(|(name, _)| *name == key) {
             known.1 = value;
@@ -143,10 +200,11 @@ impl Machine {
         Ok(())
     }
 
-    /// Changes the value of an existing name.
+    /// Changes the value of a name. One that is not declared becomes a global.
     pub(super) fn assign_name(&mut self, name: &Rc<str>, value: Value, scope: ScopeId) -> Outcome<()> {
-        let mut next = Some(scope);
+        let (mut next, mut outermost) = (Some(scope), scope);
         while let Some(id) = next {
+            outermost = id;
             self.work(self.heap.scope(id).names.len())?;
             if self.changes.forget(id, name) {
                 return self.declare(name, value, id);
@@ -158,7 +216,7 @@ impl Machine {
             }
             next = scope.parent;
         }
-        Err(Problem::thrown(format!("`{name}` is not declared")))
+        self.declare(name, value, outermost)
     }
 
     /// The scope in which `var` declares.
@@ -168,4 +226,10 @@ impl Machine {
         }
         scope
     }
+}
+
+/// The index that a key is, if it is one.
+fn index_of_key(key: &str) -> Option<u64> {
+    let is_canonical = key == "0" || key.bytes().all(|byte| byte.is_ascii_digit()) && !key.starts_with('0');
+    key.parse().ok().filter(|index| is_canonical && *index < u64::from(u32::MAX))
 }

@@ -15,7 +15,7 @@ use crate::builtins;
 use crate::error::{Problem, ScriptError};
 use crate::meter::Meter;
 use crate::parser;
-use crate::syntax::TopLevel;
+use crate::syntax::{Statement, TopLevel};
 use crate::token::Source;
 use crate::value::{Heap, ScopeId, Value};
 use unknown_changes::UnknownChanges;
@@ -50,7 +50,9 @@ impl Machine {
         let global = self.heap.add_scope(None, true);
         let script = std::mem::take(&mut self.script);
         let understood = script.iter().filter_map(|top| top.parsed.as_ref().ok());
-        self.hoist(understood, global)?;
+        let statements: Vec<&Statement> = understood.collect();
+        self.hoist_variables(&parser::variables(statements.iter().copied()), global)?;
+        self.hoist(statements, global)?;
         for top in &script {
             self.run_at_top(top, global)?;
         }

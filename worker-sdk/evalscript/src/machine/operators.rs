@@ -19,8 +19,8 @@ impl Machine {
             Binary::Power => Value::Number(self.number_of(left)?.powf(self.number_of(right)?)),
             Binary::Equal => Value::Boolean(self.equal(left, right)?),
             Binary::Unequal => Value::Boolean(!self.equal(left, right)?),
-            Binary::Same => Value::Boolean(left.same(right)?),
-            Binary::NotSame => Value::Boolean(!left.same(right)?),
+            Binary::Same => Value::Boolean(left.same(right)),
+            Binary::NotSame => Value::Boolean(!left.same(right)),
             Binary::Less => self.compare(left, right, &[Ordering::Less])?,
             Binary::LessOrEqual => self.compare(left, right, &[Ordering::Less, Ordering::Equal])?,
             Binary::Greater => self.compare(left, right, &[Ordering::Greater])?,
@@ -49,18 +49,23 @@ impl Machine {
 
     /// `==`
     fn equal(&mut self, left: &Value, right: &Value) -> Outcome<bool> {
-        Ok(match (left, right) {
-            (Value::Text(text), Value::Number(number)) | (Value::Number(number), Value::Text(text)) => {
-                number::of_text(text) == *number
-            }
-            _ if left.is_nothing() && right.is_nothing() => true,
-            _ => left.same(right)?,
-        })
+        if left.is_nothing() || right.is_nothing() {
+            return Ok(left.is_nothing() && right.is_nothing());
+        }
+        match (is_object(left), is_object(right)) {
+            (true, true) => Ok(left.same(right)),
+            (false, false) if left.kind() == right.kind() => Ok(left.same(right)),
+            (false, false) => Ok(self.number_of(left)? == self.number_of(right)?),
+            (true, false) | (false, true) => Err(Problem::unsupported("`==` of an object and another value")),
+        }
     }
 
     fn compare(&mut self, left: &Value, right: &Value, accepted: &[Ordering]) -> Outcome {
         let ordering = match (left, right) {
             (Value::Text(left), Value::Text(right)) => Some(left.cmp(right)),
+            _ if is_text_in_comparisons(left) || is_text_in_comparisons(right) => {
+                return Err(Problem::unsupported("the order of an object and another value"));
+            }
             _ => self.number_of(left)?.partial_cmp(&self.number_of(right)?),
         };
         Ok(Value::Boolean(ordering.is_some_and(|ordering| accepted.contains(&ordering))))
@@ -70,15 +75,21 @@ impl Machine {
     fn contains(&mut self, key: &Value, object: &Value) -> Outcome {
         let Value::Object(object) = object else { return Err(Problem::unsupported("`in` without an object")) };
         let key = self.text_of(key)?;
-        Ok(Value::Boolean(self.property(*object, &key)?.is_some()))
+        let has = self.property(*object, &key)?.is_some();
+        if !has {
+            self.missing_member(&Value::Object(*object), &key)?;
+        }
+        Ok(Value::Boolean(has))
     }
 
     pub(crate) fn number_of(&mut self, value: &Value) -> Outcome<f64> {
         Ok(match value {
-            Value::Undefined | Value::Object(_) | Value::Function(_) | Value::Native(_) => f64::NAN,
+            Value::Undefined | Value::Function(_) | Value::Native(_) => f64::NAN,
             Value::Null => 0.0,
             Value::Boolean(boolean) => f64::from(*boolean),
-            Value::Number(number) | Value::Date(number) => *number,
+            Value::Number(number) => *number,
+            Value::Date(date) => self.time(*date)?,
+            Value::Object(_) => number::of_text(&self.text_of(value)?),
             Value::Text(text) => {
                 self.work(text.len())?;
                 number::of_text(text)
@@ -101,9 +112,15 @@ impl Machine {
                 let elements = self.elements(*array)?;
                 self.join(&elements, ",")?
             }
-            Value::Object(_) => Rc::from("[object Object]"),
+            Value::Object(object) => {
+                let converts = |name: &Rc<str>| matches!(&**name, "toString" | "valueOf");
+                if self.properties(*object)?.iter().any(|(name, _)| converts(name)) {
+                    return Err(Problem::unsupported("an object that says how it is converted"));
+                }
+                Rc::from("[object Object]")
+            }
             Value::Date(_) => return Err(Problem::unsupported("a date as text")),
-            Value::Function(_) | Value::Native(_) => Rc::from("function"),
+            Value::Function(_) | Value::Native(_) => return Err(Problem::unsupported("a function as text")),
         })
     }
 
@@ -122,4 +139,16 @@ impl Machine {
         }
         Ok(whole.into())
     }
+}
+
+fn is_object(value: &Value) -> bool {
+    match value {
+        Value::Undefined | Value::Null | Value::Boolean(_) | Value::Number(_) | Value::Text(_) => false,
+        Value::Array(_) | Value::Object(_) | Value::Function(_) | Value::Date(_) | Value::Native(_) => true,
+    }
+}
+
+/// Whether `<` converts a value into text first.
+fn is_text_in_comparisons(value: &Value) -> bool {
+    is_object(value) && !matches!(value, Value::Date(_))
 }

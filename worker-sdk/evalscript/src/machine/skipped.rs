@@ -1,6 +1,7 @@
 //! Statements that are skipped: everything that they can reach becomes unknown.
 
 use super::{Machine, Outcome};
+use crate::builtins;
 use crate::error::ScriptError;
 use crate::parser::{Mentions, declared_for_later};
 use crate::token::Tokens;
@@ -36,12 +37,27 @@ impl Machine {
                 mentions.assigned.extend(globals);
                 mentions.used.extend(mentions.assigned.iter().cloned());
             }
+            for name in &mentions.with_changed_members {
+                self.mark_builtin(name, scope)?;
+            }
             for name in &mentions.used {
                 self.reach(name, scope, &mut reach)?;
             }
             for name in &mentions.assigned {
                 self.mark_name(name, scope)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Marks JavaScript's own methods, if the name stands for one of its globals.
+    fn mark_builtin(&mut self, name: &str, scope: ScopeId) -> Outcome<()> {
+        let is_builtin = match self.declaring_scope(name, scope)?.1 {
+            Some(value) => matches!(value, Value::Native(_)),
+            None => builtins::is_standard(name) || builtins::global(name).is_some(),
+        };
+        if is_builtin {
+            self.changes.mark_builtins();
         }
         Ok(())
     }
@@ -91,6 +107,7 @@ impl Machine {
                     let closure = self.heap.function(function);
                     reach.waiting.push((closure.function.tokens.clone(), closure.scope));
                 }
+                Value::Date(date) => self.changes.mark_date(date),
                 Value::Array(_)
                 | Value::Object(_)
                 | Value::Function(_)
@@ -99,7 +116,6 @@ impl Machine {
                 | Value::Boolean(_)
                 | Value::Number(_)
                 | Value::Text(_)
-                | Value::Date(_)
                 | Value::Native(_) => {}
             }
         }

@@ -2,8 +2,10 @@
 
 use super::{Machine, Outcome};
 use crate::error::Problem;
-use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, StatementKind};
-use crate::value::{ScopeId, Value};
+use crate::syntax::{Case, Each, Expression, Pattern, Scoping, Statement, StatementKind};
+use crate::value::{ArrayId, ScopeId, Value};
+use std::collections::BTreeSet;
+use std::rc::Rc;
 
 /// How evaluation goes on after a statement.
 #[derive(Debug)]
@@ -25,6 +27,28 @@ impl Machine {
             if let StatementKind::Function(function) = &statement.kind {
                 let closure = self.closure(function, scope)?;
                 self.declare(&function.name, closure, scope)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares what `var` declares. A parameter or a function of the same name keeps its value.
+    pub(super) fn hoist_variables(&mut self, variables: &BTreeSet<Rc<str>>, scope: ScopeId) -> Outcome<()> {
+        for name in variables {
+            self.work(self.heap.scope(scope).names.len())?;
+            if self.heap.scope(scope).names.iter().all(|(known, _)| known != name) {
+                self.declare(name, Value::Undefined, scope)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A function in a block is a variable of the function around the block, too.
+    fn hoist_out(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<()> {
+        for statement in statements {
+            if let StatementKind::Function(function) = &statement.kind {
+                let closure = self.named(&function.name, scope)?;
+                self.declare(&function.name, closure, self.function_scope(scope))?;
             }
         }
         Ok(())
@@ -64,19 +88,27 @@ impl Machine {
                 Flow::Break => Ok(Flow::Next),
                 Flow::Return(value) => Ok(Flow::Return(value)),
             },
+            StatementKind::Switch(value, cases) => self.switch(value, cases, scope),
             StatementKind::Block(statements) => {
                 let declares = statements.iter().any(declares_in_its_block);
                 let scope = if declares { self.scope(scope, false)? } else { scope };
-                self.block(statements, scope)
+                self.hoist(statements, scope)?;
+                self.hoist_out(statements, scope)?;
+                self.run_all(statements, scope)
             }
             StatementKind::Break => Ok(Flow::Break),
             StatementKind::Continue => Ok(Flow::Continue),
         }
     }
 
-    /// Runs statements until one does not go on to the next.
-    pub(super) fn block(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<Flow> {
+    /// Runs the body of a function.
+    pub(super) fn body(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<Flow> {
         self.hoist(statements, scope)?;
+        self.run_all(statements, scope)
+    }
+
+    /// Runs statements until one does not go on to the next.
+    fn run_all(&mut self, statements: &[Statement], scope: ScopeId) -> Outcome<Flow> {
         for statement in statements {
             match self.run(statement, scope)? {
                 Flow::Next => {}
@@ -84,6 +116,35 @@ impl Machine {
             }
         }
         Ok(Flow::Next)
+    }
+
+    fn switch(&mut self, value: &Expression, cases: &[Case], scope: ScopeId) -> Outcome<Flow> {
+        let value = self.evaluate(value, scope)?;
+        let scope = self.scope(scope, false)?;
+        for case in cases {
+            self.hoist(&case.statements, scope)?;
+            self.hoist_out(&case.statements, scope)?;
+        }
+        let Some(first) = self.chosen_case(&value, cases, scope)? else { return Ok(Flow::Next) };
+        for case in &cases[first..] {
+            match self.run_all(&case.statements, scope)? {
+                Flow::Next => {}
+                Flow::Break => break,
+                flow @ (Flow::Continue | Flow::Return(_)) => return Ok(flow),
+            }
+        }
+        Ok(Flow::Next)
+    }
+
+    /// The first case with this value, or else the default.
+    fn chosen_case(&mut self, value: &Value, cases: &[Case], scope: ScopeId) -> Outcome<Option<usize>> {
+        for (index, case) in cases.iter().enumerate() {
+            let Some(expected) = &case.value else { continue };
+            if self.evaluate(expected, scope)?.same(value) {
+                return Ok(Some(index));
+            }
+        }
+        Ok(cases.iter().position(|case| case.value.is_none()))
     }
 
     fn declare_all(
@@ -95,6 +156,8 @@ impl Machine {
         for (pattern, value) in declared {
             let value = match value {
                 Some(value) => self.evaluate(value, scope)?,
+                // The variable is there already, and may have a value.
+                None if scoping == Scoping::Function => continue,
                 None => Value::Undefined,
             };
             self.bind(pattern, value, scoping, scope)?;
@@ -108,9 +171,11 @@ impl Machine {
         body: &Statement,
         scope: ScopeId,
     ) -> Outcome<Flow> {
-        let scope = self.scope(scope, false)?;
+        let mut functions = self.heap.functions();
+        let mut scope = self.scope(scope, false)?;
         if let Some(first) = first {
             self.run(first, scope)?;
+            scope = self.scope_of_turn(scope, &mut functions)?;
         }
         loop {
             self.meter.step(1)?;
@@ -124,9 +189,31 @@ impl Machine {
                 Flow::Break => return Ok(Flow::Next),
                 Flow::Return(value) => return Ok(Flow::Return(value)),
             }
+            scope = self.scope_of_turn(scope, &mut functions)?;
             if let Some(step) = step {
                 self.evaluate(step, scope)?;
             }
+        }
+    }
+
+    /// The scope of a loop's next turn. A function that was made since then keeps the former one.
+    fn scope_of_turn(&mut self, scope: ScopeId, functions: &mut usize) -> Outcome<ScopeId> {
+        let is_kept = self.heap.functions() > std::mem::replace(functions, self.heap.functions());
+        let Some(parent) = self.heap.scope(scope).parent.filter(|_| is_kept) else { return Ok(scope) };
+        let copy = self.scope(parent, false)?;
+        for (name, value) in self.heap.scope(scope).names.clone() {
+            self.declare(&name, value, copy)?;
+        }
+        Ok(copy)
+    }
+
+    fn next_element(&mut self, elements: &mut Elements) -> Outcome<Option<Value>> {
+        match elements {
+            Elements::Of(array, index) => {
+                *index += 1;
+                Ok(self.known_array(*array)?.get(*index - 1).cloned())
+            }
+            Elements::Copied(copied) => Ok(copied.next()),
         }
     }
 
@@ -138,11 +225,13 @@ impl Machine {
         body: &Statement,
         scope: ScopeId,
     ) -> Outcome<Flow> {
-        let elements = match each {
-            Each::Element => self.iterate(over)?,
-            Each::Key => self.keys(over)?,
+        let mut elements = match (each, over) {
+            // A loop reaches the elements that it adds.
+            (Each::Element, Value::Array(array)) => Elements::Of(*array, 0),
+            (Each::Element, _) => Elements::Copied(self.iterate(over)?.into_iter()),
+            (Each::Key, _) => Elements::Copied(self.keys(over)?.into_iter()),
         };
-        for element in elements {
+        while let Some(element) = self.next_element(&mut elements)? {
             let scope = self.scope(scope, false)?;
             self.bind(pattern, element, scoping, scope)?;
             match self.run(body, scope)? {
@@ -153,6 +242,13 @@ impl Machine {
         }
         Ok(Flow::Next)
     }
+}
+
+/// What a loop has yet to go over.
+enum Elements {
+    /// The elements of an array from an index on.
+    Of(ArrayId, usize),
+    Copied(std::vec::IntoIter<Value>),
 }
 
 fn declares_in_its_block(statement: &Statement) -> bool {

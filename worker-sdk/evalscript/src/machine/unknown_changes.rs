@@ -2,7 +2,7 @@
 
 use crate::error::{Problem, ScriptError};
 use crate::token::Tokens;
-use crate::value::{ArrayId, ObjectId, ScopeId};
+use crate::value::{ArrayId, DateId, ObjectId, ScopeId};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -13,6 +13,9 @@ pub(super) struct UnknownChanges {
     names: BTreeMap<ScopeId, BTreeMap<Rc<str>, Change>>,
     arrays: BTreeMap<ArrayId, usize>,
     objects: BTreeMap<ObjectId, usize>,
+    dates: BTreeMap<DateId, usize>,
+    /// The statement that may have changed what all values inherit.
+    builtins: Option<usize>,
     /// Skipped classes and functions. Their code matters only if a skipped statement may run it.
     for_later: Vec<(Rc<str>, Tokens)>,
 }
@@ -54,6 +57,15 @@ impl UnknownChanges {
         self.objects.entry(object).or_insert(self.reasons.len() - 1);
     }
 
+    pub(super) fn mark_date(&mut self, date: DateId) {
+        self.dates.entry(date).or_insert(self.reasons.len() - 1);
+    }
+
+    /// Marks the methods and the globals of JavaScript, which a script can replace.
+    pub(super) fn mark_builtins(&mut self) {
+        self.builtins.get_or_insert(self.reasons.len() - 1);
+    }
+
     pub(super) fn check_name(&self, scope: ScopeId, name: &str) -> Result<(), Problem> {
         let Some(change) = self.names.get(&scope).and_then(|names| names.get(name)) else { return Ok(()) };
         Err(if change.was_defined {
@@ -70,6 +82,15 @@ impl UnknownChanges {
     pub(super) fn check_object(&self, object: ObjectId) -> Result<(), Problem> {
         let changed = self.objects.get(&object);
         changed.map_or(Ok(()), |reason| Err(self.unknown("an object may have other properties", *reason)))
+    }
+
+    pub(super) fn check_date(&self, date: DateId) -> Result<(), Problem> {
+        self.dates.get(&date).map_or(Ok(()), |reason| Err(self.unknown("a date may be another one", *reason)))
+    }
+
+    pub(super) fn check_builtins(&self) -> Result<(), Problem> {
+        let changed = self.builtins;
+        changed.map_or(Ok(()), |reason| Err(self.unknown("JavaScript's own methods may be others", reason)))
     }
 
     /// Forgets the change of a name that gets a known value. Returns whether there was one.

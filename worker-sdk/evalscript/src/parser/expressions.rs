@@ -181,7 +181,7 @@ impl Parser<'_> {
         while !self.take_punctuator(close) {
             elements.push(match self.take_punctuator("...") {
                 true => Element::Spread(self.assignment()?),
-                false if self.is_punctuator(",") => Element::One(Expression::Undefined),
+                false if self.is_punctuator(",") => Element::Empty,
                 false => Element::One(self.assignment()?),
             });
             self.separator(close)?;

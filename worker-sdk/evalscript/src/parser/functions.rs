@@ -1,5 +1,6 @@
 //! Functions, whose bodies are parsed later.
 
+use super::variables::variables;
 use super::{Parsed, Parser};
 use crate::syntax::{Body, Expression, Function, Parameters, ParsedFunction, Pattern};
 use crate::token::{Kind, Tokens};
@@ -16,7 +17,8 @@ pub(crate) fn parse_function(function: &Function) -> Parsed<ParsedFunction> {
         Body::Expression(_) => Vec::new(),
         Body::Block(source, open) => Parser::at(source, *open).block()?,
     };
-    Ok(ParsedFunction { parameters, statements })
+    let variables = variables(&statements);
+    Ok(ParsedFunction { parameters, statements, variables })
 }
 
 impl Parser<'_> {

@@ -20,6 +20,8 @@ pub(crate) struct Mentions {
     pub(crate) assigned: BTreeSet<Rc<str>>,
     /// Names whose arrays and objects may be changed, and whose functions may be called.
     pub(crate) used: BTreeSet<Rc<str>>,
+    /// Names with a member that may get another value, in themselves or in their `prototype`.
+    pub(crate) with_changed_members: BTreeSet<Rc<str>>,
     /// Whether any global may be changed.
     pub(crate) everything: bool,
 }
@@ -49,17 +51,55 @@ impl Mentions {
                         self.add(&Tokens { source: source.clone(), range: 0..source.tokens.len() });
                     }
                 }
+                Kind::Word(name) if **name == *"__proto__" => {
+                    self.with_changed_members.insert(Rc::from("Object"));
+                }
                 Kind::Word(name) if is_name(source, index) => {
                     self.everything |= GLOBAL_OBJECTS.contains(&&**name);
                     if index < end_of_pattern || is_assigned(source, index) {
                         self.assigned.insert(name.clone());
                     }
                     self.used.insert(name.clone());
+                    if changes_member(source, index) {
+                        self.with_changed_members.insert(name.clone());
+                    }
                 }
                 Kind::Word(_) | Kind::Punctuator(_) | Kind::Number(_) | Kind::Text(_) | Kind::Regex | Kind::End => {}
             }
         }
     }
+}
+
+/// Functions that change the members of an argument, or of what that inherits from.
+const CHANGING: [&str; 4] = ["assign", "defineProperty", "defineProperties", "setPrototypeOf"];
+
+/// Whether a member of the name at `index` may get another value: by an assignment, or because the
+/// name or its `prototype` is an argument of a function that changes members.
+fn changes_member(source: &Source, index: usize) -> bool {
+    let mut behind = index + 1;
+    while let Some(end) = end_of_member(source, behind) {
+        behind = end;
+    }
+    let has_members = behind > index + 1;
+    let gets_value = has_members && punctuator(source, behind).is_some_and(changes_value);
+    let Some(before) = index.checked_sub(1) else { return gets_value };
+    let called = before.checked_sub(1).filter(|_| punctuator(source, before) == Some("("));
+    let is_argument = called.and_then(|called| word(source, called)).is_some_and(|called| CHANGING.contains(&called));
+    let is_stepped = punctuator(source, before).is_some_and(is_step);
+    gets_value || is_argument || has_members && (is_stepped || word(source, before) == Some("delete"))
+}
+
+/// Where the member that begins at `index` ends, if one does.
+fn end_of_member(source: &Source, index: usize) -> Option<usize> {
+    match punctuator(source, index)? {
+        "." => word(source, index + 1).map(|_| index + 2),
+        "[" => Some(source.partner(index) + 1),
+        _ => None,
+    }
+}
+
+fn changes_value(punctuator: &str) -> bool {
+    ASSIGNMENTS.contains(&punctuator) || is_step(punctuator)
 }
 
 /// The name of the class or function that a skipped statement declares, if that is all it does. Its
@@ -111,7 +151,7 @@ fn is_pattern(source: &Source, behind: usize) -> bool {
 
 fn is_assigned(source: &Source, index: usize) -> bool {
     let behind = punctuator(source, index + 1);
-    let gets_value = behind.is_some_and(|behind| ASSIGNMENTS.contains(&behind) || is_step(behind));
+    let gets_value = behind.is_some_and(changes_value);
     let is_loop = matches!(word(source, index + 1), Some("of" | "in"));
     let Some(before) = index.checked_sub(1) else { return gets_value || is_loop };
     let is_declared = word(source, before).is_some_and(|before| DECLARING.contains(&before));

@@ -6,6 +6,7 @@ mod mentions;
 mod patterns;
 mod skipping;
 mod statements;
+mod variables;
 
 use crate::bounds::MAX_DEPTH;
 use crate::error::{Problem, ScriptError};
@@ -15,6 +16,7 @@ use std::rc::Rc;
 
 pub(crate) use functions::parse_function;
 pub(crate) use mentions::{Mentions, declared_for_later};
+pub(crate) use variables::variables;
 
 type Parsed<T> = Result<T, ScriptError>;
 

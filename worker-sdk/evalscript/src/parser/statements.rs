@@ -1,11 +1,11 @@
 //! Statements.
 
 use super::{Parsed, Parser};
-use crate::syntax::{Each, Expression, Pattern, Scoping, Statement, StatementKind};
+use crate::syntax::{Case, Each, Expression, Pattern, Scoping, Statement, StatementKind};
 use crate::token::Kind;
 
 /// Words that begin a statement which this engine does not understand.
-const UNSUPPORTED: [&str; 9] = ["class", "switch", "try", "import", "export", "async", "with", "debugger", "yield"];
+const UNSUPPORTED: [&str; 8] = ["class", "try", "import", "export", "async", "with", "debugger", "yield"];
 
 impl Parser<'_> {
     pub(super) fn statement(&mut self) -> Parsed<Statement> {
@@ -57,6 +57,7 @@ impl Parser<'_> {
             "for" => self.for_loop(),
             "while" => self.while_loop(),
             "do" => self.do_while(),
+            "switch" => self.switch(),
             "break" | "continue" => self.simple(|parser| {
                 parser.at += 1;
                 Ok(if word == "break" { StatementKind::Break } else { StatementKind::Continue })
@@ -136,6 +137,35 @@ impl Parser<'_> {
         let condition = self.in_brackets()?;
         self.take_punctuator(";");
         Ok(StatementKind::DoWhile(body, condition))
+    }
+
+    fn switch(&mut self) -> Parsed<StatementKind> {
+        self.at += 1;
+        let value = self.in_brackets()?;
+        self.expect("{")?;
+        let mut cases = Vec::new();
+        while !self.take_punctuator("}") {
+            cases.push(self.case()?);
+        }
+        Ok(StatementKind::Switch(value, cases))
+    }
+
+    fn case(&mut self) -> Parsed<Case> {
+        let value = match (self.take_word("case"), self.take_word("default")) {
+            (true, _) => Some(self.expression()?),
+            (false, true) => None,
+            (false, false) => return Err(self.expected("`case`")),
+        };
+        self.expect(":")?;
+        let mut statements = Vec::new();
+        while !self.begins_case() && !self.is_punctuator("}") {
+            statements.push(self.statement()?);
+        }
+        Ok(Case { value, statements })
+    }
+
+    fn begins_case(&self) -> bool {
+        matches!(self.peek(), Kind::Word(word) if matches!(&**word, "case" | "default"))
     }
 
     fn for_loop(&mut self) -> Parsed<StatementKind> {

@@ -117,8 +117,8 @@ fn repeated<'a>(bands: &BTreeSet<(Source<'a>, &'a str)>) -> impl Iterator<Item =
 fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
     let name = if sample_type.is_null() { Some("AUTO") } else { sample_type.as_str() };
     match name {
-        Some("FLOAT32") => Ok(true),
-        Some(name) if INTEGERS.contains(&name) => Ok(false),
+        Some(name) if name.eq_ignore_ascii_case("FLOAT32") => Ok(true),
+        Some(name) if INTEGERS.iter().any(|known| known.eq_ignore_ascii_case(name)) => Ok(false),
         Some(_) | None => {
             let problem = format!("{} is no sample type that is known here", shown(sample_type));
             Err(Error::unknowable(problem, Gap::FORMAT).at(path))
