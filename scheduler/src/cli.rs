@@ -105,6 +105,7 @@ impl Cli {
     ///
     /// # Errors
     /// What went wrong, as text for people.
+    #[expect(clippy::cognitive_complexity, reason = "a line for each command")]
     pub async fn run(self) -> anyhow::Result<()> {
         logging::start(self.log_format, self.command.log_levels())?;
         match self.command {

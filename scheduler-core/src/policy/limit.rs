@@ -131,7 +131,7 @@ impl Limit {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// Whether its end is worth foretelling: a quota, or a limit of an hour or longer, without keys.
+    /// Whether its end is worth foretelling: a quota or a limit of an hour or longer, without keys.
     pub(crate) fn may_end(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORETOLD_PERIOD;
         is_long && !self.is_keyed() && !self.is_until_settled()

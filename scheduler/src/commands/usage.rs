@@ -92,14 +92,26 @@ fn quoted(text: &str) -> String {
     format!("\"{guard}{}\"", text.replace('"', "\"\""))
 }
 
+/// What a client has used in a class on all days.
+#[derive(Default)]
+struct UsageSum<'a> {
+    calls: i64,
+    units: BTreeMap<&'a Name, f64>,
+}
+
+impl<'a> UsageSum<'a> {
+    fn add(&mut self, used: &'a ClientUsage) {
+        self.calls += used.calls;
+        used.units.iter().for_each(|(unit, amount)| *self.units.entry(unit).or_default() += amount);
+    }
+}
+
 /// What each client has used in all, those with the most calls first.
 fn render(resource: &Name, days: u16, all: &[DayUsage]) -> String {
-    let mut sums: BTreeMap<(&str, &Name), (i64, BTreeMap<&Name, f64>)> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, &Name), UsageSum<'_>> = BTreeMap::new();
     let of_resource = all.iter().filter(|day| day.resource == *resource);
     for used in of_resource.flat_map(|day| &day.clients) {
-        let (calls, units) = sums.entry((&used.client, &used.class)).or_default();
-        *calls += used.calls;
-        used.units.iter().for_each(|(unit, amount)| *units.entry(unit).or_default() += amount);
+        sums.entry((&used.client, &used.class)).or_default().add(used);
     }
     let title = match days {
         1 => format!("{resource} · today, in UTC\n"),
@@ -109,9 +121,9 @@ fn render(resource: &Name, days: u16, all: &[DayUsage]) -> String {
         return title + "nothing was used\n";
     }
     let mut rows: Vec<_> = sums.into_iter().collect();
-    rows.sort_by_key(|(_, (calls, _))| Reverse(*calls));
+    rows.sort_by_key(|(_, sum)| Reverse(sum.calls));
     let mut table = table(&["client", "class", "calls", "used"]);
-    for ((client, class), (calls, units)) in rows {
+    for ((client, class), UsageSum { calls, units }) in rows {
         let client = if client.is_empty() { "–".to_owned() } else { escaped(client) };
         let units: Vec<String> = units.iter().map(|(unit, used)| format!("{} {unit}", amount(*used))).collect();
         let calls = if calls < 0 { format!("-{}", count(calls.unsigned_abs())) } else { count(calls.unsigned_abs()) };

@@ -36,7 +36,8 @@ fn shown(example: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_of_a_language_model_settle_what_they_took() {
     let nats = nats::start().await;
-    // A minute of the example passes in a second, and calls of a busy machine are late by up to a fourth of that.
+    // A minute of the example passes in a second. On a busy machine calls are late by up to a
+    // fourth of that.
     let limits = shown("language_model")
         .replace("\"60s\"", "\"1s\"")
         .replace("90000", "9000\nmargin = 2250")

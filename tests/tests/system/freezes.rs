@@ -55,13 +55,13 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     assert_eq!((&refused["status"], &refused["limited_by"]), (&json!("refused"), &json!("few")), "{refused}");
     let (_, status, _) = run(&nats, &["status", "hub"]).await;
     assert!(status.contains("an operator pauses it for 10 min"), "{status}");
-    let _waiting = worker.send("permit", json!({"mode": "wait"}).to_string()).await;
+    let _waiting = worker.send("permit", json!({"id": "held", "mode": "wait"}).to_string()).await;
     until("it waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
-    let (_, explained, _) = run(&nats, &["explain", "hub"]).await;
+    let (_, explained, _) = run(&nats, &["explain", "hub", "held"]).await;
     assert!(explained.contains("an operator demanded a pause of `few`"), "{explained}");
 
     let (_, text, _) = run(&nats, &["freeze", "hub"]).await;
-    assert_eq!(text, "hub: few frozen for 60 s\n", "a limit with keys is left out");
+    assert_eq!(text, "hub: few frozen for 1 min\n", "a limit with keys is left out");
     assert!(worker.limit("few").await.frozen_ms > 500_000.0, "the longer pause stays");
     let (_, text, errors) = run(&nats, &["thaw", "hub"]).await;
     assert_eq!(text, "hub: few thawed\n", "{errors}");

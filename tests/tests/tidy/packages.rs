@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 /// Names of the SDK's root: what fits on one screen of its documentation.
 const MAX_SDK_NAMES: usize = 12;
 
-/// Commands that are clients themselves, and the page, which shows queues of jobs as `rampmeter jobs`
-/// does.
+/// Commands that are clients themselves, and the page, which shows queues of jobs as
+/// `rampmeter jobs` does.
 const CLIENTS: [&str; 5] = [
     "scheduler/src/commands/bench/",
     "scheduler/src/commands/demo/",
