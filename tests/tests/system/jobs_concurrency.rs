@@ -223,13 +223,14 @@ async fn a_job_knows_its_position_and_has_an_estimate() {
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).patience(SECOND / 10);
     let worker = worker.start(guilds::handler(upstream.url())).await.unwrap();
     until("five jobs are done", async || (upstream.done() >= 5).then_some(())).await;
-    let estimate = until("there is an estimate", async || {
+    // Two jobs in a second: the mean of so few jobs is near half a second for each.
+    until("the estimate is that of the reservoir", async || {
         let last = stage.queue.position(places[11]).await.unwrap().unwrap();
         assert!(last.ahead <= 7, "{last:?}");
-        last.starts_in.map(|time| time.as_secs_f64() / last.ahead as f64)
+        let for_each = last.starts_in?.as_secs_f64() / last.ahead as f64;
+        (0.2..0.9).contains(&for_each).then_some(())
     })
     .await;
-    assert!((0.2..0.9).contains(&estimate), "{estimate} s for each job");
     until("all jobs are done", async || (upstream.done() == 12).then_some(())).await;
     stage.until_counts((0, 0, 0)).await;
     assert_eq!(stage.queue.position(places[11]).await.unwrap(), None);
