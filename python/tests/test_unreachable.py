@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 
 import pytest
@@ -60,8 +59,10 @@ def test_requests_go_on_at_a_safe_rate(scheduler: Starts) -> None:
         with hub.permit() as permit:
             starts.append(time.monotonic())
             assert permit.is_local and permit.id == ""
-    gaps = [later - sooner for sooner, later in itertools.pairwise(starts)]
-    assert min(gaps) >= 0.09, gaps
+    # A busy machine may wake the first call late; the others follow their own times.
+    late = 0.05
+    waits = [start - starts[0] for start in starts]
+    assert all(wait >= number * 0.1 - late for number, wait in enumerate(waits)), waits
     with pytest.raises(Unreachable):
         hub.try_permit().acquire()
     running.restart()
