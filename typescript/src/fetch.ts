@@ -36,5 +36,5 @@ export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) 
 
 /** Whether a body can be sent only once. */
 function isStream(body: unknown): boolean {
-  return typeof body === "object" && body !== null && (body instanceof ReadableStream || Symbol.asyncIterator in body);
+  return body instanceof ReadableStream || Symbol.asyncIterator in Object(body);
 }

@@ -14,20 +14,20 @@ export class Front {
   #pulse: ReturnType<typeof setInterval> | undefined;
 
   /** `pulseMs` is how long requests are open before the host is asked whether it is there, again and again. */
-  constructor(private readonly url: string, token: string | undefined, private readonly fetch: typeof globalThis.fetch,
-    private readonly pulseMs: number) {
+  constructor(private readonly url: string, private readonly resource: string, token: string | undefined,
+    private readonly fetch: typeof globalThis.fetch, private readonly pulseMs: number) {
     if (token !== undefined) this.#headers.push(["authorization", `Bearer ${token}`]);
   }
 
   /** Posts `body`, until `end`, or `signal` ends, or the host is gone. Throws if asking again is useless. */
-  async post(path: string, body: string, end: number, signal?: AbortSignal | null): Promise<Reply> {
+  async post(what: "permit" | "settle", body: string, end: number, signal?: AbortSignal | null): Promise<Reply> {
     const ends = new AbortController();
     const abort = (): void => ends.abort();
     const callOff = alarm(end, abort, signal);
     if (this.#open.add(abort).size === 1) this.#pulse = setInterval(() => void this.#feelPulse(), this.pulseMs);
     try {
       const init: RequestInit = { method: "POST", headers: this.#headers, body, redirect: "manual" };
-      const response = await this.fetch(`${this.url}/v1/${path}`, { ...init, signal: ends.signal });
+      const response = await this.fetch(`${this.url}/v1/${what}/${this.resource}`, { ...init, signal: ends.signal });
       const text = await response.text();
       return read(text) ?? strange(`${this.url} answered ${response.status || response.type}`, response.status, text);
     } catch (error) {

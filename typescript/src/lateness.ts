@@ -1,4 +1,5 @@
 // How late an answer is, by the clock of the scheduler that wrote it: protocol/src/lateness.rs.
+import type { Answer } from "./wire.js";
 
 /** How much later than promised a call may start: the scheduler's margin covers as much. */
 const LATENESS_MS = 50;
@@ -12,12 +13,15 @@ export class BaseDelay {
   #before = Infinity;
 
   /**
-   * How long after its receipt the call of an answer starts; nothing if it would or might start too
-   * late. `way` is the time from the answer's stamp to its receipt, on two clocks. `before` is that
-   * of the answer before, if it was late: two alike show that the way itself is that long.
+   * How long from now the call of an answer starts; nothing if it would or might start too late.
+   * `before` is the way of the answer before, from its stamp to its receipt on two clocks, if it
+   * was late: two alike show that the way itself is that long.
    */
-  start(delay: number, way: number, trip: number, epoch: number, now: number, before = Infinity): number | undefined {
+  start(answer: Answer, asked: number, now: number, before = Infinity): number | undefined {
+    const { delay_ms: delay = 0, at_ms: stamp, epoch = 0 } = answer;
+    if (stamp === undefined) return delay;
     this.#forgetOld(epoch, now);
+    const [way, trip] = [now - stamp, now - asked];
     const base = Math.min(this.#least, this.#before, trip <= LATENESS_MS ? way : Infinity);
     const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : Infinity;
     if (late <= LATENESS_MS) this.#least = Math.min(this.#least, way);

@@ -2,9 +2,9 @@ import { Front, type Reply } from "./front.js";
 import { Outbox } from "./outbox.js";
 import { Permit, type Outcome } from "./permit.js";
 import { Schedulers } from "./schedulers.js";
-import { RequestSession, type Wanted } from "./session.js";
+import { RequestSession, type Wanted, type World } from "./session.js";
 import { until } from "./waiting.js";
-import { exact, type Charge, type Cost, type PermitRequest, type Price } from "./wire.js";
+import { exact, type Charge, type Cost, type Price } from "./wire.js";
 
 /**
  * What happens to requests while no scheduler answers. They wait, fail after the patience, or go on
@@ -51,7 +51,6 @@ const GRACE_MS = 250;
 
 /** One account of a rate-limited API. Make one for each process and resource. */
 export class Resource {
-  readonly #name: string;
   /** The first one is asked, until it fails. */
   readonly #fronts: Front[];
   readonly #schedulers: Schedulers;
@@ -62,20 +61,19 @@ export class Resource {
   constructor({ url, resource, token, unreachable = "wait", patienceMs = 2000, ...options }: ResourceOptions) {
     const isName = /^[A-Za-z0-9_-]{1,64}$/.test(resource);
     if (!isName) throw new TypeError(`rampmeter: \`resource\` is 1 to 64 of [A-Za-z0-9_-], not "${resource}"`);
-    this.#name = resource;
     this.#log = (message) => (options.log ?? console.warn)(`rampmeter: ${resource}: ${message}`);
     const asking = options.fetch ?? ((...args) => fetch(...args));
     const patience = unreachable === "wait" ? Infinity : patienceMs;
     const interval = typeof unreachable === "object" ? unreachable.perMs / unreachable.calls : Infinity;
     const urls = [url].flat().map((each) => new URL(each).href.replace(/\/$/, ""));
-    this.#fronts = urls.map((each) => new Front(each, token, asking, Math.min(PULSE_MS, patience / 2)));
+    this.#fronts = urls.map((each) => new Front(each, resource, token, asking, Math.min(PULSE_MS, patience / 2)));
     this.#schedulers = new Schedulers(patience, interval, this.#log);
     this.#outbox = new Outbox((body) => this.#post("settle", body), this.#log);
   }
 
   /** Waits for a permit and for its start. Make the call at once, and settle the permit. */
   async permit(ask: Ask = {}): Promise<Permit> {
-    return this.#obtain(wanted(ask), ask.signal);
+    return this.#obtain(ask, performance.now());
   }
 
   /**
@@ -84,9 +82,9 @@ export class Resource {
    * cost in the end, such as the tokens in its body.
    */
   async run<T>(ask: Ask, call: () => Promise<T>, actual?: (result: T) => Promise<Cost> | Cost): Promise<T> {
-    const want = wanted(ask);
+    const since = performance.now();
     for (let repeats = ask.repeats ?? 3; ; repeats -= 1) {
-      const permit = await this.#obtain(want, ask.signal);
+      const permit = await this.#obtain(ask, since);
       const result = await call().catch((error: unknown) => {
         permit.settle(); // The call may have arrived.
         throw error;
@@ -115,18 +113,21 @@ export class Resource {
     void settling.then(() => this.#settling.delete(settling));
   }
 
-  async #obtain(want: Wanted, signal: AbortSignal | null | undefined): Promise<Permit> {
-    const send = (request: PermitRequest): Promise<Reply> =>
-      this.#post("permit", JSON.stringify(request), want.deadline + GRACE_MS, signal);
-    const giveBack = (id: string): void => this.#outbox.push({ id, used: false });
-    const world = { now: () => performance.now(), send, pause: (end: number) => until(end, signal), giveBack };
+  async #obtain({ signal, ...ask }: Ask, since: number): Promise<Permit> {
+    const want = wanted(ask, since);
+    const world: World = {
+      now: () => performance.now(),
+      send: (request) => this.#post("permit", JSON.stringify(request), want.deadline + GRACE_MS, signal),
+      pause: (end) => until(end, signal),
+      giveBack: (id) => this.#outbox.push({ id, used: false }),
+    };
     const { id, answer } = await new RequestSession(want, this.#schedulers, world).permit();
     return new Permit(id, answer, want, this.#outbox);
   }
 
   async #post(what: "permit" | "settle", body: string, end = Infinity, signal?: AbortSignal | null): Promise<Reply> {
     const front = this.#fronts[0] as Front;
-    const reply = await front.post(`${what}/${this.#name}`, body, end, signal);
+    const reply = await front.post(what, body, end, signal);
     signal?.throwIfAborted();
     // The next one is asked.
     if (reply.unheard !== undefined && this.#fronts[0] === front) this.#fronts.push(...this.#fronts.splice(0, 1));
@@ -134,10 +135,9 @@ export class Resource {
   }
 }
 
-function wanted({ maxWaitMs = Infinity, cost, class: urgency, labels, price }: Ask): Wanted {
+function wanted({ maxWaitMs = Infinity, cost, class: urgency, labels, price }: Ask, since: number): Wanted {
   if (!(maxWaitMs >= 0)) throw new TypeError(`rampmeter: \`maxWaitMs\` is a time in milliseconds, not ${maxWaitMs}`);
   const [mode, wait] = maxWaitMs > 0 ? ["wait" as const, maxWaitMs] : ["allow" as const, AT_ONCE_MS];
-  const since = performance.now();
   return { cost: cost && exact(cost), class: urgency, labels, price, mode, since, deadline: since + wait };
 }
 

@@ -19,10 +19,9 @@ export type Price = { readonly kind: string; readonly api: string; readonly body
 export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait" | "allow"; readonly price?: Price } &
   Fields<"class", string> & Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
 
-/** The report on a call, or the renewal of its lease. */
-export type Settle = { readonly id: string; readonly cost?: Cost; readonly asked?: Charge } &
-  Fields<"used" | "extend", boolean> & Fields<"elapsed_ms", number> &
-  Fields<"response", { status: number; headers: Record<string, string> }>;
+/** The report on a call. */
+export type Settle = { readonly id: string; readonly used: boolean; readonly cost?: Cost } &
+  Fields<"elapsed_ms", number> & Fields<"response", { status: number; headers: Record<string, string> }>;
 
 /** The headers that some dialect reads. No other header leaves this process: it may be a secret. */
 const OF_LIMITS = [
