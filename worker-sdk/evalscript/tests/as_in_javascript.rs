@@ -99,6 +99,7 @@ fn numbers() {
         ("['1', '2', '3', '11'].map(parseInt)",                                             "[1, null, null, 4]"),
         ("[parseInt('0x1f'), parseInt('1f', 16), parseInt('-12px'), parseInt('1e3'), parseInt('')]", "[31, 31, -12, 1, null]"),
         ("[parseFloat('1e3'), parseFloat('+5.5.5'), parseFloat('-.5e-1x'), parseFloat('1e'), parseFloat('x')]", "[1000, 5.5, -0.05, 1, null]"),
+        ("[{ undefined: 1 }.undefined, { NaN: 2 }['NaN'], { Infinity: 3 }.Infinity]",        "[1, 2, 3]"),
         ("[Number(), Number(''), Number(' 12 '), Number('1_0'), Number(null), Number([5]), Number({})]", "[0, 0, 12, null, 0, 5, null]"),
         ("[Math.max(1, NaN), Math.min(NaN, 1), Math.max(), Math.max(1, '3')]",              "[null, null, null, 3]"),
         ("[(1.25).toFixed(0), (3.7).toFixed(), (1e21) + '', 1e-7 + '']",                    r#"["1", "4", "1e+21", "1e-7"]"#),
@@ -123,6 +124,7 @@ fn arrays() {
         ("[Array.from({ length: '2' }, (_, i) => i), Array.from({}), [1, 2].join(undefined)]", r#"[[0, 1], [], "1,2"]"#),
         ("[new Array(2).fill().map((_, i) => i), [...Array(2)].map((_, i) => i), Array.from(Array(2).keys())]", "[[0, 1], [0, 1], [0, 1]]"),
         ("(a => { for (let i = 0; i < 2; i++) a[i] = i; return a.map(x => x + 1) })(new Array(2))", "[1, 2]"),
+        ("[['a', 'b']['1'], ['a', 'b']['01'], ['a', 'b']['+1'], 'ab'['01']]",      r#"["b", null, null, null]"#),
         ("Object.keys({ b: 1, 10: 1, a: 1, 9: 1, '01': 1 })",                       r#"["9", "10", "b", "a", "01"]"#),
     ];
     for (expression, expected) in table {
@@ -175,6 +177,9 @@ fn what_is_not_certain_is_refused() {
         ("(a => { a[0] = 2; return a })(Object.freeze([1]))",   "a change of a frozen object"),
         ("(a => { a.push(2); return a })(Object.freeze([1]))",  "a change of a frozen object"),
         ("(o => { o.n = 2; return o })(Object.freeze({}))",     "a change of a frozen object"),
+        ("(a => { a['02'] = 1; return a })([])", "setting `02` of an array"),
+        ("(undefined => undefined)(1)",         "`undefined` as a name"),
+        ("(({ NaN }) => NaN)({ NaN: 1 })",      "`NaN` as a name"),
         ("Array.from({ length: 1, 0: 'a' })",   "an array from an object with elements"),
         ("Object.keys('ab')",                   "the keys of this value"),
     ];

@@ -108,7 +108,7 @@ impl Machine {
     }
 
     fn assign_element(&mut self, array: ArrayId, name: &str, value: Value) -> Outcome<()> {
-        let Ok(index) = name.parse::<usize>() else {
+        let Some(index) = index(name) else {
             return Err(Problem::unsupported(&format!("setting `{name}` of an array")));
         };
         self.check_not_frozen(&Value::Array(array))?;
@@ -193,8 +193,14 @@ fn nothing(object: &Value, name: &str) -> Problem {
 fn part(name: &str, length: usize, element: impl FnOnce(usize) -> Option<Value>) -> Option<Value> {
     match name {
         "length" => Some(Value::Number(length as f64)),
-        index => element(index.parse().ok()?),
+        name => element(index(name)?),
     }
+}
+
+/// The index that a key is: `02` and `+2` are names.
+fn index(key: &str) -> Option<usize> {
+    let is_index = key == "0" || key.starts_with(|first: char| matches!(first, '1'..='9'));
+    key.parse().ok().filter(|_| is_index)
 }
 
 fn letter(letter: char) -> Value {

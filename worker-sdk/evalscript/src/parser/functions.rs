@@ -28,7 +28,7 @@ impl Parser<'_> {
         if self.is_punctuator("*") {
             return Err(self.unsupported("a generator"));
         }
-        let name = if self.is_punctuator("(") { Rc::from("") } else { self.name()? };
+        let name = if self.is_punctuator("(") { Rc::from("") } else { self.declared_name()? };
         self.method(name)
     }
 
@@ -44,10 +44,7 @@ impl Parser<'_> {
     pub(super) fn arrow(&mut self) -> Parsed<Option<Expression>> {
         let start = self.at;
         let parameters = match (self.peek().clone(), self.peek_second()) {
-            (Kind::Word(name), Kind::Punctuator("=>")) => {
-                self.at += 1;
-                Parameters::One(name)
-            }
+            (Kind::Word(_), Kind::Punctuator("=>")) => Parameters::One(self.declared_name()?),
             (Kind::Punctuator("("), _) if self.is_arrow_behind_brackets() => self.parameter_list()?,
             _ => return Ok(None),
         };

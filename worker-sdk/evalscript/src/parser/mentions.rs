@@ -30,17 +30,18 @@ impl Mentions {
     /// The mentions of some tokens, including those of functions among them.
     pub(crate) fn of(tokens: &Tokens) -> Self {
         let first = word(&tokens.source, tokens.range.start);
-        let mut mentions = Mentions { everything: first == Some("this"), ..Mentions::default() };
-        mentions.add(tokens);
+        let mut mentions = Mentions::default();
+        mentions.add(tokens, false);
         if matches!(first, Some("import" | "export")) {
             mentions.assigned.extend(mentions.used.iter().cloned());
         }
         mentions
     }
 
-    fn add(&mut self, tokens: &Tokens) {
+    /// `is_of_class` tells that a class encloses all of the tokens.
+    fn add(&mut self, tokens: &Tokens, is_of_class: bool) {
         let source = &tokens.source;
-        let mut end_of_pattern = 0;
+        let (mut end_of_pattern, mut end_of_class) = (0, if is_of_class { tokens.range.end } else { 0 });
         for index in tokens.range.clone() {
             match &source.tokens[index].kind {
                 Kind::Punctuator("[" | "{") if is_pattern(source, source.partner(index) + 1) => {
@@ -48,14 +49,20 @@ impl Mentions {
                 }
                 Kind::Template(_, sources) => {
                     for source in sources {
-                        self.add(&Tokens { source: source.clone(), range: 0..source.tokens.len() });
+                        let tokens = Tokens { source: source.clone(), range: 0..source.tokens.len() };
+                        self.add(&tokens, index < end_of_class);
                     }
                 }
                 Kind::Word(name) if **name == *"__proto__" => {
                     self.with_changed_members.insert(Rc::from("Object"));
                 }
                 Kind::Word(name) if is_name(source, index) => {
-                    self.everything |= GLOBAL_OBJECTS.contains(&&**name);
+                    // In a class `this` is no global object. A plain call of a function makes it one.
+                    let is_global = **name == *"this" && index >= end_of_class;
+                    self.everything |= is_global || GLOBAL_OBJECTS.contains(&&**name);
+                    if **name == *"class" {
+                        end_of_class = end_of_class.max(end_of_body(source, index));
+                    }
                     if index < end_of_pattern || is_assigned(source, index) {
                         self.assigned.insert(name.clone());
                     }
@@ -68,6 +75,12 @@ impl Mentions {
             }
         }
     }
+}
+
+/// Where the body of the class at `index` ends: behind a name and `extends` with a name, if any.
+fn end_of_body(source: &Source, index: usize) -> usize {
+    let open = (index + 1..index + 5).find(|behind| word(source, *behind).is_none()).unwrap_or(index);
+    if punctuator(source, open) == Some("{") { source.partner(open) } else { index }
 }
 
 /// Functions that change the members of an argument, or of what that inherits from.

@@ -97,6 +97,15 @@ impl<'a> Parser<'a> {
         Ok(name)
     }
 
+    /// A name that a script declares.
+    fn declared_name(&mut self) -> Parsed<Rc<str>> {
+        let name = self.name()?;
+        match &*name {
+            "undefined" | "NaN" | "Infinity" => Err(self.unsupported(&format!("`{name}` as a name"))),
+            _ => Ok(name),
+        }
+    }
+
     fn expected(&self, what: &str) -> ScriptError {
         let found = match self.peek() {
             Kind::Word(word) => format!("`{word}`"),

@@ -18,7 +18,7 @@ impl Parser<'_> {
         } else if self.take_punctuator("{") {
             self.properties()
         } else {
-            self.name().map(Expression::Name).map(Pattern::Target)
+            self.declared_name().map(Expression::Name).map(Pattern::Target)
         }
     }
 
