@@ -315,6 +315,7 @@ IN_SCRIPTS = [
     ("functions that a skipped statement calls change nothing", "reach", r"reach\.waiting\.push\(\(closure\..*;", "drop(closure);"),
     ("`this` is never the global object", "add", r"self\.everything \|= is_global \|\| ", "self.everything |= "),
     ("`this` is the global object in a class, too", "add", r"&& index >= end_of_class;", ";"),
+    ("a base of one makes any exponent one", "power", r"!exponent\.is_finite\(\)", "false"),
     ("`02` is an index", "index", r"\|_\| is_index", "|_| is_index || true"),
     ("a script may call anything `undefined`", "declared_name", r"\"undefined\" \| ", ""),
 ]

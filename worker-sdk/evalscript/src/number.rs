@@ -69,9 +69,29 @@ pub(crate) fn whole_beginning(text: &str, radix: Option<u32>) -> f64 {
         (Some(digits), None | Some(16)) => (digits, 16),
         (_, radix) => (digits, radix.unwrap_or(10)),
     };
-    let values = digits.chars().map_while(|digit| digit.to_digit(radix));
-    let number = values.fold(None, |number, digit| Some(number.unwrap_or(0.0) * f64::from(radix) + f64::from(digit)));
-    number.map_or(f64::NAN, |number| sign * number)
+    let end = digits.find(|digit: char| !digit.is_digit(radix)).unwrap_or(digits.len());
+    let digits = &digits[..end];
+    // Step by step, a number with many digits would be rounded more than once.
+    let number = match radix {
+        _ if digits.is_empty() => f64::NAN,
+        10 => digits.parse().unwrap_or(f64::NAN),
+        _ => digits
+            .chars()
+            .filter_map(|digit| digit.to_digit(radix))
+            .fold(0.0, |number, digit| number * f64::from(radix) + f64::from(digit)),
+    };
+    sign * number
+}
+
+/// `base ** exponent`. In IEEE 754, but not in JavaScript, a base of one makes any exponent one.
+pub(crate) fn power(base: f64, exponent: f64) -> f64 {
+    if base.abs() == 1.0 && !exponent.is_finite() { f64::NAN } else { base.powf(exponent) }
+}
+
+/// The nearest whole number; of two the higher one.
+pub(crate) fn round(number: f64) -> f64 {
+    let below = number.floor();
+    if number - below >= 0.5 { below + 1.0 } else { below }
 }
 
 /// The number as JavaScript prints it, except for extremely large or small ones.

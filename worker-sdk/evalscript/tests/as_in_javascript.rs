@@ -101,6 +101,10 @@ fn numbers() {
         ("[parseFloat('1e3'), parseFloat('+5.5.5'), parseFloat('-.5e-1x'), parseFloat('1e'), parseFloat('x')]", "[1000, 5.5, -0.05, 1, null]"),
         ("[{ undefined: 1 }.undefined, { NaN: 2 }['NaN'], { Infinity: 3 }.Infinity]",        "[1, 2, 3]"),
         ("[Number(), Number(''), Number(' 12 '), Number('1_0'), Number(null), Number([5]), Number({})]", "[0, 0, 12, null, 0, 5, null]"),
+        ("[1 ** NaN, (-1) ** Infinity, Math.pow(1, NaN), NaN ** 0, 2 ** 3 ** 2]",           "[null, null, null, 1, 512]"),
+        ("[parseInt('0x1f', Infinity), parseInt('12', 37), parseInt('123456789012345680000') + '', parseInt('z', 36)]", r#"[31, null, "123456789012345680000", 35]"#),
+        ("[(-0).toFixed(2), (-0.001).toFixed(2), Math.max(-1, -0).toFixed()]",              r#"["0.00", "-0.00", "0"]"#),
+        ("[0.49999999999999994, -0.5, 2.5, -2.5, 4503599627370497].map(Math.round)",        "[0, 0, 3, -2, 4503599627370497]"),
         ("[Math.max(1, NaN), Math.min(NaN, 1), Math.max(), Math.max(1, '3')]",              "[null, null, null, 3]"),
         ("[(1.25).toFixed(0), (3.7).toFixed(), (1e21) + '', 1e-7 + '']",                    r#"["1", "4", "1e+21", "1e-7"]"#),
     ];

@@ -34,7 +34,7 @@ fn parse_int(machine: &mut Machine, arguments: &[Value]) -> Outcome {
     let text = machine.text_of(&argument(arguments, 0))?;
     machine.work(text.len())?;
     let radix = match machine.number_of(&argument(arguments, 1))?.trunc() {
-        radix if radix == 0.0 || radix.is_nan() => None,
+        radix if radix == 0.0 || !radix.is_finite() => None,
         radix if (2.0..=36.0).contains(&radix) => Some(radix as u32),
         _ => return Ok(Value::Number(f64::NAN)),
     };
@@ -124,7 +124,7 @@ fn math(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
         "Math.abs" => first.abs(),
         "Math.ceil" => first.ceil(),
         "Math.floor" => first.floor(),
-        "Math.round" => (first + 0.5).floor(),
+        "Math.round" => number::round(first),
         "Math.trunc" => first.trunc(),
         "Math.sign" => {
             if first == 0.0 {
@@ -135,7 +135,7 @@ fn math(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {
         }
         "Math.sqrt" => first.sqrt(),
         "Math.log2" => first.log2(),
-        "Math.pow" => first.powf(numbers.get(1).copied().unwrap_or(f64::NAN)),
+        "Math.pow" => number::power(first, numbers.get(1).copied().unwrap_or(f64::NAN)),
         "Math.max" | "Math.min" if numbers.iter().any(|number| number.is_nan()) => f64::NAN,
         "Math.max" => numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         "Math.min" => numbers.iter().copied().fold(f64::INFINITY, f64::min),

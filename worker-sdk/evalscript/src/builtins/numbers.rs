@@ -20,7 +20,8 @@ pub(crate) fn call(machine: &mut Machine, value: f64, name: &str, arguments: &[V
             if is_in_the_middle || value.abs() >= 1e21 {
                 return Err(Problem::unsupported(&format!("`toFixed` of {value}")));
             }
-            machine.text(&format!("{value:.decimals$}"))
+            let unsigned_zero = value + 0.0;
+            machine.text(&format!("{unsigned_zero:.decimals$}"))
         }
         _ => Err(no_method("a number", name)),
     }

@@ -16,7 +16,7 @@ impl Machine {
             Binary::Multiply => Value::Number(self.number_of(left)? * self.number_of(right)?),
             Binary::Divide => Value::Number(self.number_of(left)? / self.number_of(right)?),
             Binary::Remainder => Value::Number(self.number_of(left)? % self.number_of(right)?),
-            Binary::Power => Value::Number(self.number_of(left)?.powf(self.number_of(right)?)),
+            Binary::Power => Value::Number(number::power(self.number_of(left)?, self.number_of(right)?)),
             Binary::Equal => Value::Boolean(self.equal(left, right)?),
             Binary::Unequal => Value::Boolean(!self.equal(left, right)?),
             Binary::Same => Value::Boolean(left.same(right)),
