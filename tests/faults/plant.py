@@ -1,457 +1,125 @@
 #!/usr/bin/env python3
-"""Plants faults in the core, in sessions, in jobs, in HTTP, in evalscripts and in the proxy, one at a
-time, and sees whether a test fails for each.
+"""Plants faults in the core, in sessions, in jobs, in HTTP, in evalscripts and in the proxy, and sees
+whether a test fails for each.
 
-    tests/faults/plant.py              all of them, about a minute each
+    tests/faults/plant.py              all of them, which takes half an hour
     tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
     tests/faults/plant.py --list       their names
     tests/faults/plant.py --check      whether each can be planted, without a test
 
-A fault names a function and a regular expression. The expression has to match at one place of all
-functions with this name in the package, in whatever files they are. A function may therefore move,
-and the rest of its text may change. The formatting of rustfmt shows where a function ends.
+A fault in faults.py names a function and a regular expression. The expression has to match at one
+place of all functions with this name in the package, in whatever files they are. A function may
+therefore move, and the rest of its text may change. The formatting of rustfmt shows where a
+function ends.
 
 Faults are planted in a copy of the working tree under target/faults; the tree itself does not
-change. The exit code is 1 if a fault survives the tests or has no place in the code any more.
+change. All are compiled into the same programs, which go by one of them at a time. A fault that
+does not compile beside the others is planted alone, and has a build of its own.
+
+The exit code is 1 if a fault survives the tests or has no place in the code any more.
 """
 
-import contextlib
+import json
 import os
-import pathlib
 import re
-import shutil
-import signal
-import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-COPY = ROOT / "target" / "faults" / "tree"
-# Where faults are planted, and which tests have to fail then.
-# What fails most is run first.
-CORE_SCRIPTS = ["-p", "rampmeter-scheduler-core", "--lib", "--test", "behaviour"]
-CORE = ("scheduler-core/src", [CORE_SCRIPTS, ["-p", "rampmeter-scheduler-core"], ["-p", "rampmeter-simulator"]])
-SESSION = ("worker-sdk/session/src", [["-p", "rampmeter-worker-session"]])
-JOBS = ("worker-sdk/jobs/src", [["--workspace", "--lib", "--test", "system", "jobs"]])
-HTTP = ("scheduler/src/serve/http", [["--workspace", "--lib", "--test", "system", "http"]])
-SCRIPTS = ("worker-sdk/evalscript/src", [["-p", "rampmeter-evalscript"]])
-PROXY = ("proxy/src", [["--workspace", "--lib", "--test", "system", "proxy"]])
-PRICES = ("scheduler/src/serve/permits/incoming", [["--workspace", "--test", "system", "pricing"]])
-USES = ("scheduler/src", [["--workspace", "--lib"], ["--workspace", "--test", "system", "usage"]])
-FORECASTS = ("scheduler/forecast/src", [["-p", "rampmeter-forecast"]])
-FOUND = ("scheduler/src/serve", [["--workspace", "--test", "system", "micro_service"]])
-ORDERS = ("scheduler/src/serve/permits/incoming", [["--workspace", "--test", "system", "freezes"]])
-PAGE = ("scheduler/src/serve/http/page", [["--workspace", "--lib", "--test", "system", "page"]])
-# A fault may make a test hang instead of fail.
-PATIENCE_S = 600
-FAILED = re.compile(r"test (\S+)(?: - .*)? \.\.\. FAILED$")
+from faults import FAULTS
+from programs import BuildFailed, Runner
+from tree import COPY, FOLDER, Tree
 
-# name, function, the one place in it (a regular expression), what is planted there
-IN_CORE = [
-    ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),
-    ("a call that was given back counts as use", "uncharge", r"self\.meter\.take_out\(.*\);", ""),
-    ("a successor corrects the use of another client", "restore_permit", r"\.of_client\(client\.unwrap_or_default\(\)\)", ""),
-    ("a change of limits forgets the use", "change_limits", r"self\.former\.add\(counted\);", "drop(counted);"),
-    ("any number of clients has a row", "next_number", r"self\.names\.len\(\) < MAX_NAMES", "true"),
-    ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),
-    ("a paced start is rounded down", "gives", r"\.div_ceil\(whole\)", " / whole"),
-    ("a spent window is a matter of pace", "obstacle_in", r"is_paced\(\) && in_window\(bucket, limit\)", "is_paced()"),
-    ("any limit may have a pace", "limit_faults", r"!limit\.pace \|\| limit\.algorithm\.has_aligned_windows\(\)", "true"),
-    ("an operator's pause is the upstream's", "freeze_by_order", r"Freeze::ordered\(until\)", "Freeze::new(until)"),
-    ("an operator's pause voids nothing", "freeze_by_order", r"voids \|= ", "let _ = "),
-    ("the cause of a pause dies with its leader", "restore_freeze", r"if snapshot\.ordered", "if false"),
-    ("the earlier of two pauses counts", "joined", r"other\.until > self\.until", "other.until < self.until"),
-    ("a client that got nothing is the last", "client_shares", r"count\.granted > 0 \|\| \*waiting == 0", "false"),
-    ("no start is ahead of its turn", "note", r"u64::from\(service\.is_promoted\)", "0"),
-    ("no limit is found by headers", "hear_one", r"self\.found\.extend\(new\);", "drop(new);"),
-    ("a limit that one client makes up stays", "is_doubtful", r"denials >= DENIALS", "false"),
-    ("a limit that no answer repeats stays", "is_doubtful", r" \|\| is_unrepeated", ""),
-    ("any number of limits is found", "hear_one", r"told < MAX_FOUND", "told < usize::MAX"),
-    ("a refusal that headers explain lowers the rate", "blame", r"self\.is_used_up\(bill, reading\)", "false"),
-    ("a refusal with a time is a cap in flight", "blame", r"retry_after: None, \.\.", ".."),
-    ("what is found begins full", "begin_found", r"\.min\(spec\.full\(\)\)", ".max(spec.full())"),
-    ("a guess is not held", "enforce_found", r"found\.spec\.guessed(?=\))", "!found.spec.guessed"),
-    ("what was found dies with its scheduler", "snapshot", r"self\.search\.map_or\(.*\);", "Vec::new();"),
-    ("a rejected call tells how long calls take", "settle_used", r"served\.then_some\(&actual\)", "Some(&actual)"),
-    ("a spent quota feeds workers", "fed_by", r"Some\(0\.0\)", "None"),
-    ("a quota sets the pace of workers", "fed_by", r"written\.is_quota\(\)", "false"),
-    ("a call that was given back is in flight", "uncharge", r"self\.calls\.withdraw\(.*\);", ""),
-    ("our own debts are blamed on strangers", "is_short", r"< 0\b", "< i128::MIN"),
-    ("learned costs are lost", "restore", r"self\.cost_estimates\.restore\(.*\);", ""),
-    ("a sign", "spend", r"(self\.set_level\(.* )- ", r"\1+ "),
-    ("a missing cap", "level_now", r"\((.*)\)\.min\(self\.full_at\(.*\)\)$", r"\1"),
-    ("a refund without room", "correct", r"\((.*)\)\.min\(self\.room_since\(.*\)\)", r"\1"),
-    ("rounding in favour of the caller", "refilled_at", r"\((\w+\.0) - 1\) (/ .*) \+ 1", r"\1 \2"),
-    ("headroom ignored", "demand", r"\(cost \+ .*\)(?=\.min)", "cost"),
-    ("the margin forgotten", "new", r" - rate\.credit\(margin\)", ""),
-    ("one bucket is enough", "search", r"== all\b", ">= 1"),
-    ("a class outside the subject's is granted", "class_of", r"\*stated != \*\*permitted", "false"),
-    ("the subject's class is ignored", "class_of", r"permitted\.map\(.*\)\.or\(stated\)", "stated"),
-    ("later promises are not looked at", "start_in_gap", r"self\.check_later_starts\(.*\)\?;", ""),
-    ("a lost queue entry", "remove", r"self\.merge\((\w+), (\w+)\), ", r"\1.or(\2), "),
-    ("idle clients save credit", "join", r"\.end\.max\(clock\)", ".end"),
-    ("weights ignored", "weight", r"\.copied\(\)\.unwrap_or\(Weight::ONE\)", ".map_or(Weight::ONE, |_| Weight::ONE)"),
-    ("estimates are not corrected", "probable_start", r"self\.correction\.correct\(now, paid\)", "paid"),
-    ("a lie lengthens the jitter", "jitter", r"most\.min\(LATENESS\)", "most"),
-    ("a larger margin takes nothing back", "measure", r"-more\.max\(Credit::ZERO\)", "Credit::ZERO"),
-    ("a successor believes in a measured margin", "level_snapshot", r" \+ adaptive\.estimator\.beyond_margin\(\)", ""),
-    ("small accounts forget strangers", "longest_recovery", r"\.max\(least\)\.min\(most\)", ".min(least)"),
-    ("clocks stand still", "advance", r"self\.\w+ = .*\.max\(tag\);", "let _ = tag;"),
-    ("free service is counted", "serve", r"contended != LimitSet::default\(\)", "true"),
-    ("limits without waiting requests give credit", "clock_for", r"set\.and\(.*?\)", "set"),
-    ("clocks pass waiting requests", "enter", r"(first\.map\(.*\)), service", r"\1.filter(|_| false), service"),
-    ("the less urgent first", "dispatch", r"(?<=as u8\))\.map\(ClassId\)", ".rev().map(ClassId)"),
-    ("no late binding", "blocking", r"> latest\b", "== Time::NEVER"),
-    ("a start that waits for the store is due at once", "hold_start", r"(?<=due = )offer\.at", "start.at"),
-    ("holds are kept", "withdraw_holds", r"holds\.for_each\(.*\);", "let _ = (now, holds);"),
-    ("no class is ever promoted", "starving", r"<= now\b", "< Time::ORIGIN"),
-    ("any service of its class helps a starving request", "last_served", r"\bserved\.min\(\)", "self.served.iter().copied().max().or(served.min())"),
-    ("a repeated id is charged again", "ask", r"self\.permits\.find\(&ask\.id\)", "None"),
-    ("an id in use serves another request", "is_anothers", r"in_use && ", "!in_use && "),
-    ("starts are reserved without a bound", "ask", r"\.unwrap_or\(ahead\)\.min\(ahead\)", ".unwrap_or(ahead.max(MAX_AHEAD))"),
-    ("strangers take places in flight", "may_be_of_predecessor", r"is_some_and\(.*\)", "is_some_and(|lease| now <= Time::NEVER - lease)"),
-    ("permits that cost next to nothing take places", "is_small", r"\.saturating_mul\(MANY_CALLS\)", ".saturating_mul(u64::MAX)"),
-    ("a checkpoint without its budget", "level_snapshot", r"(beyond_margin\(\)) - budget", r"\1"),
-    ("promises are not pending debits", "level_snapshot", r"listed\.without\(.*?\) \+ ", ""),
-    ("budgets are not pending debits", "level_snapshot", r" \+ unknown\b", ""),
-    ("pending debits are handed out", "full_at", r" - .*\bpending_debits\.at\(.*\)$", ""),
-    ("a checkpoint covers starts for ever", "covers", r"start <= self\.until && ", ""),
-    ("grants beyond the checkpoint", "covers", r"\((?=within_\w+\(\) \|\|)", "(true || "),
-    ("the checkpoint that the store holds is forgotten", "confirm", r">= number\b", "> number"),
-    ("doubts are ignored", "doubt", r"self\.trusted_from = .*;", ""),
-    ("a lapsed start is repeated", "ask_again", r"\S+ \+ LATENESS < now", "false"),
-    ("a settled id is granted again", "ask_again", r"!granted\.is_open\(\)", "false"),
-    ("a wrong unit undoes a settle", "settle_used", r"= (self\.resource\.check_units\(.*\));", r"= Ok(\1?);"),
-    ("one client's word is enough for hours", "pauses", r"told\.min\(UNCONFIRMED\)", "told"),
-    ("one client is two witnesses", "is_confirmed_by", r"connection\.differs_from\(self\.claimed_by\)", "connection != Connection::UNKNOWN && self.claimed_by != Connection::UNKNOWN"),
-    ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
-    ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
-    ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),
-    ("returned permits fill the memory", "busy", r" - self\.idle\.len\(\)", ""),
-    ("returned ids have no bound", "push_idle", r"\S+ > MAX_IDLE_PERMITS", "false"),
-    ("a list of starts ends behind a returned one", "unlist", r"\.swap_remove\(", ".truncate("),
-    ("delayed answers are paid as if they had come", "held_up", r"self\.put_off\(.*\bgranted\b.*;", "drop(granted);"),
-    ("capacity of delayed answers goes to the queue", "dispatch", r"self\.is_held_up\(\)", "false"),
-    ("one bucket for all keys", "find", r"(?s)let is_it = \|slot\| self\.get\(slot\)(.*?) && .*find\(key, is_it\)", r"self.buckets.nth_place(0).filter(|slot| self.get(*slot)\1 && !key.is_empty()))"),
-    ("one client fills a queue", "has_room", r"\|count\| \*count < \w+", "|_| true"),
-    ("a request for two keys moves between their queues for ever", "admit", r"\w+\.keep_for\((.*)\);", r"let _ = (\1);"),
-    ("a key's reserved part stops all other requests", "earliest_of_key", r"\bbucket\b.*\.commit\(.*;", "let _ = (&mut bucket, start, kept, its_tier);\n            return Time::NEVER;"),
-    ("changes of keys are not noted", "update", r"self\.note_change\(slot\);", ""),
-    ("a changed bucket changes no plan", "take_change", r"std::mem::take\(.*\)", "{ self.changed = false; false }"),
-    ("limit sets have no bound", "tree_for", r"\S+ < MAX_SETS", "true"),
-    ("an unused turn is lost", "leave", r"client\.unused\.insert\(.*\);", ""),
-    ("a spent quota refuses all requests in one event", "refuse_without_quota", r"\s+&& self\.plan\.take_step\(\)", ""),
-    ("all requests start in one event", "serve_class", r"!self\.plan\.take_step\(\)", "false"),
-    ("the rest of a plan waits for the next event", "dispatch", r"self\.plan\.has_steps\(\)", "true"),
-    ("deadlines of one client do not matter", "due_before", r"(let own = .*)\?;", r"\1.filter(|_| false)?;"),
-    ("only the first slice gets queue updates", "next_slice", r"self\.round = ", "let _ = "),
-    ("buckets of keys are forgotten before they are full", "is_unused", r" && self\.level_now\(.*\) >= .*", ""),
-    ("promises of keys are never spent", "advance", r"known\.bucket\.advance\(.*\);\s*(?=let next)", ""),
-    ("newcomers pass a key queue", "blocking_key", r"(?s)(\w+)\.is_some_and\(\|\1\| .*?\)\)(?=\s*\|\|)", r"({ let _ = \1; false })"),
-    ("key queues never open again", "examine_key", r"return self\.queues\.keys\.set_alarm\(.*;", "return;"),
-    ("a limit that goes on begins anew", "change", r"Some\(\w+\) => .*\.recast\(now, limit\)", "Some(_) => AdaptiveLimit::new(limit, resource.spec().start, now)"),
-    ("checkpoints of former limits allow more", "after", r"after\.doubt\(\);", "after.trusted_from = before.trusted_from;"),
-    ("permits keep the places of former limits", "count_by", r"self\.permits\.change\(.*\);", ""),
-    ("keys keep the places of former limits", "change", r"known\.limit = to;", ""),
-    ("a waiting request is charged by former limits", "charge_anew", r"self\.limits_of\(waiting\)", "&self.resource"),
-    ("a change charges all that wait in one event", "continue_change", r"\bMAX_CHARGED\b", "usize::MAX"),
-    ("a hand-over refuses all that wait in one event", "continue_change", r"\bMAX_SENT_AWAY\b", "usize::MAX"),
-    ("the rest of a change waits for the next event", "next_wakeup", r"if self\.former\.are_charging\(\) .* else \{ dispatch \}", "dispatch"),
-    ("requests start before a change has charged all", "dispatch", r" \|\| self\.former\.are_charging\(\)", ""),
-    ("new requests pass those of a change", "join_queue", r"if self\.former\.are_charging\(\)", "if false"),
-    ("reservations pass those of a change", "reserve", r"= self\.former\.are_charging\(\);", "= false;"),
-    ("answers that wait for a change wait for the store", "end_change", r"self\.ask_pending\(now\);", ""),
-    ("keys of former queues are never forgotten", "continue_change", r"self\.ledger\.keys\.note_change\(key\)", "drop(key)"),
-    ("clients keep the service of former limits", "begin_edition", r"self\.forget_all\(\);", ""),
-    ("a successor knows the end of a window too exactly", "earliest", r" - self\.earlier", ""),
-    ("a promise counts late for a successor", "begin_earlier", r"\(block\.from - earlier\)", "block.from"),
-    ("a sliding window forgets a tenth early", "new", r"(?<=length: )period \+ guard\b", "Span::from_nanos(period.nanos() / 10 * 9)"),
-    ("calls in flight are over a tenth early", "new", r"(?<=length: )period(?=, until_settled)", "Span::from_nanos(period.nanos() / 10 * 9)"),
-    ("starts up to the very end of windows", "starts_in", r"\.ends - guard", ".ends"),
-    ("a call after the reset spends the quota before it", "reset_of_spent", r"level_without\(limit, now, held\)", "level(limit, now)"),
-    ("what is held for a waiting request is spent", "level_without", r"(self\.level_until\(.*\)) \+ held\b", r"{ let _ = held; \1 }"),
-    ("the limit that moves a start last blocks others, whether it has room or not", "blocking", r"(self\.ledger\..*\.or_else\(any\))\.or\(offer\.limited_by\)", r"offer.limited_by.or_else(|| \1)"),
-    ("a promise under a longer window ends at its start", "restore_promise", r"self\.hold\(.*\);", ""),
-    ("returned permits come first in a snapshot", "latest_permits", r"(?<=State::Returned => Some\(Time::)ORIGIN", "NEVER"),
-    ("the rest of a window is wasted", "backfill", r"self\.start_or_hold\(.*\);", "let _ = (slot, until, Span::ZERO, StartReason::Backfilled);"),
-    ("a request that fits later in a window is not told", "start_or_hold", r"\w+\.at <= latest(?= =>)", "latest < offer.at || latest == Time::NEVER"),
-    ("a request that was passed has not starved", "leave", r"StartReason::InTurn \| StartReason::Promoted", "_"),
-    ("a request for a spent quota stands aside", "take_turn", r"(?s)if self\.turn_away_if_spent\(.*?\}", ""),
-    ("shadow limits see nothing", "commit", r"self\.shadow_limits\.note_granted\(.*\);", "let _ = (start, limit, latest);"),
-    ("a request that waits for its key holds the queue", "take_turn", r"if !self\.wait_for_key\(.*\) ", ""),
-    ("reservations pass a key queue", "offer_behind_queue", r"(\w+)\.waiting\(\) > 0", r"!\1.is_empty()"),
-    ("a successor's keys are full", "restore_keys", r"\(None, Some\(\w+\)\) => .*\.set_absent_empty\(.*,$", "(None, Some(_)) => {}"),
-    ("far promises on keys are not listed", "fenced_keys", r"(far_debts\(now, false\)\.take)\(.*?\)", r"\1(0)"),
-    ("keys outside the checkpoint fill before near starts are past", "fenced_keys", r"now \+ NEAR\b", "now"),
-    ("keys in checkpoints need no budget", "cover", r"(?<=\.covers\()resource\.credit\(.*?\)", "Credit::ZERO"),
-    ("budgets of keys are not spent", "charge", r"(?<=\.charge\()resource\.credit\(charge\..*?\)", "Credit::ZERO"),
-    ("a checkpoint without the budgets of its keys", "recorded", r" - budget - late\b", " - late"),
-    ("a checkpoint without its keys' share of windows", "recorded", r"credit: budget\b", "credit: Credit::ZERO"),
-    ("a checkpoint without the budgets of unlisted keys", "fenced_keys", r"(has_budget\(limit\)\.map\()\|budgets\| .*\)$", r"\1|_| Credit::ZERO)"),
-    ("keys fill before they are used", "recorded", r" - budget - late\b", " - budget"),
-    ("keys in use have no place in checkpoints", "enlist", r"self\.in_use\.insert\(.*\);", ""),
-    ("grants of keys on pages are forgotten", "restore_page", r"spent\[.*?\]\)", "Credit::ZERO)"),
-    ("a far start is told before the store knows", "reserve", r"self\.promise\(", "self.grant("),
-    ("promises outside the list refill", "without", r"bucket\.outstanding_after\((\w+)\) - .*(?=,$)", r"bucket.pending_debits().at(just_after(\1).at)"),
-    ("the first of a group applies", "new", r"\w+\.sort_by_key\(\|candidate\| Reverse.*;", ""),
-    ("costs are learned backwards", "learn", r"self\.above_one \+=", "self.above_one -="),
-    ("a successor learns anew", "restore_level", r"\w+\.resume_learning\(.*;", "let _ = learned;"),
-    ("a checkpoint without what was learned", "level_snapshot", r"(?<=learned: ).*(?=,$)", "None"),
-    ("what was learned under another policy counts", "resumed", r"\w+\.policy == .*\)(?=\)\?;)", "true"),
-    ("what is said to be learned has no bounds", "resumed", r"\.min\(max_loss\)", ".min(max_loss.max(WHOLE))"),
-    ("what was learned does not fade without a scheduler", "resumed", r"(?<=estimated: ).*(?=,$)", "Time::NEVER"),
-    ("unknown calls in flight take no room", "count_anew", r"self\.ledger\.renew\(.*\bkey\b.*;", "let _ = key;"),
-    ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.charge\(.*(&\w+), now\);", r"self.term.release(&self.resource, key, \1, LimitSet::ALL, CallMade::Yes);"),
-    ("headroom is told as stock", "obstacle_in", r"pays\(0\) => Some\(Reason::Headroom\)", "pays(0) => Some(Reason::Stock)"),
-    ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
-    ("a client that had its share is told of stock", "obstacle", r"self\.is_passed\(\w+\)", "false"),
-    ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),
-    ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.call_time\.note\(.*;", "let _ = key;"),
-    ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
-    ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
-    ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
-    ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
-    ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
-    ("one client moves a window as often as it likes", "hear", r" && now >= self\.moved \+ self\.period", ""),
-    ("one client's word moves what another says", "hear", r"!connection\.differs_from\(self\.said_by\)", "true"),
-    ("calls start where either window may count them", "starts_in", r" - self\.slack\(\)", ""),
-    ("own starts after the answer count as those of others", "own_at", r" - reports\.started_after\(at\)", ""),
-    ("an answer of the last window corrects the next", "present_until", r"window\.contains\(statement\.at\) && ", ""),
-    ("what one client says of others stays", "add", r"Some\(now \+ UNCONFIRMED\)\.filter\(.*\)", "None"),
-    ("no probe follows when what one client said expires", "expire", r"self\.freeze = .*;", ""),
-    ("starts of the last window count in the next", "cut_anew", r"(?<=recent = )reports\.started_since\(.*\)", "reports.started_since(Time::ORIGIN)"),
-    ("starts are forgotten when a window moves", "cut_anew", r"(?<=recent = )reports\.started_since\(.*\)", "Credit::ZERO"),
-    ("nothing is held back of a window for others", "held_back", r"others\.of\(window\)", "others.of(window).min(Credit::ZERO)"),
-    ("own starts on their way count as those of others", "learn_usage_of_others", r"limit, now, now\)", "limit, now, statement.at)"),
-    ("a higher rest is believed at once", "learn_remaining", r"surplus\.min\(reports\.take_lowering\(.*\)\)", "surplus"),
-    ("more than written is followed", "bounded", r"\.min\(spec\.capacity\.micros\(\)\)", ""),
-    ("less than the floor is followed", "bounded", r"\.max\(floor\.max\(1\)\)", ""),
-    ("one answer raises a capacity", "hear", r" && answers >= ANSWERS && now >= since \+ CONSISTENT", ""),
-    ("another client's word alone raises a capacity", "hear", r"is_confirmed && answers", "answers"),
-    ("a successor forgets when windows end", "restored", r"ends\.and_then\(phase\)", "None"),
-    ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
-]
-IN_JOBS = [
-    ("the last job first", "next_job", r"get_first_raw_message_by_subject\((.*?), from\)", r"get_last_raw_message_by_subject(\1)"),
-    ("a job that has ended stays", "finish", r"self\.store\(\)\.finish\((\w+)\)\.await;", r"let _ = \1;"),
-    ("attempts are not written down", "attempt", r"self\.note\(.*;", ""),
-    ("a dead letter is thrown away", "give_up", r"self\.hold\.during\(.*add_dead_letter.*\bheaders\b.*;", "drop(headers);"),
-    ("attempts have no end", "is_spent", r">= self\.max_attempts", "> u32::MAX - 1"),
-    ("a 429 ends the job", "attempt", r"\w+\.is_throttled\(\)", r"\g<0> && number == 0"),
-    ("one job by two ids", "publish", r"message\.message_id\(&self\.id\)", "message"),
-    ("a job that arrives at a closing lane is not seen", "receive", r"(?<=Some\(_\) => )drop\(store\.put_lane_lease\(.*\bsequence\b.*(?=,$)", "store.forget(sequence).await"),
-    ("a queue of another party is taken", "unless_different", r"differences\.is_empty\(\)", "differences.len() < usize::MAX"),
-    ("a job that was put back comes at once", "receipt", r"(?<=Receipt::Sleep\(Duration::from_millis\()([\w.]+\.after_ms)", r"\1.min(1)"),
-    ("a job that waits loses its place", "has_room", r" \+ self\.waiting\.len\(\)", ""),
-    ("a job too many runs", "has_room", r"< self\.most", "<= self.most"),
-    ("other jobs that wait come with the first", "shortened", r"self\.after_ms\.saturating_sub\(by_ms\)", "0 * by_ms"),
-    ("a lane with a free place sleeps on", "lane_lease", r"Some\(MAX_SLEEP_MS\)", "None"),
-    ("an execution has no deadline", "run", r"self\.shared\.policy\.deadline\b", "None::<Duration>"),
-    ("the time that a handler names is ignored", "failed", r"failure\.named_pause\(\)", "failure.named_pause().filter(|_| false)"),
-    ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
-]
-IN_HTTP = [
-    ("a page of strangers asks", "check", r"is_own\(.*?\) \{", "true {"),
-    ("any name leads to the scheduler", "is_ours", r"self\.names\.contains\(.*\)", "true"),
-    ("any text is JSON", "json_only", r"content_type\.is_some_and\(is_json\)", "true"),
-    ("an unreadable header counts as absent", "ascii", r"\.map\(\|value\| .*\)\.transpose\(\)", ".and_then(text).map(Ok).transpose()"),
-    ("the first of two headers counts", "only", r"\(_, Some\(_\)\) => Err\(.*\),", "(value, Some(_)) => { let _ = name; Ok(value.map(|value| value.as_bytes())) }"),
-    ("a hop too many is trusted", "client_address", r"passed < hops", "passed <= hops"),
-    ("escapes hide a path", "decoded", r"is_unreserved\(plain\)", "false"),
-    ("requests that wait take the places of health", "new", r"places \+ KEPT_FOR_HEALTH", "places"),
-    ("a token asks for any resource", "check_resource", r"!allowed\.contains\(resource\)", "false"),
-    ("a token names any class", "class", r"allowed\.iter\(\)\.any\(.*\)(?= =>)", "true"),
-    ("a token names any client", "labels", r"named == client", "!named.is_empty()"),
-    ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
-]
-IN_SESSION = [
-    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
-    ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
-    ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),
-    ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),
-    ("a renewal forgets the computed cost", "asked", r"told\.is_empty\(\)", "true"),
-]
-IN_PRICES = [
-    ("a message may have any number of bodies", "prices", r"bodies > MAX_BODIES", "bodies > MAX_BODIES * 1024"),
-    ("a cost beside a price counts", "prices", r"!request\.cost\.is_empty\(\)", "false"),
-    ("any kind is priced by the resource's rules", "cost", r"\*price\.kind != \*pricing\.name\(\)", "false"),
-    ("what is given is not looked at", "cost", r"&given\.given\(\)\?", "&GivenTable { samples: given.samples, ..GivenTable::default() }.given().map(|_| Given::default())?"),
-    ("prices are computed on the permit thread", "without_prices", r"wants_price\(&inbound\)", "wants_price(&inbound) && false"),
-]
-IN_USES = [
-    ("an addition counts twice", "note_addition", r">= number", "> number"),
-    ("any number of clients has a row of a day", "count_row", r"clients\.len\(\) < MAX_CLIENTS", "true"),
-    ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
-    ("a hand-over forgets what was used last", "hand_over", r"self\.keep_use\(&used\)", "async { drop(used) }"),
-    ("a client's name is a formula", "quoted", r"text\.starts_with\(FORMULA_STARTS\)", "false"),
-]
-IN_FORECASTS = [
-    ("the trend is forgotten", "hours_of", r"amount \* factor", "amount"),
-    ("weekends are like working days", "is_weekend", r">= SATURDAY", ">= 7"),
-    ("what comes back is lost", "end", r"\(left \+ came\)", "left"),
-]
-IN_FOUND = [
-    ("every message counts as refused", "note_handled", r"if is_refused", "if is_refused || handled.messages > 0"),
-    ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
-    ("discovery answers at any subject", "answer", r"subjects\.may_answer_to\(reply\)", "true"),
-]
-IN_ORDERS = [
-    ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
-]
-IN_PAGE = [
-    ("a token for one resource deletes jobs", "delete_job", r"check_all\(&caller\)\?;", ""),
-    ("a viewer freezes", "freeze", r"PageRight::Operate", "PageRight::View"),
-    ("a standby leads", "schedulers", r"duties\.stands_by", "duties.leads"),
-]
-IN_SCRIPTS = [
-    ("names that a skipped statement assigns keep their values", "check_name", r"self\.names\.get\(&scope\)", "self.names.get(&scope).filter(|_| false)"),
-    ("arrays that a skipped statement uses keep their elements", "mark_array", r"self\.arrays\.entry\(.*;", "let _ = array;"),
-    ("dates that a skipped statement uses keep their times", "mark_date", r"self\.dates\.entry\(.*;", "let _ = date;"),
-    ("replaced methods are JavaScript's own", "mark_builtin", r"if is_builtin", "if is_builtin && false"),
-    ("all turns of a loop share their variables", "scope_of_turn", r"\|_\| is_kept", "|_| is_kept && false"),
-    ("a variable is there from its line on", "hoist_variables", r"self\.declare\(.*;", ""),
-    ("an empty element is an undefined one", "check_dense", r"!self\.heap\.is_sparse\(array\)", "true"),
-    ("what is inherited is undefined", "missing_member", r"builtins::inherited::has\(object, name\)", "false"),
-    ("functions that a skipped statement calls change nothing", "reach", r"reach\.waiting\.push\(\(closure\..*;", "drop(closure);"),
-    ("`this` is never the global object", "add", r"self\.everything \|= is_global \|\| ", "self.everything |= "),
-    ("`this` is the global object in a class, too", "add", r"&& index >= end_of_class;", ";"),
-    ("a base of one makes any exponent one", "power", r"!exponent\.is_finite\(\)", "false"),
-    ("`02` is an index", "index", r"\|_\| is_index", "|_| is_index || true"),
-    ("a script may call anything `undefined`", "declared_name", r"\"undefined\" \| ", ""),
-]
-IN_PROXY = [
-    ("two lengths are one", "framing", r"lengths\.has_more \|\| ", ""),
-    ("a length beside a coding is read", "framing", r"(\(Some\(_\), Some\(_\)\) =>) .*,", r"\1 Ok(Framing::Chunked),"),
-    ("the next head is not checked", "rest", r"Expects::Head", "Expects::Anything"),
-    ("a call that was not sent is charged", "call", r"call\.give_back\(\);", "drop(call);"),
-    ("a 429 passes", "is_worth_repeating", r"status\(\) ==", "status() !="),
-    ("a body that is not whole is sent again", "can_be_sent", r"kept\.is_whole && ", ""),
-    ("nothing is read ahead", "broken", r"!kept\.has_ended && ", "false && "),
-    ("strangers tell of clients", "forward", r"!client\.is_trusted", "false"),
-    ("no cost is one request", "acquire", r"WireCost::new\(\)\.into\(\)", "Cost::default()"),
-    ("any ended connection was ending", "was_ending", r"== ASKED_AGAIN", "!= NEW"),
-    ("half an answer is none", "note_read", r"ANSWERED", "ASKED_AGAIN"),
-    ("a POST is repeated", "is_repeatable", r"self\.method\.is_idempotent\(\)", "true"),
-    ("an answer may be silent for ever", "poll_frame", r"ready!\(self\.silence\.poll\(cx\)\);", "return Poll::Pending;"),
-    ("the client's secret stays", "put_into", r"headers\.insert\(.*\);", "headers.entry(self.credential.header.clone()).or_insert(self.value.clone());"),
-    ("little is read ahead", "most_ahead", r"self\.memory\.is_half_taken\(\)", "true"),
-    ("bodies tell no labels", "with_labels_of", r"wanted\.is_empty\(\)", "true"),
-    ("certificates have no names", "greet", r"ClientName::of\(.*\);", "None;"),
-    ("a price is forgotten", "estimated", r"terms\.with_price\(&price\)", "terms"),
-    ("a call ends with its head", "new", r"if relay\.body\.is_end_stream\(\)", "if true"),
-]
-FAULTS = [
-    (part, *fault)
-    for part, faults in [(CORE, IN_CORE), (SESSION, IN_SESSION), (JOBS, IN_JOBS), (HTTP, IN_HTTP), (SCRIPTS, IN_SCRIPTS), (PRICES, IN_PRICES), (FOUND, IN_FOUND), (USES, IN_USES), (FORECASTS, IN_FORECASTS), (ORDERS, IN_ORDERS), (PAGE, IN_PAGE), (PROXY, IN_PROXY)]
-    for fault in faults
-]
+# Which test caught a fault last, and is therefore run first.
+CAUGHT = FOLDER / "caught.json"
 
 
-def copy_tree():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True)
-    names = set(listed.stdout.splitlines())
-    for old in [path for path in COPY.rglob("*") if path.is_file()]:
-        if str(old.relative_to(COPY)) not in names:
-            old.unlink()
-    for name in names:
-        source, target = ROOT / name, COPY / name
-        if source.is_file() and (not target.exists() or target.read_bytes() != source.read_bytes()):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
+class Trial:
+    """Sees which faults the tests catch, and says it at once."""
+
+    def __init__(self, runner, count):
+        self.runner, self.count, self.done = runner, count, 0
+        self.last = json.loads(CAUGHT.read_text()) if CAUGHT.exists() else {}
+        self.caught = {}
+        self.lock = threading.Lock()
+
+    def run(self, fault, number):
+        begin = time.monotonic()
+        tests, failed = self.first_failure(fault, number)
+        if failed:
+            self.caught[fault.name] = [fault.part.tests.index(tests), failed]
+            self.tell(fault, f"caught by {failed} ({time.monotonic() - begin:.1f} s)")
+        else:
+            self.tell(fault, "SURVIVES")
+
+    def first_failure(self, fault, number):
+        index, name = self.last.get(fault.name, (0, None))
+        first = fault.part.tests[min(index, len(fault.part.tests) - 1)]
+        if name and self.runner.run(first, number, name):
+            return first, name
+        failures = ((tests, self.runner.run(tests, number)) for tests in fault.part.tests)
+        return next((failure for failure in failures if failure[1]), (None, None))
+
+    def tell(self, fault, what):
+        with self.lock:
+            self.done += 1
+            print(f"[{self.done}/{self.count}] {fault.name}: {what}", flush=True)
+
+    def keep(self):
+        CAUGHT.write_text(json.dumps({**self.last, **self.caught}, indent=1))
 
 
-def run_tests(parts):
-    """Whether they fail, and the first line that says which. What fails first spares the rest."""
-    results = map(run_part, parts)
-    return next((result for result in results if result[0]), (False, ""))
-
-
-def run_part(tests):
-    command = ["cargo", "test", "--target-dir", str(COPY.parent / "build"), *tests]
-    build = subprocess.run([*command, "--no-run"], cwd=COPY, capture_output=True, text=True)
-    if build.returncode != 0:
-        sys.exit("it does not even compile:\n" + build.stderr)
-    run = subprocess.Popen(
-        command, cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True
-    )
-    patience = threading.Timer(PATIENCE_S, end, [run])
-    patience.start()
-    failed = next(filter(None, map(FAILED.match, run.stdout)), None)
-    if failed:
-        # The first test that fails decides, and the others are spared.
-        end(run)
-    code = run.wait()
-    in_time = patience.is_alive()
-    patience.cancel()
-    return code != 0, failed[1] if failed else "" if in_time else f"no end within {PATIENCE_S} s"
-
-
-def end(run):
-    """Ends the tests and the servers that they started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(run.pid, signal.SIGKILL)
-
-
-def functions(text, name):
-    """The functions of this name, from the line that begins them to their closing brace."""
-    head = rf"^( *)(?:pub(?:\([^)\n]*\))? )?(?:const |async )*fn {name}\b"
-    one_line, more_lines = r".*[};]$", r"(?s:.*?)^\1(?:\}|\).*;)$"
-    return re.finditer(f"{head}(?:{one_line}|{more_lines})", text, re.MULTILINE)
-
-
-def places(folder, function, pattern):
-    """Every place that the pattern matches: a file, and the match in its text."""
-    pattern = re.compile(pattern, re.MULTILINE)
-    for path in sorted(folder.rglob("*.rs")):
-        text = path.read_text()
-        for body in functions(text, function):
-            yield from ((path, match) for match in pattern.finditer(text, body.start(), body.end()))
-
-
-def misplaced(root, folder, name, function, pattern):
-    """Why a fault can't be planted, or nothing."""
-    count = len(list(places(root / folder, function, pattern)))
-    if count != 1:
-        return f"{name}: `{pattern}` matches at {count} places of `fn {function}` in {folder}"
-    return None
-
-
-def plant(part, name, function, pattern, planted):
-    """Whether a test failed."""
-    folder, parts = part
-    reason = misplaced(COPY, folder, name, function, pattern)
-    if reason:
-        print(reason, flush=True)
-        return False
-    [(path, place)] = places(COPY / folder, function, pattern)
-    text = place.string
+def try_all(chosen):
+    tree = Tree()
+    tree.copy()
+    wanted = dict.fromkeys(tests for fault in chosen for tests in fault.part.tests)
+    runner = Runner(COPY, tree.build_together(wanted))
+    for tests in wanted:
+        failed = runner.measure(tests)
+        if failed:
+            sys.exit(f"the tests fail without any fault: {failed}")
+    trial = Trial(runner, len(chosen))
     try:
-        path.write_text(text[: place.start()] + place.expand(planted) + text[place.end() :])
-        failed, which = run_tests(parts)
+        try_together(trial, [fault for fault in chosen if fault.number in tree.sites.keys() - tree.alone])
+        for fault in chosen:
+            if fault.number in tree.misplaced:
+                trial.tell(fault, tree.misplaced[fault.number])
+            elif fault.number in tree.alone:
+                try_alone(trial, tree, fault)
     finally:
-        path.write_text(text)
-    print(f"{name}: {'caught by' if failed else 'SURVIVES'} {which}", flush=True)
-    return failed
+        trial.keep()
+    return len(trial.caught)
+
+
+def try_together(trial, faults):
+    for waits, at_once in (False, os.cpu_count()), (True, 1):
+        with ThreadPoolExecutor(at_once) as pool:
+            part = [fault for fault in faults if fault.part.waits == waits]
+            list(pool.map(lambda fault: trial.run(fault, fault.number), part))
+
+
+def try_alone(trial, tree, fault):
+    try:
+        trial.runner.programs |= tree.build_alone(fault)
+    except BuildFailed as failed:
+        trial.tell(fault, f"does not compile:\n{failed}")
+    else:
+        trial.run(fault, 0)
 
 
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted == "--list":
-        return print("\n".join(name for _, name, *_ in FAULTS))
+        return print("\n".join(fault.name for fault in FAULTS))
     if wanted in ("-h", "--help"):
         return print(__doc__.strip())
     if wanted == "--check":
-        reasons = [misplaced(ROOT, folder, *place) for (folder, _), *place, _ in FAULTS]
-        return sys.exit("\n".join(filter(None, reasons)) or None)
-    chosen = [fault for fault in FAULTS if re.search(wanted, fault[1])]
+        return sys.exit("\n".join(Tree().misplaced.values()) or None)
+    chosen = [fault for fault in FAULTS if re.search(wanted, fault.name)]
     if not chosen:
         sys.exit(f"`{wanted}` finds no fault; see --list")
-    copy_tree()
-    for _, parts in {part[0]: part for part, *_ in chosen}.values():
-        failed, which = run_tests(parts)
-        if failed:
-            sys.exit(f"the tests fail without any fault: {which}")
-    caught = sum(plant(*fault) for fault in chosen)
+    caught = try_all(chosen)
     print(f"{caught} of {len(chosen)} faults caught")
     sys.exit(caught != len(chosen))
 

@@ -1,0 +1,115 @@
+"""Builds the tests of a tree, and runs them by the number of a fault."""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import threading
+import time
+import tomllib
+from dataclasses import dataclass
+
+from schemata import VARIABLE
+
+FAILED = re.compile(r"test (\S+)(?: - .*)? \.\.\. FAILED$")
+# A fault may make a test hang instead of fail.
+PATIENCE_S = 60
+PATIENCE_TIMES = 5
+# One failing case is enough: it needs not be made smaller, nor kept for the next run.
+FIRST_CASE = {"PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true"}
+
+
+@dataclass(frozen=True)
+class Program:
+    """The tests that one file was built from, and the folder of their package."""
+
+    path: str
+    folder: str
+
+
+class BuildFailed(Exception):
+    """What the compiler says, and the files and lines that it says it of."""
+
+    def __init__(self, errors, otherwise):
+        super().__init__("\n".join(error["rendered"] for error in errors) or otherwise)
+        spans = (span for error in errors for span in error["spans"] if span["is_primary"])
+        self.spans = [(span["file_name"], span["line_start"]) for span in spans]
+
+
+def build(tree, folder, wanted):
+    """The programs of the wanted tests by their package and target."""
+    packages = sorted({f"--package={tests.package}" for tests in wanted})
+    targets = sorted({"--lib" if tests.target == "lib" else f"--test={tests.target}" for tests in wanted})
+    command = ["cargo", "test", "--no-run", "--message-format=json", f"--target-dir={folder}", *packages, *targets]
+    # Nobody debugs these programs, and without lines they are linked sooner.
+    environment = {"CARGO_PROFILE_DEV_DEBUG": "0", **os.environ}
+    ran = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
+    messages = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]
+    if ran.returncode != 0:
+        said = [message["message"] for message in messages if message["reason"] == "compiler-message"]
+        raise BuildFailed([message for message in said if message["level"] == "error"], ran.stderr)
+    built = [message for message in messages if message.get("executable") and message["profile"]["test"]]
+    return dict(map(program, built))
+
+
+def program(artifact):
+    package = re.search(r"#(.*)@", artifact["package_id"])[1]
+    target = "lib" if "lib" in artifact["target"]["kind"] else artifact["target"]["name"]
+    return (package, target), Program(artifact["executable"], os.path.dirname(artifact["manifest_path"]))
+
+
+class Runner:
+    """Runs programs as Cargo runs them, and knows how long each takes without a fault."""
+
+    def __init__(self, tree, programs):
+        variables = tomllib.loads((pathlib.Path(tree) / ".cargo/config.toml").read_text())["env"]
+        self.environment = {**variables, **os.environ, **FIRST_CASE}
+        self.programs = programs
+        self.usual = {}
+
+    def measure(self, tests):
+        """The first test that fails without any fault, or nothing."""
+        if tests in self.usual:
+            return None
+        begin = time.monotonic()
+        failed = self.run(tests, 0)
+        self.usual[tests] = time.monotonic() - begin
+        return failed
+
+    def run(self, tests, number, exact=None):
+        """The first test that fails by this fault, or nothing. The others are spared then."""
+        program = self.programs[tests.package, tests.target]
+        filters = ["--exact", exact] if exact else [tests.only] if tests.only else []
+        run = subprocess.Popen(
+            [program.path, *filters],
+            cwd=program.folder,
+            env={**self.environment, "CARGO_MANIFEST_DIR": program.folder, VARIABLE: str(number)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        seconds = PATIENCE_S + PATIENCE_TIMES * self.usual.get(tests, PATIENCE_S)
+        patience = threading.Timer(seconds, end, [run])
+        patience.start()
+        with run:
+            failed = next(filter(None, map(FAILED.match, run.stdout)), None)
+            if failed:
+                end(run)
+        in_time = patience.is_alive()
+        patience.cancel()
+        if failed:
+            return failed[1]
+        if not in_time:
+            return f"no end within {seconds:.0f} s"
+        return f"the end of {tests.package} {tests.target}: {run.returncode}" if run.returncode else None
+
+
+def end(run):
+    """Ends the tests and the servers that they started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(run.pid, signal.SIGKILL)
