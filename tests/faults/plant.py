@@ -3,8 +3,8 @@
 whether a test fails for each.
 
     tests/faults/plant.py              all of them, which takes half an hour
-    tests/faults/plant.py 'head|lost'  those whose name this regular expression finds
-    tests/faults/plant.py --list       their names
+    tests/faults/plant.py 'head|lost'  those whose name or folder this regular expression finds
+    tests/faults/plant.py --list       their folders and names
     tests/faults/plant.py --check      whether each can be planted, without a test
 
 A fault in faults.py names a function and a regular expression. The expression has to match at one
@@ -40,8 +40,7 @@ class Trial:
 
     def __init__(self, runner, count):
         self.runner, self.count, self.done = runner, count, 0
-        self.last = json.loads(CAUGHT.read_text()) if CAUGHT.exists() else {}
-        self.caught = {}
+        self.last, self.caught = caught_last(), {}
         self.lock = threading.Lock()
 
     def run(self, fault, number):
@@ -67,7 +66,11 @@ class Trial:
             print(f"[{self.done}/{self.count}] {fault.name}: {what}", flush=True)
 
     def keep(self):
-        CAUGHT.write_text(json.dumps({**self.last, **self.caught}, indent=1))
+        CAUGHT.write_text(json.dumps({**caught_last(), **self.caught}, indent=1))
+
+
+def caught_last():
+    return json.loads(CAUGHT.read_text()) if CAUGHT.exists() else {}
 
 
 def try_all(chosen):
@@ -108,15 +111,19 @@ def try_alone(trial, tree, fault):
         trial.run(fault, 0)
 
 
+def title(fault):
+    return f"{fault.part.folder}: {fault.name}"
+
+
 def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     if wanted == "--list":
-        return print("\n".join(fault.name for fault in FAULTS))
+        return print("\n".join(map(title, FAULTS)))
     if wanted in ("-h", "--help"):
         return print(__doc__.strip())
     if wanted == "--check":
         return sys.exit("\n".join(Tree().misplaced.values()) or None)
-    chosen = [fault for fault in FAULTS if re.search(wanted, fault.name)]
+    chosen = [fault for fault in FAULTS if re.search(wanted, title(fault))]
     if not chosen:
         sys.exit(f"`{wanted}` finds no fault; see --list")
     caught = try_all(chosen)
