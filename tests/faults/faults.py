@@ -12,7 +12,7 @@ class Tests:
     only: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Part:
     """A folder with faults, and the tests that have to fail for each: what fails most comes first."""
 
@@ -23,7 +23,7 @@ class Part:
     waits: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fault:
     """The one place in a function that a regular expression matches, and what is planted there."""
 

@@ -27,7 +27,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from faults import FAULTS
+from faults import FAULTS, PARTS
 from programs import BuildFailed, Runner
 from tree import COPY, FOLDER, Tree
 
@@ -36,29 +36,54 @@ CAUGHT = FOLDER / "caught.json"
 
 
 class Trial:
-    """Sees which faults the tests catch, and says it at once."""
+    """Runs tests by the numbers of faults, the likeliest to fail first, and says at once what it sees."""
 
     def __init__(self, runner, count):
         self.runner, self.count, self.done = runner, count, 0
         self.last, self.caught = caught_last(), {}
         self.lock = threading.Lock()
 
-    def run(self, fault, number):
-        begin = time.monotonic()
-        tests, failed = self.first_failure(fault, number)
-        if failed:
-            self.caught[fault.name] = [fault.part.tests.index(tests), failed]
-            self.tell(fault, f"caught by {failed} ({time.monotonic() - begin:.1f} s)")
-        else:
+    def rounds(self, part):
+        """What each fault of a part is tried with: the test that caught it last, then all tests."""
+        yield lambda fault: [
+            (tests, self.last[fault.name][1]) for tests in part.tests if self.was_caught_by(tests, fault)
+        ]
+        for tests in part.tests:
+            yield lambda _, tests=tests: [(tests, None)]
+
+    def was_caught_by(self, tests, fault):
+        return fault.name in self.last and self.last[fault.name][0] == [tests.package, tests.target]
+
+    def run(self, part, faults):
+        """A round has the faults that all rounds before it have left."""
+        with ThreadPoolExecutor(1 if part.waits else os.cpu_count()) as pool:
+            for choice in self.rounds(part):
+                tries = {fault: choice(fault) for fault in faults}
+                self.measure(pool, {each for chosen in tries.values() for each in chosen})
+                caught = set(pool.map(lambda each: self.attempt(each[0], each[0].number, each[1]), tries.items()))
+                faults = [fault for fault in faults if fault not in caught]
+        for fault in faults:
             self.tell(fault, "SURVIVES")
 
-    def first_failure(self, fault, number):
-        index, name = self.last.get(fault.name, (0, None))
-        first = fault.part.tests[min(index, len(fault.part.tests) - 1)]
-        if name and self.runner.run(first, number, name):
-            return first, name
-        failures = ((tests, self.runner.run(tests, number)) for tests in fault.part.tests)
-        return next((failure for failure in failures if failure[1]), (None, None))
+    def run_alone(self, fault):
+        if not any(self.attempt(fault, 0, choice(fault)) for choice in self.rounds(fault.part)):
+            self.tell(fault, "SURVIVES")
+
+    def measure(self, pool, tests):
+        """Ends all if tests fail without any fault."""
+        for failed in filter(None, pool.map(lambda each: self.runner.measure(*each), tests)):
+            sys.exit(f"the tests fail without any fault: {failed}")
+
+    def attempt(self, fault, number, chosen):
+        """The fault, if one of the chosen tests fails by it."""
+        for tests, only in chosen:
+            begin = time.monotonic()
+            failed = self.runner.run(tests, number, only)
+            if failed:
+                self.caught[fault.name] = [tests.package, tests.target], failed
+                self.tell(fault, f"caught by {failed} ({time.monotonic() - begin:.1f} s)")
+                return fault
+        return None
 
     def tell(self, fault, what):
         with self.lock:
@@ -76,30 +101,22 @@ def caught_last():
 def try_all(chosen):
     tree = Tree()
     tree.copy()
-    wanted = dict.fromkeys(tests for fault in chosen for tests in fault.part.tests)
-    runner = Runner(COPY, tree.build_together(wanted))
-    for tests in wanted:
-        failed = runner.measure(tests)
-        if failed:
-            sys.exit(f"the tests fail without any fault: {failed}")
+    runner = Runner(COPY, tree.build_together({tests for fault in chosen for tests in fault.part.tests}))
     trial = Trial(runner, len(chosen))
+    for fault in chosen:
+        if fault.number in tree.misplaced:
+            trial.tell(fault, tree.misplaced[fault.number])
+    planted = [fault for fault in chosen if fault.number in tree.sites]
     try:
-        try_together(trial, [fault for fault in chosen if fault.number in tree.sites.keys() - tree.alone])
-        for fault in chosen:
-            if fault.number in tree.misplaced:
-                trial.tell(fault, tree.misplaced[fault.number])
-            elif fault.number in tree.alone:
+        for part in PARTS:
+            here = [fault for fault in planted if fault.part is part and fault.number not in tree.alone]
+            trial.run(part, here)
+        for fault in planted:
+            if fault.number in tree.alone:
                 try_alone(trial, tree, fault)
     finally:
         trial.keep()
     return len(trial.caught)
-
-
-def try_together(trial, faults):
-    for waits, at_once in (False, os.cpu_count()), (True, 1):
-        with ThreadPoolExecutor(at_once) as pool:
-            part = [fault for fault in faults if fault.part.waits == waits]
-            list(pool.map(lambda fault: trial.run(fault, fault.number), part))
 
 
 def try_alone(trial, tree, fault):
@@ -108,7 +125,7 @@ def try_alone(trial, tree, fault):
     except BuildFailed as failed:
         trial.tell(fault, f"does not compile:\n{failed}")
     else:
-        trial.run(fault, 0)
+        trial.run_alone(fault)
 
 
 def title(fault):

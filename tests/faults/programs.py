@@ -70,13 +70,13 @@ class Runner:
         self.programs = programs
         self.usual = {}
 
-    def measure(self, tests):
+    def measure(self, tests, exact=None):
         """The first test that fails without any fault, or nothing."""
-        if tests in self.usual:
+        if (tests, exact) in self.usual:
             return None
         begin = time.monotonic()
-        failed = self.run(tests, 0)
-        self.usual[tests] = time.monotonic() - begin
+        failed = self.run(tests, 0, exact)
+        self.usual[tests, exact] = time.monotonic() - begin
         return failed
 
     def run(self, tests, number, exact=None):
@@ -93,7 +93,7 @@ class Runner:
             errors="replace",
             start_new_session=True,
         )
-        seconds = PATIENCE_S + PATIENCE_TIMES * self.usual.get(tests, PATIENCE_S)
+        seconds = PATIENCE_S + PATIENCE_TIMES * self.usual.get((tests, exact), PATIENCE_S)
         patience = threading.Timer(seconds, end, [run])
         patience.start()
         with run:

@@ -18,7 +18,7 @@ pub(crate) fn planted_fault() -> usize {{
     *NUMBER
 }}
 """
-# A constant function asks for no variable, and the arms of `impl` would have several types.
+# A constant function asks for no variable, and the arms of `impl` mostly have several types.
 NO_SCHEMA = re.compile(r"\bconst (async )?fn\b|->.*\bimpl\b", re.DOTALL)
 
 
