@@ -302,6 +302,11 @@ IN_SCRIPTS = [
     ("an empty element is an undefined one", "check_dense", r"!self\.heap\.is_sparse\(array\)", "true"),
     ("what is inherited is undefined", "missing_member", r"builtins::inherited::has\(object, name\)", "false"),
     ("functions that a skipped statement calls change nothing", "reach", r"reach\.waiting\.push\(\(closure\..*;", "drop(closure);"),
+    ("`this` is never the global object", "add", r"self\.everything \|= is_global \|\| ", "self.everything |= "),
+    ("`this` is the global object in a class, too", "add", r"&& index >= end_of_class;", ";"),
+    ("a base of one makes any exponent one", "power", r"!exponent\.is_finite\(\)", "false"),
+    ("`02` is an index", "index", r"\|_\| is_index", "|_| is_index || true"),
+    ("a script may call anything `undefined`", "declared_name", r"\"undefined\" \| ", ""),
 ]
 IN_PROXY = [
     ("two lengths are one", "framing", r"lengths\.has_more \|\| ", ""),
