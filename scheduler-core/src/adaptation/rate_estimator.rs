@@ -7,6 +7,9 @@
 //! The estimator gives a loss back slowly at first and then faster, in the manner of CUBIC (Ha,
 //! Rhee and Xu, 2008; RFC 9438), with a fifth power in place of the cubic.
 //! Additive increase would either provoke rejections all the time or need minutes to recover.
+//!
+//! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
+//! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
 
 use super::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::{Credit, STEPS};

@@ -150,6 +150,12 @@ impl Rate {
         Rate { per_nano, per_micro: self.per_micro }
     }
 
+    /// A rate at which a unit is `price` times as much credit, rounded up.
+    pub(crate) fn priced(&self, price: f64) -> Self {
+        let per_micro = ((self.per_micro as f64 * price).ceil() as i128).max(1);
+        Rate { per_nano: self.per_nano, per_micro }
+    }
+
     /// `amount` as credit, exactly.
     #[must_use]
     pub fn credit(&self, amount: Amount) -> Credit {

@@ -63,7 +63,7 @@ pub struct FoundSnapshot {
     pub capacity: Amount,
     /// That period.
     pub period_nanos: u64,
-    /// The routes that it is for; all, if it names none.
+    /// The routes that it is for; all, if it names none. Of a rate by key, the key that has it.
     pub routes: Vec<String>,
     /// The labels of its key.
     pub key: Vec<String>,

@@ -3,17 +3,19 @@
 use super::found_limit::{FoundLimit, FoundSnapshot, Origin};
 use super::headers::{CallAnswer, name_of, period};
 use super::in_flight_cap::InFlightCap;
-use super::rate_probe::RateProbe;
+use super::key_rates::{KeyRates, MAX_KEYS};
+use super::rate_probe::{FIRST, RateProbe};
 use crate::adaptation::Reading;
 use crate::ids::Connection;
 use crate::policy::applies::MAX_KEY_LABELS;
-use crate::policy::spec::{Discover, Learn, LimitSpec, MAX_LIMITS, Margin};
+use crate::policy::spec::{Applies, Discover, Learn, LimitSpec, MAX_LIMITS, Margin};
 use crate::policy::{Algorithm, MAX_PERIOD, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The most limits that headers add: far more than any answer tells of, and too few for a lying
 /// worker to fill a resource.
@@ -23,6 +25,8 @@ const MAX_ROUTES: usize = 256;
 
 /// The limit of a rate that was found.
 pub(crate) const RATE: &str = "learned-rate";
+/// The limit of the rates of keys that were found.
+pub(crate) const KEY_RATE: &str = "learned-rate-by-key";
 /// The cap on calls in flight that was found.
 pub(crate) const IN_FLIGHT: &str = "learned-in-flight";
 
@@ -47,6 +51,8 @@ pub(crate) enum Blame {
     Told,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
+    /// The rate of the call's key.
+    KeyRate,
     /// The number of calls in flight.
     Places,
 }
@@ -61,6 +67,8 @@ pub(crate) struct LimitSearch {
     in_flight: u64,
     cap: InFlightCap,
     rate: RateProbe,
+    /// The rates of keys, if keys are named.
+    keys: KeyRates,
     /// Whether other limits count from now on.
     is_changed: bool,
     /// Limits that people were not told of.
@@ -75,13 +83,18 @@ impl LimitSearch {
             Origin::Headers => {
                 scope == Discover::All && is_valid(known) && (known.routes.is_empty() || route.is_some())
             }
-            Origin::Refusals => scope == Discover::All,
+            Origin::Refusals => {
+                scope == Discover::All && (*known.name == *RATE || known.key == resource.spec().discover_key)
+            }
             Origin::InFlight => scope != Discover::Nothing,
         };
+        let keys = known.iter().filter(is_wanted).filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
+        let keys = KeyRates::restored(now, keys.take(MAX_KEYS));
+        let all = known.iter().filter(is_wanted).filter(|known| *known.name != *KEY_RATE);
         let known: BTreeMap<&Name, &FoundSnapshot> =
-            known.iter().filter(is_wanted).take(MAX_FOUND + 2).map(|known| (&known.name, known)).collect();
+            all.take(MAX_FOUND + 2).map(|known| (&known.name, known)).collect();
         let of = |origin: Origin| known.values().find(|known| known.origin == origin);
-        let rate = of(Origin::Refusals).map(|known| known.capacity.units() / BURST.secs());
+        let rate = of(Origin::Refusals).map(rate_of);
         let cap =
             of(Origin::InFlight).map(|known| (known.capacity.units() as u64, known.period_nanos / LEASE.0 * LEASE.1));
         let told = known.values().filter(|known| known.origin == Origin::Headers);
@@ -94,6 +107,7 @@ impl LimitSearch {
                 InFlightCap::restored(cap, Span::from_nanos(longest))
             }),
             rate: rate.map_or_else(|| RateProbe::new(now), |rate| RateProbe::restored(now, rate)),
+            keys,
             is_changed: false,
             news: Vec::new(),
         };
@@ -153,21 +167,32 @@ impl LimitSearch {
         std::mem::take(&mut self.news)
     }
 
-    /// Notes that a call of `taken` was served, beside those in flight.
-    pub(crate) fn note_served(&mut self, now: Time, taken: Span) {
+    /// Notes that a call of `taken` and of this key was served, beside those in flight.
+    pub(crate) fn note_served(&mut self, now: Time, taken: Span, key: Option<&Arc<str>>) {
         self.cap.served(taken, self.in_flight);
         self.rate.note_served(now);
+        key.into_iter().for_each(|key| self.keys.note_served(now, key));
         self.guess(now);
     }
 
-    /// Notes that a call that had started at `at` was refused.
-    pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame) {
-        match blame {
-            Blame::Told => {}
-            Blame::Rate(pause) => self.rate.note_refused(now, at, pause),
-            Blame::Places => self.cap.refused(now, at, self.in_flight),
+    /// Notes that a call of this key that had started at `at` was refused. Returns what is to blame
+    /// in the end: the rate of the key, unless calls of several keys are refused together.
+    pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame, key: Option<&Arc<str>>) -> Blame {
+        let mut blame = blame;
+        match (blame, key) {
+            (Blame::Told | Blame::KeyRate, _) => {}
+            (Blame::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => blame = Blame::KeyRate,
+            (Blame::Rate(pause), _) => self.rate.note_refused(now, at, pause),
+            (Blame::Places, _) => self.cap.refused(now, at, self.in_flight),
         }
         self.guess(now);
+        blame
+    }
+
+    /// The keys whose rates have changed since the last call. Each with how much a call of it takes
+    /// of the limit of keys, as a multiple of its cost.
+    pub(crate) fn take_key_prices(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
+        self.keys.take_changed().map(|(key, rate)| (key, FIRST / rate))
     }
 
     /// Whether a refused call without a word of the upstream blames the number of calls in flight.
@@ -209,7 +234,7 @@ impl LimitSearch {
     }
 
     fn hear_one(&mut self, heard: &CallAnswer, reading: &Reading) {
-        let Some(name) = name_of(reading).filter(|name| **name != *RATE && **name != *IN_FLIGHT) else { return };
+        let Some(name) = name_of(reading).filter(|name| !is_guess(name)) else { return };
         let is_written = self.written.limit(&name).is_some();
         let Some(found) = self.found.iter_mut().find(|found| found.spec.name == name) else {
             let told = self.found.iter().filter(|found| found.origin == Origin::Headers).count();
@@ -243,6 +268,7 @@ impl LimitSearch {
     fn guess(&mut self, now: Time) {
         if self.finds_all() {
             self.guess_rate(now);
+            self.guess_key_rates(now);
         }
         match self.cap.cap() {
             Some(cap) => self.guess_cap(now, cap),
@@ -253,9 +279,19 @@ impl LimitSearch {
     fn guess_rate(&mut self, now: Time) {
         let rate = self.rate.rate();
         let present = self.bracket().filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
-        let capacity = |rate: f64| Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE);
-        let bracket = capacity(present.unwrap_or_else(|| bracket_of(rate)));
-        self.put(now, Origin::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), capacity(rate));
+        let bracket = stock(present.unwrap_or_else(|| bracket_of(rate)));
+        self.put(now, Origin::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
+    }
+
+    /// Every key has the same bucket, of which a call takes the more the slower its key is.
+    fn guess_key_rates(&mut self, now: Time) {
+        let key = self.written.spec().discover_key.clone();
+        if key.is_empty() {
+            return;
+        }
+        let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST), BURST);
+        let applies = Applies { key, ..Applies::default() };
+        self.put(now, Origin::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.middle()));
     }
 
     fn guess_cap(&mut self, now: Time, cap: u64) {
@@ -270,12 +306,12 @@ impl LimitSearch {
 
     /// The bracket of the rate, in calls a second.
     fn bracket(&self) -> Option<f64> {
-        let found = self.found.iter().find(|found| found.origin == Origin::Refusals)?;
+        let found = self.found.iter().find(|found| *found.spec.name == *RATE)?;
         Some(found.spec.capacity.units() / BURST.secs())
     }
 
     fn put(&mut self, now: Time, origin: Origin, spec: LimitSpec, in_force: Amount) {
-        if let Some(found) = self.found.iter_mut().find(|found| found.origin == origin) {
+        if let Some(found) = self.found.iter_mut().find(|found| found.spec.name == spec.name) {
             self.is_changed |= found.spec != spec;
             (found.spec, found.in_force) = (spec, in_force);
             return;
@@ -292,14 +328,23 @@ impl LimitSearch {
 
     /// What was found, for a successor.
     pub(crate) fn snapshot(&self, now: Time) -> Vec<FoundSnapshot> {
-        self.found.iter().map(|found| found.snapshot(now)).collect()
+        let found = self.found.iter().map(|found| found.snapshot(now));
+        let of_keys = self.found.iter().filter(|found| *found.spec.name == *KEY_RATE);
+        let of_keys = of_keys.flat_map(|found| {
+            let snapshot = |(key, rate): (Arc<str>, f64)| FoundSnapshot {
+                routes: vec![key.to_string()],
+                capacity: stock(rate),
+                ..found.snapshot(now)
+            };
+            self.keys.recorded().into_iter().map(snapshot)
+        });
+        found.chain(of_keys).collect()
     }
 }
 
 /// Whether a record tells of a limit as headers can.
 fn is_valid(known: &FoundSnapshot) -> bool {
-    let is_guess = *known.name == *RATE || *known.name == *IN_FLIGHT;
-    !is_guess && known.key.len() <= MAX_KEY_LABELS && known.period_nanos <= MAX_PERIOD.nanos()
+    !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period_nanos <= MAX_PERIOD.nanos()
 }
 
 /// A limit of requests that is a guess.
@@ -312,6 +357,26 @@ fn guessed(name: &str, algorithm: Algorithm, capacity: Amount, period: Span) -> 
         guessed: true,
         ..LimitSpec::new(valid(name), valid(REQUESTS), capacity, period)
     }
+}
+
+fn is_guess(name: &str) -> bool {
+    [RATE, KEY_RATE, IN_FLIGHT].contains(&name)
+}
+
+/// The stock of a rate in calls a second.
+fn stock(rate: f64) -> Amount {
+    Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE)
+}
+
+/// The rate of a stock.
+fn rate_of(known: &&FoundSnapshot) -> f64 {
+    known.capacity.units() / BURST.secs()
+}
+
+/// The rate of one key that a record tells of.
+fn key_rate(known: &FoundSnapshot) -> Option<(Arc<str>, f64)> {
+    let [key] = &known.routes[..] else { return None };
+    Some((Arc::from(key.as_str()), rate_of(&known)))
 }
 
 fn bracket_of(rate: f64) -> f64 {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | limits with capacity and period | headers that tell of buckets: `headers` |
 //! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_probe` |
+//! | a rate for each key | the same for the calls of a key: `key_rates` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
 //! What is found counts as limits of the resource do, behind those that are written.
@@ -11,10 +12,11 @@
 pub mod found_limit;
 mod headers;
 mod in_flight_cap;
+mod key_rates;
 mod limit_search;
 mod rate_probe;
 mod slowdown_detector;
 
 pub(crate) use found_limit::FoundLimit;
 pub(crate) use headers::CallAnswer;
-pub(crate) use limit_search::{Blame, LimitSearch};
+pub(crate) use limit_search::{Blame, KEY_RATE, LimitSearch};

@@ -8,7 +8,7 @@
 use rampmeter_protocol::time::{Span, Time};
 
 /// Calls a second at first, the least, and the most.
-const FIRST: f64 = 2.0;
+pub(crate) const FIRST: f64 = 2.0;
 const LEAST: f64 = 0.01;
 const MOST: f64 = 65_536.0;
 const SECOND: u64 = 1_000_000_000;
@@ -29,6 +29,8 @@ const SOON_PART: u64 = 4;
 /// The time in which the refused rate is reached again, at least, and in pauses.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
+/// It is also the time of so many calls: to find the rate costs a refused call each time.
+const CALLS: f64 = 200.0;
 /// The rate that is kept over a pause, of what was served in as long a time before.
 const SUSTAINED: f64 = 0.95;
 /// The calls of so many seconds are known.
@@ -74,6 +76,11 @@ impl RateProbe {
         self.rate
     }
 
+    /// Whether a refused call has shown a bound of the rate.
+    pub(crate) fn was_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
     pub(crate) fn note_served(&mut self, now: Time) {
         self.served.note(now);
     }
@@ -98,7 +105,8 @@ impl RateProbe {
         };
         self.rate = left.max(LEAST);
         self.refused = Some((most.max(self.rate), self.rate));
-        self.plateau = PLATEAU.max(Span::from_nanos(pause.nanos().saturating_mul(PAUSES)));
+        let calls = Span::from_nanos((CALLS / self.rate * SECOND as f64) as u64);
+        self.plateau = PLATEAU.max(calls).max(Span::from_nanos(pause.nanos().saturating_mul(PAUSES)));
         (self.grown, self.last_refusal, self.reviewed) = (Span::ZERO, Some(now), now);
     }
 

@@ -12,6 +12,7 @@ use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// A start that every bucket of a bill can pay, and the limit that moved it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +77,14 @@ impl Ledger {
         let AdaptiveLimit { bucket, limit, .. } = self.adaptive(charge.limit);
         match charge.key {
             None => answer(bucket, limit),
-            Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), limit),
+            Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), self.keys.limit_of(keyed)),
         }
+    }
+
+    /// Of a limit that is a guess, a call of this key takes `price` times its cost from now on.
+    pub(crate) fn set_key_price(&mut self, key: Arc<str>, price: f64) {
+        self.changed = true;
+        self.keys.set_price(key, price);
     }
 
     /// What each bucket of the bill answers, from `now` on.

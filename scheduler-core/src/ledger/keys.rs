@@ -83,6 +83,9 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
+    /// Of a limit that is a guess: keys of which a call takes more or less than its cost. The guess
+    /// bounds them.
+    priced: BTreeMap<Arc<str>, Limit>,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
     swept: usize,
@@ -140,6 +143,25 @@ impl Keys {
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
+    /// The limit that `charge` is for, as a call of its key takes of it.
+    pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
+        let limit = &self.limits[charge.limit.index()];
+        self.priced.get(&charge.key).filter(|_| limit.spec().guessed).unwrap_or(limit)
+    }
+
+    /// Of the limits that are guesses, a call of this key takes `price` times its cost from now on.
+    pub(crate) fn set_price(&mut self, key: Arc<str>, price: f64) {
+        let guess = self.limits.iter().position(|limit| limit.is_keyed() && limit.spec().guessed);
+        let Some(index) = guess else { return };
+        if let Some(slot) = self.find(LimitId(index as u8), &key) {
+            self.note_change(slot);
+        }
+        let _former = match price == 1.0 {
+            true => self.priced.remove(&key),
+            false => self.priced.insert(key, self.limits[index].priced(price)),
+        };
+    }
+
     /// Changes the bucket that `charge` is for, and makes it if there is none.
     pub(crate) fn update<T>(
         &mut self,
@@ -155,10 +177,11 @@ impl Keys {
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
+        let priced = self.priced.get(&*known.key).filter(|_| limit.spec().guessed).unwrap_or(limit);
         if let Some(paid) = self.far_until.remove(&slot) {
             self.far[usize::from(limit.lists_keys())].remove(&(paid, slot));
         }
-        let done = change(&mut known.bucket, limit);
+        let done = change(&mut known.bucket, priced);
         self.leave_page(slot);
         self.enlist(now, slot);
         done

@@ -91,6 +91,11 @@ impl Limit {
         Limit { full, ..self }
     }
 
+    /// This limit, of which a call takes `price` times its cost.
+    pub(crate) fn priced(&self, price: f64) -> Self {
+        Limit { rate: self.rate.priced(price), ..self.clone() }
+    }
+
     /// The specification.
     #[must_use]
     pub fn spec(&self) -> &LimitSpec {

@@ -6,7 +6,7 @@
 
 use super::Scheduler;
 use crate::adaptation::{Observation, Reading, Scope, Verdict, may_mean_guess};
-use crate::discovery::{Blame, CallAnswer, FoundLimit};
+use crate::discovery::{Blame, CallAnswer, FoundLimit, KEY_RATE};
 use crate::ids::{Connection, LimitId};
 use crate::limits::PendingDebits;
 use crate::policy::spec::LimitSpec;
@@ -14,6 +14,7 @@ use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// The pause after a refusal that names none.
 const SILENT_PAUSE: Span = Span::from_secs(1);
@@ -32,11 +33,15 @@ impl<R: Clone> Scheduler<R> {
         let blame = self.blame(bill, observation);
         let charged: Vec<Name> =
             bill.applicable().limits().map(|limit| self.resource[limit].spec().name.clone()).collect();
+        let key = self.key_of_rate(bill);
         let search = self.search.as_mut()?;
-        match blame {
-            Some(blame) => search.note_refused(now, at, blame),
-            None => search.note_served(now, now.since(at)),
-        }
+        let blame = match blame {
+            Some(blame) => Some(search.note_refused(now, at, blame, key.as_ref())),
+            None => {
+                search.note_served(now, now.since(at), key.as_ref());
+                None
+            }
+        };
         let traits = bill.traits.as_deref();
         let route_label = self.resource.spec().discover_route.as_deref();
         let heard = CallAnswer { now, connection, traits, route_label, in_flight: search.in_flight() };
@@ -49,6 +54,12 @@ impl<R: Clone> Scheduler<R> {
         if let Some(search) = &mut self.search {
             search.note_in_flight(self.calls.in_flight().count_young(now));
         }
+    }
+
+    /// The key whose rate is looked for.
+    fn key_of_rate(&self, bill: &Bill) -> Option<Arc<str>> {
+        let limit = self.resource.limit(KEY_RATE).filter(|limit| self.resource[*limit].spec().guessed)?;
+        Some(Arc::clone(&bill.key_charge(limit)?.key))
     }
 
     fn blame(&self, bill: &Bill, observation: &Observation) -> Option<Blame> {
@@ -110,8 +121,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Has guesses count as they are now.
     pub(crate) fn enforce_found(&mut self, now: Time) {
-        let Some(search) = &self.search else { return };
-        for found in search.found().filter(|found| found.spec.guessed) {
+        let Some(search) = &mut self.search else { return };
+        search.take_key_prices().for_each(|(key, price)| self.ledger.set_key_price(key, price));
+        for found in search.found().filter(|found| found.spec.guessed && !found.spec.applies.is_keyed()) {
             let Some(limit) = self.resource.limit(&found.spec.name) else { continue };
             if self.resource[limit].spec().guessed
                 && self.ledger.adaptive(limit).capacity_in_force() != Some(found.in_force)

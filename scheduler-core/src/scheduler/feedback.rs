@@ -63,7 +63,11 @@ impl<R: Clone> Scheduler<R> {
             }
             Verdict::Busy => {}
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
-                let limits = Attribution::new(&self.resource, bill).blamed(scope);
+                let mut limits = Attribution::new(&self.resource, bill).blamed(scope);
+                if blamed == Some(Blame::KeyRate) {
+                    // Calls of other keys go on.
+                    limits.retain(|limit| !self.resource[*limit].spec().guessed || bill.key_charge(*limit).is_some());
+                }
                 let pauses = self.pauses(now, connection, bill, &limits, *retry_after);
                 if !by_other_accounts {
                     settled = Some(self.learn_rejection(now, at, bill, &pauses));

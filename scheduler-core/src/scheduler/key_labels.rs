@@ -23,7 +23,9 @@ struct Uncarried {
 impl KeyLabels {
     pub(crate) fn new(resource: &Resource) -> Self {
         let uncarried = |limit| Uncarried { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
-        KeyLabels(resource.keyed_limits().map(uncarried).collect())
+        // A guess may be for calls that do not exist.
+        let written = resource.keyed_limits().filter(|limit| !resource[*limit].spec().guessed);
+        KeyLabels(written.map(uncarried).collect())
     }
 
     /// The limits that have skipped requests, and the labels that all of these lacked.

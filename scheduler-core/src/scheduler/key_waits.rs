@@ -34,7 +34,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
         let position = waiting.key_position();
-        let cost = self.resource.limits()[charge.limit.index()].rate().credit(charge.amount);
+        let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
         let queue = self.queues.class_mut(waiting.class);
         queue.leave(&self.resource, waiting, None);
         queue.join_key_wait(slot, waiting);
@@ -112,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
     /// The earliest start that a key can pay at this position, beside what it keeps for another
     /// request.
     fn earliest_of_key(&self, now: Time, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
-        let limit = &self.resource.limits()[charge.limit.index()];
+        let limit = self.ledger.keys.limit_of(charge);
         let mut bucket = self.ledger.keys.bucket(now, charge.limit, &charge.key);
         let slot = self.ledger.keys.find(charge.limit, &charge.key);
         if let Some(holder) = slot.and_then(|slot| self.holder_before(now, position, slot)) {
@@ -156,7 +156,7 @@ impl<R: Clone> Scheduler<R> {
         let holder =
             queue.holder().filter(|(position, _)| position.class <= class).map(|(_, slot)| self.permits.get(slot));
         let kept = holder.filter(|holder| holder.waiting().at_key.is_some());
-        let rate = self.resource.limits()[charge.limit.index()].rate();
+        let rate = self.ledger.keys.limit_of(charge).rate();
         queue.through(class).backlog + kept.map_or(Credit::ZERO, |holder| rate.credit(holder.bill.get(charge.limit)))
     }
 

@@ -139,6 +139,23 @@ fn a_refill_that_comes_in_ticks() {
     assert!(figures.late == 0.0 && figures.used >= 99.5);
 }
 
+/// What a tick brings is held back as stock after the first refused calls, whatever the tick is.
+#[test]
+fn ticks_of_other_lengths() {
+    for (policy, capacity, period, most) in [
+        ("requests=50/10s;tick=100ms", 50.0, 10, 2),
+        ("requests=50/10s;tick=2s", 50.0, 10, 8),
+        ("requests=1000/1m;tick=1s", CAPACITY, 60, 8),
+        ("requests=1000/1m;tick=5s", CAPACITY, 60, 20),
+    ] {
+        let resource = api(limit("requests", capacity, Span::from_secs(period)));
+        let world = World::new(resource, 1).until(secs(600)).with(Fleet::new("workers", 50));
+        let available = capacity + capacity / period as f64 * 600.0;
+        let figures = measure(policy, &world.against(upstream(policy)), 60, available);
+        assert!(figures.rejected <= most && figures.used >= 99.0, "{policy}");
+    }
+}
+
 /// The fraction that every arrival costs is lost; how much that is depends on the times of arrival.
 #[test]
 fn a_refill_that_drops_fractions() {
