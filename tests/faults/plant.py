@@ -43,47 +43,50 @@ class Trial:
         self.last, self.caught = caught_last(), {}
         self.lock = threading.Lock()
 
-    def rounds(self, part):
-        """What each fault of a part is tried with: the test that caught it last, then all tests."""
-        yield lambda fault: [
-            (tests, self.last[fault.name][1]) for tests in part.tests if self.was_caught_by(tests, fault)
-        ]
-        for tests in part.tests:
-            yield lambda _, tests=tests: [(tests, None)]
-
-    def was_caught_by(self, tests, fault):
-        return fault.name in self.last and self.last[fault.name][0] == [tests.package, tests.target]
-
     def run(self, part, faults):
-        """A round has the faults that all rounds before it have left."""
+        """A round of tests has the faults that all rounds before it have left."""
         with ThreadPoolExecutor(1 if part.waits else os.cpu_count()) as pool:
-            for choice in self.rounds(part):
-                tries = {fault: choice(fault) for fault in faults}
-                self.measure(pool, {each for chosen in tries.values() for each in chosen})
-                caught = set(pool.map(lambda each: self.attempt(each[0], each[0].number, each[1]), tries.items()))
-                faults = [fault for fault in faults if fault not in caught]
+            last = {self.last_catch(fault) for fault in faults} - {None}
+            list(pool.map(lambda chosen: self.measure(*chosen), last))
+            faults = self.round(pool, faults, self.last_catch)
+            for tests in part.tests:
+                for names in self.groups(tests) if faults else ():
+                    faults = self.round(pool, faults, lambda _, chosen=(tests, names): chosen)
         for fault in faults:
             self.tell(fault, "SURVIVES")
 
-    def run_alone(self, fault):
-        if not any(self.attempt(fault, 0, choice(fault)) for choice in self.rounds(fault.part)):
-            self.tell(fault, "SURVIVES")
+    def round(self, pool, faults, choice):
+        """The faults that the chosen tests do not catch."""
+        tries = [(fault, fault.number, choice(fault)) for fault in faults]
+        caught = pool.map(lambda each: self.attempt(*each), tries)
+        return [fault for fault, is_caught in zip(faults, caught, strict=True) if not is_caught]
 
-    def measure(self, pool, tests):
+    def groups(self, tests):
+        self.measure(tests)
+        return filter(None, self.runner.quick_and_slow(tests))
+
+    def last_catch(self, fault):
+        """The test that caught a fault last."""
+        *program, name = self.last.get(fault.name, [None, None, None])
+        return next(((tests, (name,)) for tests in fault.part.tests if program == [tests.package, tests.target]), None)
+
+    def measure(self, tests, names=()):
         """Ends all if tests fail without any fault."""
-        for failed in filter(None, pool.map(lambda each: self.runner.measure(*each), tests)):
+        failed = self.runner.measure(tests, names)
+        if failed:
             sys.exit(f"the tests fail without any fault: {failed}")
 
     def attempt(self, fault, number, chosen):
-        """The fault, if one of the chosen tests fails by it."""
-        for tests, only in chosen:
-            begin = time.monotonic()
-            failed = self.runner.run(tests, number, only)
-            if failed:
-                self.caught[fault.name] = [tests.package, tests.target], failed
-                self.tell(fault, f"caught by {failed} ({time.monotonic() - begin:.1f} s)")
-                return fault
-        return None
+        """Whether one of the chosen tests fails by the fault."""
+        if not chosen:
+            return False
+        begin = time.monotonic()
+        tests, names = chosen
+        failed = self.runner.run(tests, number, names)
+        if failed:
+            self.caught[fault.name] = tests.package, tests.target, failed
+            self.tell(fault, f"caught by {failed} ({time.monotonic() - begin:.1f} s)")
+        return bool(failed)
 
     def tell(self, fault, what):
         with self.lock:
@@ -120,12 +123,16 @@ def try_all(chosen):
 
 
 def try_alone(trial, tree, fault):
+    wanted = [(tests, ()) for tests in fault.part.tests]
+    for tests, _ in wanted:
+        trial.measure(tests)
     try:
         trial.runner.programs |= tree.build_alone(fault)
     except BuildFailed as failed:
         trial.tell(fault, f"does not compile:\n{failed}")
     else:
-        trial.run_alone(fault)
+        if not any(trial.attempt(fault, 0, chosen) for chosen in wanted):
+            trial.tell(fault, "SURVIVES")
 
 
 def title(fault):

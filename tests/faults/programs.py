@@ -1,6 +1,7 @@
 """Builds the tests of a tree, and runs them by the number of a fault."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -14,7 +15,9 @@ from dataclasses import dataclass
 
 from schemata import VARIABLE
 
-FAILED = re.compile(r"test (\S+)(?: - .*)? \.\.\. FAILED$")
+ENDED = re.compile(r"test (\S+)(?: - .*)? \.\.\. (ok|FAILED)$")
+# The part of all the time that quick tests take together.
+QUICK = 0.1
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 60
 PATIENCE_TIMES = 5
@@ -68,21 +71,34 @@ class Runner:
         variables = tomllib.loads((pathlib.Path(tree) / ".cargo/config.toml").read_text())["env"]
         self.environment = {**variables, **os.environ, **FIRST_CASE}
         self.programs = programs
+        # By tests and names: when each of them ended.
         self.usual = {}
 
-    def measure(self, tests, exact=None):
+    def measure(self, tests, names=()):
         """The first test that fails without any fault, or nothing."""
-        if (tests, exact) in self.usual:
+        if (tests, names) in self.usual:
             return None
-        begin = time.monotonic()
-        failed = self.run(tests, 0, exact)
-        self.usual[tests, exact] = time.monotonic() - begin
+        ended = {}
+        failed = self.run(tests, 0, names, ended)
+        self.usual[tests, names] = ended
         return failed
 
-    def run(self, tests, number, exact=None):
+    def quick_and_slow(self, tests):
+        """The names of the tests in two parts, of which the first takes a tenth of the time."""
+        ended = self.usual[tests, ()]
+        # The harness starts tests by their names, and the next one whenever one has ended.
+        begins = [0.0] * int(self.environment["RUST_TEST_THREADS"]) + sorted(ended.values())
+        took = {name: ended[name] - begin for name, begin in zip(sorted(ended), begins, strict=False)}
+        by_time = sorted(took, key=took.get)
+        sums = list(itertools.accumulate(took[name] for name in by_time))
+        quick = sum(so_far <= QUICK * sums[-1] for so_far in sums)
+        return tuple(by_time[:quick]), tuple(by_time[quick:])
+
+    def run(self, tests, number, names=(), ended=None):
         """The first test that fails by this fault, or nothing. The others are spared then."""
         program = self.programs[tests.package, tests.target]
-        filters = ["--exact", exact] if exact else [tests.only] if tests.only else []
+        filters = ["--exact", *names] if names else [tests.only] if tests.only else []
+        begin = time.monotonic()
         run = subprocess.Popen(
             [program.path, *filters],
             cwd=program.folder,
@@ -93,17 +109,22 @@ class Runner:
             errors="replace",
             start_new_session=True,
         )
-        seconds = PATIENCE_S + PATIENCE_TIMES * self.usual.get((tests, exact), PATIENCE_S)
+        seconds = PATIENCE_S + PATIENCE_TIMES * max(self.usual.get((tests, ()), {}).values(), default=PATIENCE_S)
         patience = threading.Timer(seconds, end, [run])
         patience.start()
+        failed = None
         with run:
-            failed = next(filter(None, map(FAILED.match, run.stdout)), None)
-            if failed:
-                end(run)
+            for test in filter(None, map(ENDED.match, run.stdout)):
+                if test[2] == "FAILED":
+                    failed = test[1]
+                    end(run)
+                    break
+                if ended is not None:
+                    ended[test[1]] = time.monotonic() - begin
         in_time = patience.is_alive()
         patience.cancel()
         if failed:
-            return failed[1]
+            return failed
         if not in_time:
             return f"no end within {seconds:.0f} s"
         return f"the end of {tests.package} {tests.target}: {run.returncode}" if run.returncode else None
