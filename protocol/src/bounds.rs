@@ -24,3 +24,9 @@ pub const MAX_EPOCH: u64 = (1 << 53) - 1;
 pub const MAX_HEADERS: usize = 64;
 /// Characters in one header's value.
 pub const MAX_HEADER_VALUE: usize = 1024;
+/// Characters in a trace context: four times the 55 of its first version.
+pub const MAX_TRACEPARENT: usize = 256;
+/// Trace contexts in one message: as many as a worker sends requests in one.
+pub const MAX_TRACE_CONTEXTS: usize = 64;
+/// Characters in what tracing systems add to it: as many as the standard has everyone pass on.
+pub const MAX_TRACESTATE: usize = 512;

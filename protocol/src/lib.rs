@@ -51,4 +51,5 @@ pub mod suggestion;
 pub mod text;
 pub mod time;
 pub mod token;
+pub mod trace_context;
 pub mod usage;

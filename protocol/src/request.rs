@@ -7,6 +7,7 @@ use crate::labels::Labels;
 use crate::millis::Millis;
 use crate::price::Price;
 use crate::text::Text;
+use crate::trace_context::TraceContext;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// How a request wants to be answered.
@@ -65,6 +66,9 @@ pub struct PermitRequest<'a> {
     /// Whether the permit is to say what is [left](crate::left::Left) of the limits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
+    /// The span that the client asks in. It travels in a header of the message.
+    #[serde(skip)]
+    pub trace: Option<TraceContext>,
 }
 
 fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {

@@ -7,6 +7,7 @@ use crate::labels::Labels;
 use crate::millis::Millis;
 use crate::object::pairs;
 use crate::text::Text;
+use crate::trace_context::TraceContext;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -18,6 +19,8 @@ pub struct Settle<'a> {
     pub id: PermitId,
     /// What became of it.
     pub fate: Fate<'a>,
+    /// The span that its permit was asked for in. It travels in a header of the message.
+    pub trace: Option<TraceContext>,
 }
 
 /// What became of a permit: its call was made or not, or goes on.
@@ -86,13 +89,13 @@ impl<'a> Settle<'a> {
     /// The settle that renews the lease of the call `id`.
     #[must_use]
     pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
-        Settle { id, fate: Fate::Extended(Some(asked)) }
+        Settle { id, fate: Fate::Extended(Some(asked)), trace: None }
     }
 
     /// The settle that gives back `id`.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
-        Settle { id, fate: Fate::Unused }
+        Settle { id, fate: Fate::Unused, trace: None }
     }
 
     /// The settle that reports only that the call of `id` was made.
@@ -104,7 +107,7 @@ impl<'a> Settle<'a> {
     /// The settle that reports how the call of `id` went.
     #[must_use]
     pub fn reported(id: PermitId, report: Report<'a>) -> Self {
-        Settle { id, fate: Fate::Used(report) }
+        Settle { id, fate: Fate::Used(report), trace: None }
     }
 
     /// What the upstream answered to the call, if it was made and answered.
@@ -138,12 +141,12 @@ impl<'a> From<Written<'a>> for Settle<'a> {
             (false, true) => Fate::Used(Report { cost, response, elapsed_ms, late_ms }),
             (false, false) => Fate::Unused,
         };
-        Settle { id, fate }
+        Settle { id, fate, trace: None }
     }
 }
 
 impl<'a> From<Settle<'a>> for Written<'a> {
-    fn from(Settle { id, fate }: Settle<'a>) -> Self {
+    fn from(Settle { id, fate, trace: _ }: Settle<'a>) -> Self {
         let (used, extend) = (fate != Fate::Unused, matches!(fate, Fate::Extended(_)));
         let (Report { cost, response, elapsed_ms, late_ms }, asked) = match fate {
             Fate::Unused => (Report::default(), None),

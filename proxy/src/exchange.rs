@@ -21,16 +21,19 @@ use crate::request_body::{BodyMemory, RequestBody};
 use crate::settings::Settings;
 use crate::terms::Terms;
 use crate::tls::ClientName;
+use crate::trace::{Held, RequestTrace, Told as Answered};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_sdk::{Call, Resource};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::Instrument;
 
 /// How often one request is sent at most. Each 429 pauses the whole fleet, so that several in a row
 /// mean that repeating is of no use.
@@ -69,6 +72,8 @@ pub(crate) struct Peer {
 
 /// A request on its way.
 struct Course {
+    /// The span that its permits are asked for in.
+    asked_in: Option<TraceContext>,
     terms: Terms,
     outgoing: Outgoing,
     begun: Time,
@@ -98,7 +103,7 @@ impl Exchange {
             head.extensions.insert(name);
         }
         let mut response = match self.course(head, body, &peer, begun) {
-            Ok(course) => self.hold(course).await,
+            Ok((course, trace)) => self.hold(course, trace).await,
             Err(failure) => self.refused("-", None, &failure),
         };
         if version == Version::HTTP_2 {
@@ -109,19 +114,27 @@ impl Exchange {
         response
     }
 
-    async fn hold(&self, course: Course) -> Response<AnswerBody> {
-        let Ok(_place) = self.held.try_acquire() else {
-            return self.refused(&course.terms.route, course.terms.class.as_deref(), &Failure::TooManyHeld);
-        };
-        let held = self.metrics.hold();
+    async fn hold(&self, course: Course, mut trace: RequestTrace) -> Response<AnswerBody> {
         let (route, class) = (course.terms.route.clone(), course.terms.class.clone());
-        let answered = Box::pin(self.run(course)).await;
-        held.answered();
-        answered.unwrap_or_else(|failure| self.refused(&route, class.as_deref(), &failure))
+        let answered = match self.held.try_acquire() {
+            Ok(_place) => {
+                let held = self.metrics.hold();
+                let answered = Box::pin(self.run(course)).instrument(trace.for_log()).await;
+                held.answered();
+                answered
+            }
+            Err(_) => Err(Failure::TooManyHeld),
+        };
+        let (failure, held) =
+            (answered.as_ref().err().map(Failure::code), answered.as_ref().ok().map(|(_, held)| *held));
+        let refused = |failure| trace.for_log().in_scope(|| self.refused(&route, class.as_deref(), &failure));
+        let response = answered.map_or_else(refused, |(response, _)| response);
+        trace.answered(&Answered { route: &route, status: response.status().as_u16(), failure, held });
+        response
     }
 
     /// Checks a request, and makes it one to the upstream.
-    fn course(&self, head: Parts, body: Incoming, peer: &Peer, begun: Time) -> Result<Course, Failure> {
+    fn course(&self, head: Parts, body: Incoming, peer: &Peer, begun: Time) -> Result<(Course, RequestTrace), Failure> {
         if head.method == Method::CONNECT {
             return Err(Failure::Tunnel);
         }
@@ -136,8 +149,11 @@ impl Exchange {
         let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
         let bounds = &self.settings.bounds;
         let body = RequestBody::new(body, bounds.replay_bytes, self.memory.clone(), self.clock);
-        let headers = self.headers(&head, peer);
-        Ok(Course { terms, outgoing: Outgoing { method: head.method, target, headers, body }, begun })
+        let mut headers = self.headers(&head, peer);
+        let spans = self.settings.spans.as_ref();
+        let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
+        let outgoing = Outgoing { method: head.method, target, headers, body };
+        Ok((Course { asked_in: trace.context(), terms, outgoing, begun }, trace))
     }
 
     fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {
@@ -163,8 +179,8 @@ impl Exchange {
         headers
     }
 
-    /// Sends the request until it is not answered 429.
-    async fn run(&self, course: Course) -> Result<Response<AnswerBody>, Failure> {
+    /// Sends the request until it is not answered 429. The answer, and how the request was held.
+    async fn run(&self, course: Course) -> Result<(Response<AnswerBody>, Held), Failure> {
         let course = &self.estimated(course).await?;
         let mut sendings = 0;
         loop {
@@ -185,7 +201,7 @@ impl Exchange {
                 None => unsettled,
             };
             self.tell(course, response.status(), &Told { method: course.outgoing.method.clone(), waited, sendings });
-            return Ok(self.relayed(response, unsettled, waited));
+            return Ok((self.relayed(response, unsettled, waited), Held { wait: waited, sendings }));
         }
     }
 
@@ -204,7 +220,7 @@ impl Exchange {
                 false => Ok(course),
             };
         };
-        let Course { terms, outgoing, begun } = course;
+        let Course { asked_in, terms, outgoing, begun } = course;
         let mut terms = terms.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
         if let Some(units) = &asking.tokens {
             terms = terms.with_tokens(units, &body);
@@ -212,7 +228,7 @@ impl Exchange {
         if let Some(price) = self.price(&outgoing, body).await {
             terms = terms.with_price(&price);
         }
-        Ok(Course { terms, outgoing, begun })
+        Ok(Course { asked_in, terms, outgoing, begun })
     }
 
     /// What the request costs by its body. A request without a price costs what its route says.
@@ -230,6 +246,10 @@ impl Exchange {
         let waited = self.clock.now().since(course.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
         let acquire = course.terms.acquire(&self.resource, waited, left);
+        let acquire = match course.asked_in {
+            Some(span) => acquire.traceparent(&span.to_string()),
+            None => acquire,
+        };
         let granted = async {
             let permit = acquire.await?;
             let place = self.place(left).await?;

@@ -9,8 +9,8 @@
 //! `head_check` refuses what two servers could read differently. `request_body` keeps a body to
 //! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `tls`
 //! encrypts. `route` and `terms` say what a request asks for, `tokens` counts those of language
-//! models, `credential` is what the proxy shows in place of its clients, and `failure` what it
-//! answers itself.
+//! models, `credential` is what the proxy shows in place of its clients, `trace` is the span of a
+//! request, and `failure` what the proxy answers itself.
 
 mod amounts;
 mod answer;
@@ -34,6 +34,7 @@ mod start_error;
 mod terms;
 pub mod tls;
 pub mod tokens;
+mod trace;
 
 pub use proxy::Proxy;
 pub use settings::Settings;

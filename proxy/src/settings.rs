@@ -10,6 +10,7 @@ use http::{HeaderName, Method, Uri};
 use ipnet::IpNet;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
+use rampmeter_telemetry::Spans;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,
+    /// Where spans go, if this process sends any.
+    pub spans: Option<Spans>,
 }
 
 /// How connections are encrypted.

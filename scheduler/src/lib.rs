@@ -17,3 +17,4 @@ pub mod provider;
 mod samples;
 pub mod serve;
 pub mod store;
+pub mod telemetry;

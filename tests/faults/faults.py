@@ -296,6 +296,18 @@ IN_PAGE = [
     ("a viewer freezes", "freeze", r"PageRight::Operate", "PageRight::View"),
     ("a standby leads", "schedulers", r"duties\.stands_by", "duties.leads"),
 ]
+IN_TRACES = [
+    ("a span has an attribute for a unit that no limit counts", "counted", r"resource\.counts\(unit\)", "!unit.is_empty()"),
+    ("a settle has no link to its permit", "settled", r"permit\.into_iter\(\)\.collect\(\)", "Vec::new()"),
+    ("a wait without a pause is linked from the last 429", "is_of_a_pause", r"Reason::Frozen \| Reason::Probe", "Reason::Stock"),
+    ("recorded permits are kept for ever", "note", r"self\.order\.len\(\) == MAX_GRANTED", "false"),
+]
+IN_SPANS = [
+    ("what a sender does not record is recorded", "records", r"parent\.is_sampled\(\)", "true"),
+    ("lost spans are not counted", "send_all", r"count_lost\(self\.batch\.len\(\)\);", ""),
+    ("a collector that is away is asked once", "send_batch", r"attempt < ATTEMPTS", "false"),
+    ("the last spans are lost", "run", r"(?s)\}\s*self\.send_all\(\)\.await;", "}"),
+]
 IN_SCRIPTS = [
     ("names that a skipped statement assigns keep their values", "check_name", r"self\.names\.get\(&scope\)", "self.names.get(&scope).filter(|_| false)"),
     ("arrays that a skipped statement uses keep their elements", "mark_array", r"self\.arrays\.entry\(.*;", "let _ = array;"),
@@ -382,6 +394,8 @@ PARTS = [
     Part("scheduler/src", (SCHEDULER, system("usage")), IN_USES, waits=True),
     Part("scheduler/src/serve/permits/incoming", (system("freezes"),), IN_ORDERS, waits=True),
     Part("scheduler/src/serve/http/page", (SCHEDULER, system("page")), IN_PAGE, waits=True),
+    Part("scheduler/src/serve", (SCHEDULER, system("traces")), IN_TRACES, waits=True),
+    Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy")), IN_PROXY, waits=True),
 ]
 PLACES = [(part, *place) for part in PARTS for place in part.faults]

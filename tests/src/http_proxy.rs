@@ -47,6 +47,7 @@ pub fn settings(upstream: &str) -> Settings {
         times,
         bounds: Bounds::default(),
         encryption: Encryption::default(),
+        spans: None,
     }
 }
 

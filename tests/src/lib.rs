@@ -9,6 +9,7 @@
 pub mod api;
 pub mod certificates;
 pub mod cluster;
+pub mod collector;
 pub mod decoders;
 pub mod dice;
 pub mod drill;

@@ -9,6 +9,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
+use rampmeter_protocol::trace_context::TraceContext;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -115,6 +116,23 @@ impl Acquire {
     pub fn age(self, age: Duration) -> Self {
         self.with(|request| {
             request.age_ms = Millis::from(Span::from(age));
+            Ok(())
+        })
+    }
+
+    /// The span that the call is for, as the header `traceparent` of W3C Trace Context has it. A
+    /// scheduler that records traces makes its own span a part of it. A text that is none is passed
+    /// over. With the feature `otel` the current span counts without this.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
+    /// let asking = hub.acquire(1).traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn traceparent(self, text: &str) -> Self {
+        self.with(|request| {
+            request.trace = TraceContext::parse(text);
             Ok(())
         })
     }

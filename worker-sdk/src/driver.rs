@@ -139,12 +139,12 @@ impl Driver {
 
     async fn execute(&mut self, command: Command) {
         match command {
-            Command::Ask { resource, class, batch, payload } => {
-                if !self.transport.ask(resource, class.as_deref(), batch, payload).await {
+            Command::Ask { resource, class, batch, payload, traces } => {
+                if !self.transport.ask(resource, class.as_deref(), batch, (payload, &traces)).await {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });
                 }
             }
-            Command::Settle { resource, payload } => self.transport.settle(resource, payload).await,
+            Command::Settle { resource, payload, traces } => self.transport.settle(resource, payload, &traces).await,
             Command::Renew { resource, batch, payload } => {
                 if !self.transport.renew(resource, batch, payload).await {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });

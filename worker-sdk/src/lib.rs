@@ -44,6 +44,9 @@
 //! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
 //! reqwest.
 //!
+//! With the feature `otel`, each request for a permit is a span of OpenTelemetry in the current
+//! context, and the scheduler's own span becomes a part of it.
+//!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
@@ -59,6 +62,7 @@ mod link;
 pub mod middleware;
 mod outcome;
 mod permit;
+mod permit_span;
 pub mod policy;
 mod price;
 mod request_future;

@@ -1,5 +1,6 @@
 //! The right to make one call.
 
+use crate::permit_span::PermitSpan;
 use crate::request_future::RequestFuture;
 use crate::request_future::RequestSpec;
 use crate::unsettled::Unsettled;
@@ -35,11 +36,16 @@ pub struct Permit {
     unsettled: Unsettled,
     grant: Grant,
     deadline: Time,
+    /// It ends when the call begins, or when the permit goes back.
+    _span: PermitSpan,
 }
 
 impl Permit {
-    pub(crate) fn new(resource: Resource, mut grant: Grant, deadline: Time) -> Self {
-        Permit { unsettled: Unsettled::new(resource, grant.request.id.take()), grant, deadline }
+    pub(crate) fn new(resource: Resource, mut grant: Grant, deadline: Time, span: PermitSpan) -> Self {
+        // A request that is sent again is asked in the same span as this one was.
+        let trace = std::mem::replace(&mut grant.request.trace, span.parent());
+        let unsettled = Unsettled::new(resource, grant.request.id.take(), trace);
+        Permit { unsettled, grant, deadline, _span: span }
     }
 
     /// Marks the permit as used. Call this right before the permitted call, and not before its
@@ -169,7 +175,7 @@ impl Permit {
     /// one. The new request has the first one's age, and so keeps its place in the queue.
     async fn renewed(self) -> Result<Permit, Error> {
         let age_ms = Millis::from(self.now().since(self.grant.since));
-        let Permit { unsettled, grant, deadline } = self;
+        let Permit { unsettled, grant, deadline, .. } = self;
         let resource = unsettled.resource.clone();
         drop(unsettled);
         let mut request = grant.request;
@@ -223,7 +229,7 @@ mod tests {
             valid: valid.map(Span::from_millis),
             answer: Granted::default(),
         };
-        Stage { permit: Permit::new(resource, grant, Time::NEVER), freezes, messages }
+        Stage { permit: Permit::new(resource, grant, Time::NEVER, PermitSpan::default()), freezes, messages }
     }
 
     /// Waits for the permit and refuses the request for a new one. Returns whether there was a

@@ -1,6 +1,7 @@
 //! Waiting for an answer.
 
 use crate::link::{Message, PendingRequest};
+use crate::permit_span::PermitSpan;
 use crate::stats::count;
 use crate::{Call, Error, Permit, Resource};
 use rampmeter_protocol::request::PermitRequest;
@@ -32,19 +33,21 @@ pub(crate) struct RequestFuture {
     deadline: Time,
     answer: oneshot::Receiver<Result<Grant, Denial>>,
     answered: bool,
+    span: PermitSpan,
 }
 
 impl RequestFuture {
     pub(crate) fn begin(wanted: RequestSpec) -> Self {
-        let RequestSpec { resource, request, deadline } = wanted;
+        let RequestSpec { resource, mut request, deadline } = wanted;
+        let span = PermitSpan::begin(resource.wire_name(), &mut request);
         let ask = resource.link().next_ask();
         let (sender, answer) = oneshot::channel();
         let pending = PendingRequest { ask, resource: resource.number(), request, deadline, answer: sender };
         resource.link().send(Message::Ask(pending));
-        RequestFuture { resource, ask, deadline, answer, answered: false }
+        RequestFuture { resource, ask, deadline, answer, answered: false, span }
     }
 
-    fn permit(&self, answer: Result<Grant, Denial>) -> Result<Permit, Error> {
+    fn permit(&mut self, answer: Result<Grant, Denial>) -> Result<Permit, Error> {
         let counters = &self.resource.link().counters;
         match answer {
             Ok(grant) => {
@@ -52,10 +55,12 @@ impl RequestFuture {
                 if grant.is_local() {
                     count(&counters.local);
                 }
-                Ok(Permit::new(self.resource.clone(), grant, self.deadline))
+                self.span.note_granted(&grant);
+                Ok(Permit::new(self.resource.clone(), grant, self.deadline, std::mem::take(&mut self.span)))
             }
             Err(denial) => {
                 count(&counters.denied);
+                self.span.note_denied(&denial);
                 Err(Error::denied(self.resource.wire_name(), denial))
             }
         }
@@ -76,6 +81,7 @@ impl Drop for RequestFuture {
     /// If an unread answer is there already, the session gives back its permit too.
     fn drop(&mut self) {
         if !self.answered {
+            self.span.note_cancelled();
             let cancel = Message::Cancel { ask: self.ask, resource: self.resource.number() };
             self.resource.link().send(cancel);
         }

@@ -3,7 +3,7 @@
 use crate::link::Message;
 use crate::silence::{Silence, tell};
 use crate::{Error, token_question};
-use async_nats::{Client, ConnectOptions, Subject};
+use async_nats::{Client, ConnectOptions, HeaderMap, Subject};
 use bytes::Bytes;
 use futures::stream::SelectAll;
 use futures::{FutureExt, Stream, StreamExt};
@@ -13,6 +13,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
 use rampmeter_protocol::token::AccessToken;
+use rampmeter_protocol::trace_context::{TRACEPARENT, TraceContexts};
 use rampmeter_worker_session::{BatchNumber, Event, ResourceNumber};
 use std::pin::Pin;
 use std::time::Duration;
@@ -81,18 +82,27 @@ impl Transport {
         resource: ResourceNumber,
         class: Option<&str>,
         batch: BatchNumber,
-        payload: Vec<u8>,
+        (payload, traces): (Vec<u8>, &TraceContexts),
     ) -> bool {
         let Targets { name, permit, .. } = &self.resources[resource.0 as usize];
         let subject = class.map_or_else(|| permit.clone(), |class| self.subjects.permit_of_class(name, class).into());
         let reply = self.inbox.address().of(batch.0);
+        if traces.has_any() {
+            let headers = headers(traces);
+            let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
+            return bounded(sending).await.is_some();
+        }
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
     /// Sends settles. A settle that cannot be sent is lost: its permit counts as used, which is
     /// safe.
-    pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>) {
+    pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>, traces: &TraceContexts) {
         let subject = self.resources[resource.0 as usize].settle.clone();
+        if traces.has_any() {
+            bounded(self.client.publish_with_headers(subject, headers(traces), payload.into())).await;
+            return;
+        }
         bounded(self.client.publish(subject, payload.into())).await;
     }
 
@@ -138,6 +148,13 @@ impl Transport {
     pub(crate) fn try_next(&mut self) -> Option<Arrival> {
         self.next().now_or_never()
     }
+}
+
+/// The headers of a message that belongs to these traces.
+fn headers(traces: &TraceContexts) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    traces.values().for_each(|value| headers.append(TRACEPARENT, value));
+    headers
 }
 
 async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T, E>>) -> Option<T> {

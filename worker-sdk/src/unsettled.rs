@@ -5,6 +5,7 @@ use crate::link::Message;
 use crate::stats::count;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::settle::{Report, Settle};
+use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_session::Event;
 
 /// Settles when dropped: as used or as unused, whichever is true at that time.
@@ -13,11 +14,13 @@ pub(crate) struct Unsettled {
     pub(crate) resource: Resource,
     pub(crate) used: bool,
     id: Option<PermitId>,
+    trace: Option<TraceContext>,
 }
 
 impl Unsettled {
-    pub(crate) fn new(resource: Resource, id: Option<PermitId>) -> Self {
-        Unsettled { resource, used: false, id }
+    /// A permit that was asked for in `trace`.
+    pub(crate) fn new(resource: Resource, id: Option<PermitId>, trace: Option<TraceContext>) -> Self {
+        Unsettled { resource, used: false, id, trace }
     }
 
     pub(crate) fn id(&self) -> Option<&PermitId> {
@@ -33,6 +36,7 @@ impl Unsettled {
 
     /// Sends a settle that does not end the permit.
     pub(crate) fn send(&self, settle: Settle<'static>) {
+        let settle = Settle { trace: self.trace, ..settle };
         let event = Event::Settled { resource: self.resource.number(), settle };
         self.resource.link().send(Message::Event(event));
     }

@@ -31,6 +31,17 @@ impl<R: Clone> Scheduler<R> {
         Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
     }
 
+    /// What holds the request `id` if it waits: how many are ahead of it, the limit, and why.
+    #[must_use]
+    pub fn held_by(&self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
+        let slot = self.permits().find(id)?;
+        let permit = self.permits().get(slot);
+        permit.as_waiting()?;
+        let (position, offer) = self.outlook(now, slot);
+        let Obstacle { limit, reason } = self.obstacle(now, permit, position, offer);
+        Some((position, limit, reason))
+    }
+
     fn explain_one(&self, now: Time, slot: Slot) -> Explained {
         let permit = self.permits().get(slot);
         match &permit.state {

@@ -67,7 +67,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
     let front = running.http().filter(|_| has_front);
-    let proxies = Proxies::start_any(&nats, proxies).await?;
+    let proxies = Proxies::start_any(&nats, proxies, running.spans()).await?;
     let leaders = running.leaders();
     let reason = tokio::select! {
         signal = asked => Ok(signal?),

@@ -9,6 +9,7 @@ use super::nats_table::NatsTable;
 use super::provider::ProviderTable;
 use super::proxy::{ProxyTable, RouteTable};
 use super::table::{ClassTable, LimitTable, ResourceTable};
+use super::telemetry::TelemetryTable;
 use super::tls::TlsTable;
 use rampmeter_dialects::Dialect;
 
@@ -23,6 +24,10 @@ const HEAD: &str = "\
 
 const CHECK: &str = "\
 # The check that reverse proxies make before they let a request through: /check.
+";
+
+const TELEMETRY: &str = "\
+# Traces: a span for each recorded request, with its wait and its reason.
 ";
 
 const PROXY: &str = "\
@@ -73,6 +78,8 @@ pub fn default_file() -> String {
     write(&mut file, "[nats]", NatsTable::KEYS);
     write(&mut file, "[http]", HttpTable::KEYS);
     write_commented_out(&mut file, CHECK, "[http.check]", CheckTable::KEYS);
+    file.push_str(TELEMETRY);
+    write(&mut file, "[telemetry]", TelemetryTable::KEYS);
     write_commented_out(&mut file, PROXY, "[[proxy]]", ProxyTable::KEYS);
     write_commented_out(&mut file, CREDENTIAL, "[proxy.credential]", CredentialTable::KEYS);
     write_commented_out(&mut file, ROUTE, "[[proxy.route]]", RouteTable::KEYS);
@@ -128,11 +135,12 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 11] = [
+    const PLACES: [Tried; 12] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
+        (TelemetryTable::KEYS, "[telemetry]\notlp = \"https://a\"\n", NAMED),
         (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
         (CredentialTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
         (RouteTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),

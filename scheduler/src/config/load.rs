@@ -13,6 +13,7 @@ use super::provider;
 use super::proxy::{ProxySettings, proxies};
 use super::safety::on_store_loss;
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, ResourceTable};
+use super::telemetry::TelemetrySettings;
 use super::value::{amount, name};
 use crate::provider::ProviderSettings;
 use rampmeter_dialects::Reader;
@@ -38,6 +39,8 @@ pub struct Config {
     pub nats: NatsTable,
     /// The settings of HTTP.
     pub http: HttpSettings,
+    /// Where spans go, if anywhere.
+    pub telemetry: Option<TelemetrySettings>,
     /// The resources, none twice; at least one if there is no proxy.
     pub resources: Vec<Configured>,
     /// The proxies.
@@ -101,10 +104,12 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let resources = resources(&source, &mut faults, &file.resource);
     let proxies = proxies(&source, &mut faults, &file.proxy);
     let http = faults.take(super::http::settings(&source, &file.http));
+    let telemetry = faults.take(super::telemetry::settings(&source, &file.telemetry));
     let notes = notes(&file.resource);
     let has_nats = file.nats.is_some();
     let nats = file.nats.unwrap_or_default();
-    faults.or(http.map(|http| Config { nats, http, resources, proxies, has_nats, notes }))
+    let whole = http.zip(telemetry);
+    faults.or(whole.map(|(http, telemetry)| Config { nats, http, telemetry, resources, proxies, has_nats, notes }))
 }
 
 fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTable>]) -> Vec<Configured> {

@@ -7,6 +7,7 @@ use super::keys::keys;
 use super::nats_table::NatsTable;
 use super::provider::ProviderTable;
 use super::proxy::ProxyTable;
+use super::telemetry::TelemetryTable;
 use super::value::{Bound, Duration};
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::spec::{
@@ -23,6 +24,8 @@ pub(super) struct FileTable {
     pub nats: Option<NatsTable>,
     #[serde(default)]
     pub http: HttpTable,
+    #[serde(default)]
+    pub telemetry: TelemetryTable,
     #[serde(default)]
     pub proxy: Vec<Spanned<ProxyTable>>,
     #[serde(default)]

@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, RejectionCause, ShadowStatus};
+use rampmeter_telemetry::lost_spans;
 
 /// The text of `/metrics`.
 #[must_use]
@@ -333,6 +334,8 @@ fn register_shadows(registry: &mut Registry, reports: &[Report]) {
 fn register_logs(registry: &mut Registry) {
     let lost = Samples(vec![(Vec::new(), Counter(logging::lost_lines()))]);
     registry.register("log_lines_lost", "Lines of the log that standard error did not take", lost);
+    let lost = Samples(vec![(Vec::new(), Counter(lost_spans()))]);
+    registry.register("lost_spans", "Spans that the collector did not take", lost);
 }
 
 fn limit_labels(report: &Report, limit: &LimitStatus) -> Labels {

@@ -21,6 +21,7 @@ use crate::connection::{connect_noting, warn_of_open_files};
 use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
+use crate::telemetry;
 use anyhow::{Context, anyhow};
 use discovery::{Announcement, AnnouncementContext};
 use health::{Duty, Health};
@@ -38,6 +39,7 @@ use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_telemetry::{Exporter, Spans};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::num::NonZero;
@@ -59,6 +61,8 @@ pub struct Running {
     health: Arc<Health>,
     peers: Arc<Peers>,
     http: Option<Serving>,
+    spans: Option<Spans>,
+    exporter: Option<Exporter>,
 }
 
 /// Starts serving everything in `config`.
@@ -73,6 +77,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let nats = config.nats.clone();
     warn_of_open_files(&nats);
     let clock = Clock::start();
+    let (spans, exporter) = telemetry::start(config.telemetry.as_ref(), clock, &leader)?.unzip();
     let denials = Denials::default();
     let (stop, stopping) = watch::channel(false);
     let client = connect_noting(&denials, &stopping, &nats, &leader).await?;
@@ -115,6 +120,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         clock,
         process,
         leader,
+        spans: spans.clone(),
     };
     let mut leaders = JoinSet::new();
     for ((configured, provider), (publisher, led)) in config.resources.into_iter().zip(providers).zip(loops) {
@@ -131,7 +137,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
     };
-    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http })
+    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http, spans, exporter })
 }
 
 /// Where each resource's loop is shown, and what asks it for reports.
@@ -180,6 +186,12 @@ impl Running {
         self.http.as_ref().map(Serving::address)
     }
 
+    /// Where spans go, if this process sends any.
+    #[must_use]
+    pub fn spans(&self) -> Option<Spans> {
+        self.spans.clone()
+    }
+
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
         self.health.ready().await;
@@ -215,6 +227,9 @@ impl Running {
         self.announcement.withdraw().await;
         if let Some(http) = &self.http {
             http.clear().await;
+        }
+        if let Some(exporter) = self.exporter {
+            exporter.stop().await;
         }
         handed_over.map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
     }

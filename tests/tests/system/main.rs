@@ -89,6 +89,7 @@ mod store_writes;
 mod top;
 mod tower_client;
 mod tower_server;
+mod traces;
 mod uncounted;
 mod usage;
 mod windows;

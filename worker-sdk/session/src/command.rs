@@ -9,6 +9,7 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::trace_context::TraceContexts;
 
 /// A command.
 #[derive(Debug, PartialEq)]
@@ -24,6 +25,8 @@ pub enum Command {
         batch: BatchNumber,
         /// One request or an array of them.
         payload: Vec<u8>,
+        /// The spans that they are asked in, for the headers.
+        traces: TraceContexts,
     },
     /// The transport publishes settles.
     Settle {
@@ -31,6 +34,8 @@ pub enum Command {
         resource: ResourceNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
+        /// The spans that their permits were asked for in, for the headers.
+        traces: TraceContexts,
     },
     /// The transport publishes settles that renew leases. The number of the batch goes into the
     /// reply subject.

@@ -7,6 +7,7 @@ use super::payload::ArrayPayload;
 use super::unsent::{MessageGroup, Unsent};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
+use rampmeter_protocol::trace_context::TraceContexts;
 use std::collections::VecDeque;
 
 /// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
@@ -76,13 +77,13 @@ impl Outbox {
     }
 
     /// The settles of one message.
-    pub(super) fn take_settles(&mut self) -> Option<Vec<u8>> {
+    pub(super) fn take_settles(&mut self) -> Option<(Vec<u8>, TraceContexts)> {
         let mut array = ArrayPayload::default();
         while !array.is_full() {
             let Some(settle) = self.settles.pop_front() else { break };
-            array.push(&settle);
+            array.push_traced(&settle, settle.trace);
         }
-        (!array.is_empty()).then(|| array.finish())
+        (!array.is_empty()).then(|| array.finish_traced())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Several messages in one payload.
 
+use rampmeter_protocol::trace_context::{TraceContext, TraceContexts};
 use serde::Serialize;
 
 /// The most elements of one array. More elements would save nothing, because the cost per message
@@ -14,6 +15,7 @@ const ENOUGH_BYTES: usize = 256 * 1024;
 pub(super) struct ArrayPayload {
     bytes: Vec<u8>,
     elements: usize,
+    traces: TraceContexts,
 }
 
 impl ArrayPayload {
@@ -25,12 +27,24 @@ impl ArrayPayload {
         self.elements += 1;
     }
 
+    /// The same for an element that belongs to a trace.
+    pub(super) fn push_traced(&mut self, element: &impl Serialize, trace: Option<TraceContext>) {
+        self.traces.add(self.elements, trace);
+        self.push(element);
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.elements == MAX_ELEMENTS || self.bytes.len() >= ENOUGH_BYTES
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.elements == 0
+    }
+
+    /// The payload, and the traces of its elements.
+    pub(super) fn finish_traced(mut self) -> (Vec<u8>, TraceContexts) {
+        let traces = std::mem::take(&mut self.traces).of_elements(self.elements);
+        (self.finish(), traces)
     }
 
     pub(super) fn finish(mut self) -> Vec<u8> {

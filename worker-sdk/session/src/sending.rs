@@ -110,8 +110,8 @@ impl Session {
             self.outboxes.iter().enumerate().filter(|(_, outbox)| outbox.opens(budget).is_some_and(|at| at <= now));
         let (index, _) = open.min_by_key(|(_, outbox)| outbox.resent)?;
         let resource = ResourceNumber(index as u32);
-        if let Some(payload) = self.outboxes[index].take_settles() {
-            return Some(Command::Settle { resource, payload });
+        if let Some((payload, traces)) = self.outboxes[index].take_settles() {
+            return Some(Command::Settle { resource, payload, traces });
         }
         Some(self.send_asks(now, resource))
     }
@@ -132,9 +132,11 @@ impl Session {
         let mut array = ArrayPayload::default();
         while !array.is_full() && (array.is_empty() || !group.is_alone) {
             let Some(number) = outbox.next(again, &group) else { break };
-            array.push(self.asks.send(now, number, batch, outbox.schedulers.epoch.get()));
+            let request = self.asks.send(now, number, batch, outbox.schedulers.epoch.get());
+            array.push_traced(request, request.trace);
         }
-        Command::Ask { resource, class: group.class, batch, payload: array.finish() }
+        let (payload, traces) = array.finish_traced();
+        Command::Ask { resource, class: group.class, batch, payload, traces }
     }
 }
 

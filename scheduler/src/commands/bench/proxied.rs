@@ -86,7 +86,7 @@ pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
     let nginx = Nginx::start(upstream).await?;
     let settings = RESOURCES.map(|(resource, ..)| settings(upstream, resource));
     let settings = settings.into_iter().collect::<anyhow::Result<_>>()?;
-    let proxies = Proxies::start(&NatsTable::at(server.url()), settings).await?;
+    let proxies = Proxies::start(&NatsTable::at(server.url()), settings, None).await?;
     let [ample, full] = proxies.addresses()[..] else { anyhow::bail!("there are two proxies") };
     let paths = Paths { direct: upstream, proxy: ample, nginx: nginx.as_ref().map(|nginx| nginx.address) };
     let mut compared = Vec::new();

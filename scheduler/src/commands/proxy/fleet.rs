@@ -10,6 +10,7 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_proxy::settings::{Asking, LabelsOf};
 use rampmeter_proxy::{Proxy, Settings};
+use rampmeter_telemetry::Spans;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
 use std::net::SocketAddr;
@@ -22,15 +23,19 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// Serves all of `settings`, each of which has an upstream and a resource.
+    /// Serves all of `settings`, each of which has an upstream and a resource. Spans go to `spans`.
     ///
     /// # Errors
     /// If NATS refuses, an address is taken, or the system has no certificates.
-    pub(crate) async fn start(nats: &NatsTable, settings: Vec<ProxySettings>) -> anyhow::Result<Self> {
+    pub(crate) async fn start(
+        nats: &NatsTable,
+        settings: Vec<ProxySettings>,
+        spans: Option<Spans>,
+    ) -> anyhow::Result<Self> {
         let client = client(nats, &settings).await?;
         let mut proxies = Vec::new();
         for settings in settings {
-            proxies.push(start(&client, settings).await?);
+            proxies.push(start(&client, settings, spans.clone()).await?);
         }
         Ok(Proxies { client, proxies })
     }
@@ -39,10 +44,14 @@ impl Proxies {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub(crate) async fn start_any(nats: &NatsTable, settings: Vec<ProxySettings>) -> anyhow::Result<Option<Self>> {
+    pub(crate) async fn start_any(
+        nats: &NatsTable,
+        settings: Vec<ProxySettings>,
+        spans: Option<Spans>,
+    ) -> anyhow::Result<Option<Self>> {
         match settings.is_empty() {
             true => Ok(None),
-            false => Self::start(nats, settings).await.map(Some),
+            false => Self::start(nats, settings, spans).await.map(Some),
         }
     }
 
@@ -79,7 +88,7 @@ async fn client(nats: &NatsTable, settings: &[ProxySettings]) -> anyhow::Result<
     builder.connect(&nats.url).await.with_context(|| format!("the proxy's connection to {servers}"))
 }
 
-async fn start(client: &Client, proxy: ProxySettings) -> anyhow::Result<Proxy> {
+async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> anyhow::Result<Proxy> {
     let ProxySettings {
         listen,
         upstream,
@@ -111,7 +120,7 @@ async fn start(client: &Client, proxy: ProxySettings) -> anyhow::Result<Proxy> {
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
     let listener = TcpListener::bind(&listen).await.with_context(|| format!("the proxy can't listen at {listen}"))?;
-    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption };
+    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, spans };
     let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
     if let Some(address) = metrics {
         pages::serve(&address, proxy.metrics()).await?;

@@ -11,9 +11,11 @@ use super::open_files::allow_many_files;
 use super::signal::asked_to_stop;
 use crate::config::{self, Config, NatsTable, ProxySettings, duration};
 use crate::serve::{self, Running};
+use crate::telemetry;
 use anyhow::{Context, bail};
 pub(super) use fleet::Proxies;
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::settings::Upstream;
@@ -81,9 +83,13 @@ struct Inside {
 pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
     allow_many_files();
     let Plan { elsewhere, config, proxies } = plan(&args)?;
-    let mut inside = None;
+    let (mut inside, mut telemetry) = (None, None);
     let nats = match elsewhere {
-        Some(nats) => nats,
+        Some(nats) => {
+            let settings = config.as_ref().and_then(|config| config.telemetry.as_ref());
+            telemetry = telemetry::start(settings, Clock::start(), &format!("proxy-{}", std::process::id()))?;
+            nats
+        }
         None => {
             let config = config.context("the scheduler inside needs a configuration")?;
             let started = Inside::start(config, args.data, args.verbose).await?;
@@ -92,7 +98,9 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
             nats
         }
     };
-    let proxies = Proxies::start(&nats, proxies).await?;
+    let own = telemetry.as_ref().map(|(spans, _)| spans.clone());
+    let spans = own.or_else(|| inside.as_ref().and_then(|inside: &Inside| inside.running.spans()));
+    let proxies = Proxies::start(&nats, proxies, spans).await?;
     let mut asked = pin!(asked_to_stop());
     let reason = tokio::select! {
         signal = &mut asked => Ok(signal?),
@@ -103,6 +111,9 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
         reason.as_ref().copied().unwrap_or("the scheduler inside has ended")
     );
     proxies.stop().await;
+    if let Some((_, exporter)) = telemetry {
+        exporter.stop().await;
+    }
     if let Some(Inside { running, mut server }) = inside {
         running.stop().await?;
         server.stop().await?;

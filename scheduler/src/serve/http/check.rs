@@ -7,6 +7,7 @@ use super::origin::Origin;
 use super::rate_limit::Policies;
 use super::token::Caller;
 use crate::config::{CheckSettings, OnUnavailable};
+use crate::serve::messages::message_trace::MessageTrace;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -35,7 +36,7 @@ impl Check {
         Check { front, settings, policies, is_alone: AtomicBool::new(false) }
     }
 
-    async fn ask(&self, caller: &Caller, labels: Labels<'_>) -> Answered {
+    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Answered {
         let request = PermitRequest {
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
@@ -44,7 +45,7 @@ impl Check {
             left: true,
             ..PermitRequest::default()
         };
-        let answers = self.front.permits(caller, &self.settings.resource, [Ok(request)]).await;
+        let answers = self.front.permits(caller, &self.settings.resource, trace, [Ok(request)]).await;
         answers.into_iter().next().expect("every element is answered")
     }
 
@@ -112,7 +113,8 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
     match Origin::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
         Ok(labels) => {
-            let (answered, ()) = tokio::join!(check.ask(caller, labels), check.policies.first_told());
+            let trace = MessageTrace::of_http(&asked.headers);
+            let (answered, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_told());
             check.respond(answered).await
         }
         Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),

@@ -4,6 +4,7 @@ use super::batch::Batch;
 use super::element::{Answered, Ask, Word, refuse, words};
 use super::front_client::{Exchange, FrontClient};
 use crate::serve::messages::inbound::Endpoint;
+use crate::serve::messages::message_trace::MessageTrace;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::id::PermitId;
@@ -37,9 +38,15 @@ pub(super) struct Conversation<'a, A: Ask> {
 }
 
 impl<'a, A: Ask> Conversation<'a, A> {
-    /// About `resource`, at `endpoint`.
-    pub(super) fn new(front_client: &'a FrontClient, resource: &Name, endpoint: Endpoint, batch: Batch<A>) -> Self {
-        let (exchange, settle) = (front_client.exchange(resource), front_client.subjects().settle(resource));
+    /// About `resource`, at `endpoint`, in this trace.
+    pub(super) fn new(
+        front_client: &'a FrontClient,
+        resource: &Name,
+        (endpoint, trace): (Endpoint, Option<Box<MessageTrace>>),
+        batch: Batch<A>,
+    ) -> Self {
+        let (exchange, settle) =
+            (front_client.exchange(resource).in_trace(trace), front_client.subjects().settle(resource));
         Conversation { front_client, endpoint, settle, exchange, batch }
     }
 

@@ -6,6 +6,7 @@ use super::element::{Answered, Ask, Outcome, refuse};
 use super::front_client::FrontClient;
 use super::token::Caller;
 use crate::serve::messages::inbound::Endpoint;
+use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::stop::{Stop, stopped};
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
@@ -45,21 +46,22 @@ impl Front {
         &self,
         caller: &Caller,
         resource: &Name,
+        trace: Option<Box<MessageTrace>>,
         asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
     ) -> Vec<Answered> {
-        self.answers(caller, resource, Endpoint::Permit, asks).await
+        self.answers(caller, resource, (Endpoint::Permit, trace), asks).await
     }
 
     async fn answers<A: Ask>(
         &self,
         caller: &Caller,
         resource: &Name,
-        endpoint: Endpoint,
+        asked: (Endpoint, Option<Box<MessageTrace>>),
         asks: impl IntoIterator<Item = Result<A, Answered>>,
     ) -> Vec<Answered> {
         let asks = asks.into_iter().map(|ask| allowed(caller, resource, ask?));
         let batch = Batch::new(asks, || PermitId::secret(secret()));
-        let conversation = Conversation::new(&self.front_client, resource, endpoint, batch);
+        let conversation = Conversation::new(&self.front_client, resource, asked, batch);
         let (code, message) = match self.front_client.knows(resource) {
             true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
             false => (
@@ -78,17 +80,18 @@ impl Front {
         &self,
         caller: &Caller,
         resource: &Name,
-        endpoint: Endpoint,
+        (endpoint, headers): (Endpoint, &HeaderMap),
         body: &'a [u8],
     ) -> Response {
+        let asked = (endpoint, MessageTrace::of_http(headers));
         match Incoming::<A>::parse(body) {
             Incoming::One(ask) => {
-                let answers = self.answers(caller, resource, endpoint, [ask.map_err(invalid)]).await;
+                let answers = self.answers(caller, resource, asked, [ask.map_err(invalid)]).await;
                 answers.into_iter().next().map(one).expect("every element is answered")
             }
             Incoming::Many(asks) => {
                 let asks = asks.into_iter().map(|ask| ask.map_err(invalid));
-                many(&self.answers(caller, resource, endpoint, asks).await)
+                many(&self.answers(caller, resource, asked, asks).await)
             }
         }
     }
@@ -99,10 +102,11 @@ pub(super) async fn permit(
     State(front): State<Arc<Front>>,
     Path(resource): Path<String>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<PermitRequest<'_>>(&caller, &name, Endpoint::Permit, &body).await,
+        Ok(name) => front.respond::<PermitRequest<'_>>(&caller, &name, (Endpoint::Permit, &headers), &body).await,
         Err(error) => one(unknown(&error)),
     }
 }
@@ -112,10 +116,11 @@ pub(super) async fn settle(
     State(front): State<Arc<Front>>,
     Path(resource): Path<String>,
     Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     match Name::new(&resource) {
-        Ok(name) => front.respond::<Settle<'_>>(&caller, &name, Endpoint::Settle, &body).await,
+        Ok(name) => front.respond::<Settle<'_>>(&caller, &name, (Endpoint::Settle, &headers), &body).await,
         Err(error) => one(unknown(&error)),
     }
 }

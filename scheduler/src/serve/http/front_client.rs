@@ -1,6 +1,7 @@
 //! Asking the leader of a resource: in this process, or over NATS as any other client does.
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::permits::answers::order::Report;
 use crate::serve::permits::loop_handle::{LoopWatch, Reporter};
 use anyhow::Context;
@@ -57,6 +58,8 @@ pub(super) struct Exchange {
     asked: bool,
     here: mpsc::Sender<InboxReply>,
     replies: mpsc::Receiver<InboxReply>,
+    /// The trace that the question belongs to.
+    trace: Option<Box<MessageTrace>>,
 }
 
 impl FrontClient {
@@ -115,7 +118,8 @@ impl FrontClient {
     pub(super) fn exchange(&self, resource: &Name) -> Exchange {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = mpsc::channel(MAX_UNREAD);
-        Exchange { front_client: self.clone(), resource: resource.clone(), number, asked: false, here: sender, replies }
+        let (front_client, resource) = (self.clone(), resource.clone());
+        Exchange { front_client, resource, number, asked: false, here: sender, replies, trace: None }
     }
 
     /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
@@ -137,6 +141,12 @@ impl FrontClient {
 }
 
 impl Exchange {
+    /// The same, in this trace.
+    pub(super) fn in_trace(mut self, trace: Option<Box<MessageTrace>>) -> Self {
+        self.trace = trace;
+        self
+    }
+
     /// Asks at `endpoint`, and returns whether that could be sent. Without a connection this
     /// process is not asked either, because the leader may have changed. A repeated question goes
     /// over NATS for the same reason.
@@ -154,7 +164,7 @@ impl Exchange {
     /// Ignores answers to an earlier sending from now on, so that it is known when each answer was
     /// asked for.
     fn listen_anew(&mut self) {
-        let mut fresh = self.front_client.exchange(&self.resource);
+        let mut fresh = self.front_client.exchange(&self.resource).in_trace(self.trace.take());
         fresh.asked = true;
         *self = fresh;
     }
@@ -162,7 +172,8 @@ impl Exchange {
     /// Asks this process, if it leads and has room for the question.
     fn ask_here(&self, endpoint: &Endpoint, payload: Bytes) -> bool {
         let Some(led) = self.front_client.led.get(&self.resource) else { return false };
-        let inbound = Inbound { endpoint: endpoint.clone(), reply: Some(Address::Here(self.here.clone())), payload };
+        let (reply, trace) = (Some(Address::Here(self.here.clone())), self.trace.clone());
+        let inbound = Inbound { endpoint: endpoint.clone(), reply, payload, trace };
         led.borrow().as_ref().is_some_and(|handle| handle.inbound.try_send(inbound).is_ok())
     }
 
@@ -170,7 +181,13 @@ impl Exchange {
         self.front_client.pending.lock().entry(self.number).or_insert_with(|| self.here.clone());
         let (subject, reply) =
             (endpoint.subject(&self.front_client.subjects, &self.resource), self.front_client.address.of(self.number));
-        let sending = self.front_client.client.publish_with_reply(subject, reply, payload);
+        let client = &self.front_client.client;
+        let sending = async {
+            match &self.trace {
+                Some(trace) => client.publish_with_reply_and_headers(subject, reply, trace.headers(), payload).await,
+                None => client.publish_with_reply(subject, reply, payload).await,
+            }
+        };
         matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
     }
 

@@ -10,6 +10,7 @@ use crate::store::Store;
 use async_nats::Client;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 
 /// The connections, places and names that every leader of this process uses. Cheap to clone.
@@ -37,4 +38,6 @@ pub struct LeaderContext {
     pub process: Arc<ProcessWatch>,
     /// The name of this scheduler process.
     pub leader: String,
+    /// Where spans go, if this process sends any.
+    pub spans: Option<Spans>,
 }

@@ -182,6 +182,7 @@ impl ResourceLeader {
             shares_token: self.upstream.shares_token,
             rules: self.limits.in_force(),
             differences: context.differences,
+            spans: context.spans,
         };
         let running = context.permits.run(parts).await?;
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());

@@ -1,5 +1,6 @@
 //! What comes in for a permit loop, and where its answer goes.
 
+use crate::serve::messages::message_trace::MessageTrace;
 use async_nats::{Message, Subject};
 use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
@@ -55,6 +56,8 @@ pub struct Inbound {
     pub reply: Option<Address>,
     /// The content.
     pub payload: Bytes,
+    /// The traces that it belongs to, if spans are recorded here.
+    pub trace: Option<Box<MessageTrace>>,
 }
 
 /// What a message is about.
@@ -148,10 +151,12 @@ impl Endpoint {
 pub(crate) struct Endpoints {
     subjects: Subjects,
     known: [(Subject, Endpoint); 11],
+    /// Whether spans are recorded, so that headers are read.
+    traces: bool,
 }
 
 impl Endpoints {
-    pub(crate) fn new(subjects: &Subjects, resource: &Name) -> Self {
+    pub(crate) fn new(subjects: &Subjects, resource: &Name, traces: bool) -> Self {
         let endpoints = [
             Endpoint::Permit,
             Endpoint::Settle,
@@ -166,12 +171,14 @@ impl Endpoints {
             Endpoint::Echo,
         ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
-        Endpoints { known, subjects: subjects.clone() }
+        Endpoints { known, subjects: subjects.clone(), traces }
     }
 
     /// A message that came in over NATS.
     pub(crate) fn inbound(&self, message: Message) -> Inbound {
-        Inbound { reply: self.reply(message.reply), endpoint: self.endpoint(message.subject), payload: message.payload }
+        let trace = MessageTrace::of(message.headers.as_ref().filter(|_| self.traces));
+        let (reply, endpoint) = (self.reply(message.reply), self.endpoint(message.subject));
+        Inbound { reply, endpoint, payload: message.payload, trace }
     }
 
     /// Where an answer goes, if it may go to `reply`: no message makes a loop write to a subject of

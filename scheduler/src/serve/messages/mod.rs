@@ -2,4 +2,6 @@
 
 pub mod array;
 pub mod inbound;
+pub mod message_trace;
 pub mod reply;
+pub mod request_trace;

@@ -2,6 +2,7 @@
 
 use crate::serve::messages::array::{ArrayPlace, Arrays};
 use crate::serve::messages::inbound::Address;
+use crate::serve::messages::request_trace::RequestTrace;
 use async_nats::HeaderMap;
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::{Answer, Refused};
@@ -19,6 +20,7 @@ pub struct ReplyTo {
     envelope: Envelope,
     tells_left: bool,
     cost: Option<Arc<Cost<'static>>>,
+    trace: Option<Arc<RequestTrace>>,
 }
 
 #[derive(Clone, Debug)]
@@ -30,9 +32,13 @@ enum Envelope {
 }
 
 impl ReplyTo {
+    fn new(envelope: Envelope) -> Self {
+        ReplyTo { envelope, tells_left: false, cost: None, trace: None }
+    }
+
     /// A message of its own.
     pub fn alone(to: Address) -> Self {
-        ReplyTo { envelope: Envelope::Alone(to), tells_left: false, cost: None }
+        ReplyTo::new(Envelope::Alone(to))
     }
 
     /// The same. If `tells_left`, a permit says what is left of its limits.
@@ -43,6 +49,16 @@ impl ReplyTo {
     /// The same. A permit says what the call costs, if that was computed.
     pub fn with_cost(self, cost: Option<Arc<Cost<'static>>>) -> Self {
         ReplyTo { cost, ..self }
+    }
+
+    /// The same. The answer ends this span.
+    pub fn with_trace(self, trace: Option<Arc<RequestTrace>>) -> Self {
+        ReplyTo { trace, ..self }
+    }
+
+    /// The span that the answer ends.
+    pub fn trace(&self) -> Option<&Arc<RequestTrace>> {
+        self.trace.as_ref()
     }
 
     /// What a permit says that the call costs.
@@ -112,7 +128,7 @@ impl Outbox {
 
     /// Where the answer to the next element of an array goes.
     pub fn place(&mut self, array: usize) -> ReplyTo {
-        ReplyTo { envelope: Envelope::InArray(self.arrays.place(array)), tells_left: false, cost: None }
+        ReplyTo::new(Envelope::InArray(self.arrays.place(array)))
     }
 
     /// All elements of an array have been read; it goes out with its last answer.

@@ -16,6 +16,7 @@ use crate::serve::permits::answers::order::{Handover, Order, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
 use crate::serve::permits::incoming::limit_orders::LimitOrders;
+use crate::serve::permits::incoming::permit_requests::Terms;
 use crate::serve::permits::incoming::pricing::PricedMessage;
 use crate::serve::permits::incoming::purges::Purges;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
@@ -39,6 +40,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -80,6 +82,8 @@ pub struct Parts {
     pub rules: InForce,
     /// The schedulers that count differently.
     pub differences: Arc<Differences>,
+    /// Where spans go, if this process sends any.
+    pub spans: Option<Spans>,
 }
 
 /// The loop.
@@ -120,16 +124,18 @@ impl PermitLoop {
             shares_token,
             rules,
             differences,
+            spans,
         } = parts;
         let LoopChannels { orders, inbound, checkpoints, opened } = channels;
         let name = core.resource().name().clone();
         let delivery = Delivery::new(client.clone(), &subjects, &name);
         let scope = (&subjects, &name, &*leader);
-        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound), pricing).await?;
+        let reading = (pricing, spans.is_some());
+        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound), reading).await?;
         let now = clock.now();
         let watch = (LeadershipCheck::new(now, unconfirmed, process), LoopbackCheck::new(now, &leader));
         let announcement = LeaderAnnouncement::new(leader, opened);
-        let core = CoreDriver::new(core, delivery);
+        let core = CoreDriver::new(core, delivery, spans);
         Ok(PermitLoop {
             alarm: Alarm::new(clock),
             intake,
@@ -227,13 +233,14 @@ impl PermitLoop {
     /// Takes a message at `now`, and returns when that was done.
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
         let Some(inbound) = self.intake.without_prices(inbound) else { return now };
-        let Inbound { endpoint, reply, payload } = inbound;
+        let Inbound { endpoint, reply, payload, trace } = inbound;
+        let trace = trace.as_deref();
         let counted = endpoint.kind().map(|kind| (kind, self.term.core().tally().refused(kind)));
         match endpoint {
-            Endpoint::Permit => self.term.requests(now).take(reply, &payload, None, &[]),
-            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Some(&class), &[]),
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload, Terms::of(None, trace)),
+            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Terms::of(Some(&class), trace)),
             Endpoint::Settle => {
-                Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload);
+                Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload, trace);
             }
             Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
@@ -269,10 +276,11 @@ impl PermitLoop {
             self.intake.price_again(inbound);
             return;
         }
-        let Inbound { endpoint, reply, payload } = inbound;
+        let Inbound { endpoint, reply, payload, trace } = inbound;
         let class = if let Endpoint::PermitOf(class) = &endpoint { Some(class) } else { None };
         let (now, refused_before) = (self.alarm.now(), self.term.core().tally().refused(EndpointKind::Permit));
-        self.term.requests(now).take(reply, &payload, class, &prices);
+        let terms = Terms::of(class, trace.as_deref()).with_prices(&prices);
+        self.term.requests(now).take(reply, &payload, terms);
         let took = self.alarm.now().since(now);
         self.term.core().tally().note_handled(EndpointKind::Permit, took, refused_before);
     }

@@ -1,10 +1,13 @@
 //! Driving the core of one resource: each event goes in, and its commands become answers.
 
 use crate::serve::messages::inbound::Address;
+use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::{ReplyTo, refusal};
+use crate::serve::messages::request_trace::{RequestTrace, Waiting};
 use crate::serve::permits::answers::delivery::Delivery;
 use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
 use crate::serve::permits::answers::tally::Tally;
+use crate::serve::permits::answers::traces::{SettleTrace, Traces};
 use crate::store::{MAX_PERMITS, Moment};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
@@ -13,6 +16,9 @@ use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
@@ -26,6 +32,8 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
 use rampmeter_scheduler_core::views::client_use::Use;
 use rampmeter_scheduler_core::wire;
+use rampmeter_telemetry::Spans;
+use std::sync::Arc;
 
 /// Answers that go out at once where there are many: a millisecond's work or two.
 const SLICE: usize = 512;
@@ -39,14 +47,16 @@ pub(crate) struct CoreDriver {
     core: Scheduler<ReplyTo>,
     delivery: Delivery,
     tally: Tally,
+    traces: Traces,
     /// Permits granted, without repeated answers.
     grants: u64,
 }
 
 impl CoreDriver {
-    pub(crate) fn new(core: Scheduler<ReplyTo>, delivery: Delivery) -> Self {
+    pub(crate) fn new(core: Scheduler<ReplyTo>, delivery: Delivery, spans: Option<Spans>) -> Self {
         let tally = Tally::new(core.resource().classes().len());
-        CoreDriver { core, delivery, tally, grants: 0 }
+        let traces = Traces::new(spans, core.resource().name());
+        CoreDriver { core, delivery, tally, traces, grants: 0 }
     }
 
     /// Takes an event, and writes all answers that follow from it.
@@ -96,6 +106,7 @@ impl CoreDriver {
 
     fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.count(&command);
+        self.trace(now, &command);
         self.write(now, command);
     }
 
@@ -132,6 +143,56 @@ impl CoreDriver {
         }
     }
 
+    /// Ends the span of a request that is answered, if it is recorded.
+    fn trace(&mut self, now: Time, command: &Command<ReplyTo>) {
+        let limit = |limit: Option<LimitId>| Some(self.core.resource()[limit?].spec().name.clone());
+        match command {
+            Command::Grant(grant) => {
+                if let Some(trace) = grant.to.trace() {
+                    self.traces.granted(now, trace, grant, limit(grant.limited_by));
+                }
+            }
+            Command::Refuse { to, refusal, .. } => {
+                if let Some(trace) = to.trace() {
+                    self.traces.refused(now, trace, refusal.code(), limit(refusal.limited_by()));
+                }
+            }
+            Command::Queued { .. } | Command::RefuseSettle { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+        }
+    }
+
+    /// The trace of a request that comes at `now`, if it is recorded.
+    pub(crate) fn begin_trace(
+        &self,
+        now: Time,
+        asked: (&PermitRequest<'_>, Option<&Name>),
+        told: (Option<&MessageTrace>, usize),
+    ) -> Option<Arc<RequestTrace>> {
+        self.traces.begin(now, self.core.resource(), asked, told)
+    }
+
+    /// Notes in the trace of the request `id` what holds it, if it waits.
+    pub(crate) fn note_waiting(&self, now: Time, trace: &RequestTrace, id: &PermitId) {
+        if let Some((position, limit, reason)) = self.core.held_by(now, id) {
+            let limit = limit.map(|limit| self.core.resource()[limit].spec().name.clone());
+            trace.note_waiting(Waiting { position, limit, reason });
+        }
+    }
+
+    /// The trace of a settle, if it is recorded.
+    pub(crate) fn trace_of_settle(
+        &self,
+        settle: &Settle<'_>,
+        told: (Option<&MessageTrace>, usize),
+    ) -> Option<SettleTrace> {
+        self.traces.of_settle(settle, told)
+    }
+
+    /// Records a settle that comes at `now`.
+    pub(crate) fn note_settled(&mut self, now: Time, trace: &SettleTrace, settle: &Settle<'_>) {
+        self.traces.settled(now, self.core.resource(), trace, settle);
+    }
+
     /// Counts a settle that is refused; an answer that is wanted is a refusal like others.
     pub(crate) fn count_refused_settle(&mut self, is_answered: bool, code: Code) {
         self.tally.refused_settles.count(code);
@@ -166,6 +227,15 @@ impl CoreDriver {
         self.tally.refusals.count(code);
         let refusal = refusal(id.map(PermitId::as_str), code, message, self.core.epoch());
         self.delivery.outbox().answer(to, &refusal);
+    }
+
+    /// The same for a request that came at `now` and may be recorded.
+    pub(crate) fn refuse_traced(&mut self, now: Time, to: ReplyTo, id: Option<&PermitId>, why: (Code, String)) {
+        let (code, message) = why;
+        if let Some(trace) = to.trace() {
+            self.traces.refused(now, trace, code, None);
+        }
+        self.refuse_with(to, id, code, message);
     }
 
     /// Refuses a message that is not of the protocol.

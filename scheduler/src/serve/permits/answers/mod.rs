@@ -4,4 +4,5 @@ pub(crate) mod core_driver;
 pub(crate) mod delivery;
 pub mod order;
 pub mod tally;
+pub(crate) mod traces;
 pub(crate) mod undelivered;

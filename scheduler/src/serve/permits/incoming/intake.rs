@@ -57,13 +57,14 @@ pub(crate) enum Received {
 }
 
 impl Intake {
-    /// Subscribes to all that concerns `resource`. Reports come in at `reports`.
+    /// Subscribes to all that concerns `resource`. Reports come in at `reports`. Headers are read if
+    /// there are `traces`.
     pub(crate) async fn subscribe(
         client: &Client,
         (subjects, resource, leader): (&Subjects, &Name, &str),
         reports: String,
         (orders, here): (mpsc::Receiver<Order>, mpsc::Receiver<Inbound>),
-        pricing: Option<Pricing>,
+        (pricing, traces): (Option<Pricing>, bool),
     ) -> Result<Self, SubscribeError> {
         Ok(Intake {
             orders,
@@ -73,7 +74,7 @@ impl Intake {
             reports: client.subscribe(reports).await?,
             here,
             prices: pricing.and_then(Prices::start),
-            endpoints: Endpoints::new(subjects, resource),
+            endpoints: Endpoints::new(subjects, resource, traces),
             unread: None,
         })
     }

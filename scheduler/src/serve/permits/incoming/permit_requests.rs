@@ -1,6 +1,7 @@
 //! Requests for permits: from a payload to events of the core.
 
 use crate::serve::messages::inbound::Address;
+use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::incoming::pricing::Priced;
@@ -15,6 +16,7 @@ use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -24,6 +26,27 @@ use std::sync::Arc;
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
+/// What counts for the requests of one message, beside their content.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    /// The class that the subject names.
+    class: Option<&'a Name>,
+    /// What each costs, if that was computed.
+    prices: &'a [Option<Priced>],
+    /// The traces that they belong to.
+    trace: Option<&'a MessageTrace>,
+}
+
+impl<'a> Terms<'a> {
+    pub(crate) fn of(class: Option<&'a Name>, trace: Option<&'a MessageTrace>) -> Self {
+        Terms { class, prices: &[], trace }
+    }
+
+    pub(crate) fn with_prices(self, prices: &'a [Option<Priced>]) -> Self {
+        Terms { prices, ..self }
+    }
+}
+
 /// What a message says of its sender.
 #[derive(Clone, Copy)]
 struct Sender<'a> {
@@ -31,8 +54,8 @@ struct Sender<'a> {
     connection: Connection,
     /// The user of NATS, as far as the inbox tells.
     user: &'a str,
-    /// The class that the subject names: the sender may ask for no other.
-    class: Option<&'a Name>,
+    /// The sender may ask for no other class than the one that the subject names.
+    terms: Terms<'a>,
 }
 
 /// Takes the requests that came in at one time.
@@ -55,26 +78,20 @@ impl<'a> PermitRequests<'a> {
 
     /// Takes a message, whose subject may name the class of all its requests. A sender that wants
     /// no answer gets no permit.
-    pub(crate) fn take(
-        mut self,
-        reply: Option<Address>,
-        payload: &[u8],
-        class: Option<&Name>,
-        prices: &[Option<Priced>],
-    ) {
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], terms: Terms<'_>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
         let (connection, user) = (reply.connection(), self.core.delivery().user(&reply).to_owned());
-        let sender = Sender { connection, user: &user, class };
+        let sender = Sender { connection, user: &user, terms };
         match Incoming::<PermitRequest>::parse(payload) {
-            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request, price(prices, 0)),
+            Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request, 0),
             Incoming::Many(requests) => {
                 let mut array = requests.is_empty().then(|| self.core.delivery().outbox().begin_array(reply.clone()));
                 for (index, request) in requests.into_iter().enumerate() {
                     let to = self.place(&reply, &mut array, &request);
-                    self.take_one(sender, to, request, price(prices, index));
+                    self.take_one(sender, to, request, index);
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
@@ -98,37 +115,39 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    fn take_one(
-        &mut self,
-        sender: Sender<'_>,
-        to: ReplyTo,
-        request: Result<PermitRequest<'_>, Invalid>,
-        price: Option<&Priced>,
-    ) {
-        let Self { core, leadership, .. } = self;
+    fn take_one(&mut self, sender: Sender<'_>, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>, index: usize) {
+        let Self { now, core, leadership, .. } = self;
+        let Terms { class, prices, trace } = sender.terms;
         let mut request = match request {
             Ok(request) => request,
             Err(invalid) => return core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
         };
         let to = to.with_left(request.left);
-        let to = match with_price(core.resource(), &mut request, price) {
+        let to = match with_price(core.resource(), &mut request, price(prices, index)) {
             Ok(cost) => to.with_cost(cost),
             Err(reason) => return core.refuse_invalid(to, request.id.as_ref(), format!("`price`: {reason}")),
         };
+        let trace = core.begin_trace(*now, (&request, class), (trace, index));
+        let _logged = trace.as_deref().map(|trace| in_trace(trace.context()));
+        let to = to.with_trace(trace.clone());
         if leadership.is_clearing() {
             let message = "the scheduler has been away; ask again at once".to_owned();
-            return core.refuse_with(to, request.id.as_ref(), Code::Unavailable, message);
+            return core.refuse_traced(*now, to, request.id.as_ref(), (Code::Unavailable, message));
         }
         if let Some(late_by) = forgotten_for(&request) {
             let message = format!("`sent_unix_ms`: sent so long ago that its `max_wait_ms` passed {late_by} ms ago");
-            return core.refuse_with(to, request.id.as_ref(), Code::NotInTime, message);
+            return core.refuse_traced(*now, to, request.id.as_ref(), (Code::NotInTime, message));
         }
         self.note_epoch(request.epoch);
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
         let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
-        match wire::ask(core.resource(), (to, sender.connection), (sender.user, id), &request, sender.class) {
-            Ok(ask) => core.handle(*now, Event::Ask(ask)),
+        match wire::ask(core.resource(), (to, sender.connection), (sender.user, id), &request, class) {
+            Ok(ask) => {
+                let traced = trace.map(|trace| (trace, ask.id.clone()));
+                core.handle(*now, Event::Ask(ask));
+                traced.into_iter().for_each(|(trace, id)| core.note_waiting(*now, &trace, &id));
+            }
             Err((to, refusal)) => core.refuse(*now, to, request.id, refusal),
         }
     }
@@ -151,6 +170,11 @@ impl<'a> PermitRequests<'a> {
             core.handle(*now, Event::Recheck);
         }
     }
+}
+
+/// Has the lines of the log tell the trace, until this is dropped.
+pub(super) fn in_trace(context: TraceContext) -> tracing::span::EnteredSpan {
+    tracing::error_span!("traced", trace_id = %context.trace()).entered()
 }
 
 fn price(prices: &[Option<Priced>], index: usize) -> Option<&Priced> {

@@ -2,8 +2,10 @@
 
 use crate::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::Address;
+use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
+use crate::serve::permits::incoming::permit_requests::in_trace;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
@@ -32,23 +34,31 @@ impl<'a> Settles<'a> {
     }
 
     /// Takes a message.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8]) {
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
         match Incoming::<Settle>::parse(payload) {
-            Incoming::One(settle) => self.take_one(reply.map(ReplyTo::alone), settle),
+            Incoming::One(settle) => self.take_one(reply.map(ReplyTo::alone), settle, (trace, 0)),
             Incoming::Many(settles) => {
                 let array = reply.map(|reply| self.core.delivery().outbox().begin_array(reply));
-                for settle in settles {
+                for (index, settle) in settles.into_iter().enumerate() {
                     let to = array.map(|array| self.core.delivery().outbox().place(array));
-                    self.take_one(to, settle);
+                    self.take_one(to, settle, (trace, index));
                 }
                 array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
             }
         }
     }
 
-    fn take_one(&mut self, to: Option<ReplyTo>, settle: Result<Settle<'_>, Invalid>) {
+    fn take_one(
+        &mut self,
+        to: Option<ReplyTo>,
+        settle: Result<Settle<'_>, Invalid>,
+        trace: (Option<&MessageTrace>, usize),
+    ) {
         match settle {
             Ok(settle) => {
+                let trace = self.core.trace_of_settle(&settle, trace);
+                let _logged = trace.map(|trace| in_trace(trace.context()));
+                trace.into_iter().for_each(|trace| self.core.note_settled(self.now, &trace, &settle));
                 let observation = self.observe(&settle);
                 let settle = wire::settle(self.core.resource(), to, &settle, observation);
                 self.core.handle(self.now, Event::Settle(settle));

@@ -146,7 +146,7 @@ fn sender(message: &Inbound) -> (User, Connection) {
 }
 
 fn size(message: &Inbound) -> usize {
-    message.payload.len() + OVERHEAD
+    message.payload.len() + OVERHEAD + message.trace.as_ref().map_or(0, |trace| trace.bytes())
 }
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
     fn message(inbox: &str, payload: usize) -> Inbound {
         let reply = (!inbox.is_empty()).then(|| Address::Subject(format!("{inbox}.1").into()));
         let endpoint = if inbox.is_empty() { Endpoint::Echo } else { Endpoint::Permit };
-        Inbound { endpoint, reply, payload: Bytes::from(vec![0; payload]) }
+        Inbound { endpoint, reply, payload: Bytes::from(vec![0; payload]), trace: None }
     }
 
     /// The inboxes of all that is popped; `-` is an echo.

@@ -1,0 +1,124 @@
+//! The span of a request that the proxy holds and forwards.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use rampmeter_protocol::time::{Span as Length, Time};
+use rampmeter_protocol::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, trace_state};
+use rampmeter_telemetry::{Kind, Span, SpanIds, Spans, Value};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+const CONTEXT: HeaderName = HeaderName::from_static(TRACEPARENT);
+/// Methods that are named in spans (RFC 9110, RFC 5789); a client can make up others.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
+
+/// The trace that a request belongs to.
+#[derive(Debug)]
+pub(crate) struct RequestTrace {
+    /// What the permit is asked in: the span of this proxy, or that of the client.
+    context: Option<TraceContext>,
+    recorded: Option<Box<Recorded>>,
+}
+
+/// A span that is not over.
+#[derive(Debug)]
+struct Recorded {
+    spans: Spans,
+    ids: SpanIds,
+    state: Option<Box<str>>,
+    start: Time,
+    method: &'static str,
+    resource: String,
+}
+
+/// What became of a request.
+pub(crate) struct Told<'a> {
+    /// The template of its path.
+    pub(crate) route: &'a Arc<str>,
+    /// The status that the client sees.
+    pub(crate) status: u16,
+    /// Why it was not forwarded, if it was not.
+    pub(crate) failure: Option<&'static str>,
+    /// How it was held, if it was forwarded.
+    pub(crate) held: Option<Held>,
+}
+
+/// How long a request was held, and how often it was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held {
+    pub(crate) wait: Length,
+    pub(crate) sendings: u32,
+}
+
+impl RequestTrace {
+    /// The trace of a request with this method and these headers. If it is recorded, the upstream
+    /// sees the span of this proxy in them.
+    pub(crate) fn begin(spans: Option<&Spans>, method: &Method, headers: &mut HeaderMap, resource: &str) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let (parent, state) = (text(TRACEPARENT).and_then(TraceContext::parse), text(TRACESTATE).and_then(trace_state));
+        let Some((spans, ids)) = spans.and_then(|spans| Some((spans, spans.begin(parent)?))) else {
+            return RequestTrace { context: parent, recorded: None };
+        };
+        let recorded = Recorded {
+            ids,
+            state: state.map(Box::from),
+            start: spans.now(),
+            method: METHODS.into_iter().find(|known| *known == method.as_str()).unwrap_or("_OTHER"),
+            resource: resource.to_owned(),
+            spans: spans.clone(),
+        };
+        if let Ok(value) = HeaderValue::try_from(ids.context.to_string()) {
+            headers.insert(CONTEXT, value);
+        }
+        RequestTrace { context: Some(ids.context), recorded: Some(Box::new(recorded)) }
+    }
+
+    /// What the permit is asked in.
+    pub(crate) fn context(&self) -> Option<TraceContext> {
+        self.context
+    }
+
+    /// What lines of the log are told in.
+    pub(crate) fn for_log(&self) -> tracing::Span {
+        match &self.recorded {
+            Some(recorded) => tracing::error_span!("traced", trace_id = %recorded.ids.context.trace()),
+            None => tracing::Span::none(),
+        }
+    }
+
+    /// The client is answered.
+    pub(crate) fn answered(&mut self, told: &Told<'_>) {
+        let Some(recorded) = self.recorded.take() else { return };
+        let Told { route, status, failure, held } = *told;
+        let (route, end) = (Arc::clone(route), recorded.spans.now());
+        recorded.spans.clone().record(move || recorded.span(end, &route, status, (failure, held)));
+    }
+}
+
+impl Recorded {
+    fn span(&self, end: Time, route: &str, status: u16, (failure, held): (Option<&'static str>, Option<Held>)) -> Span {
+        let text = |key: &'static str, value: &str| (Cow::from(key), Value::from(value));
+        let mut attributes = vec![
+            text("http.request.method", self.method),
+            text("http.route", route),
+            (Cow::from("http.response.status_code"), Value::Whole(status.into())),
+            text("rampmeter.resource", &self.resource),
+        ];
+        attributes.extend(failure.map(|code| text("error.type", code)));
+        if let Some(Held { wait, sendings }) = held {
+            attributes.push((Cow::from("rampmeter.wait"), Value::Number(wait.secs())));
+            attributes.push((Cow::from("http.request.resend_count"), Value::Whole(i64::from(sendings) - 1)));
+        }
+        Span {
+            context: self.ids.context,
+            parent: self.ids.parent,
+            state: self.state.clone(),
+            name: format!("{} {route}", self.method),
+            kind: Kind::Server,
+            start: self.start,
+            end,
+            attributes,
+            links: Vec::new(),
+            error: failure.map(str::to_owned),
+        }
+    }
+}

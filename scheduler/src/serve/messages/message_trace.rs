@@ -1,0 +1,61 @@
+//! What the headers of a message tell of the traces that its requests belong to.
+
+use async_nats::HeaderMap;
+use axum::http;
+use rampmeter_protocol::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, TraceContexts, trace_state};
+
+/// The trace contexts of one message. What is none in its headers is passed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageTrace {
+    contexts: TraceContexts,
+    state: Option<Box<str>>,
+}
+
+impl MessageTrace {
+    /// What the headers of a message over NATS tell.
+    #[must_use]
+    pub fn of(headers: Option<&HeaderMap>) -> Option<Box<Self>> {
+        let headers = headers?;
+        let contexts = TraceContexts::of(headers.get_all(TRACEPARENT).map(|value| value.as_str()));
+        Self::with(contexts, headers.get(TRACESTATE).map(|value| value.as_str()))
+    }
+
+    /// What the headers of a request over HTTP tell: it has one context for all.
+    #[must_use]
+    pub fn of_http(headers: &http::HeaderMap) -> Option<Box<Self>> {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        Self::with(TraceContexts::of(text(TRACEPARENT)), text(TRACESTATE))
+    }
+
+    fn with(contexts: TraceContexts, state: Option<&str>) -> Option<Box<Self>> {
+        let state = state.and_then(trace_state).map(Box::from);
+        contexts.has_any().then(|| Box::new(MessageTrace { contexts, state }))
+    }
+
+    /// The context of the element at `index`.
+    pub(crate) fn at(&self, index: usize) -> Option<TraceContext> {
+        self.contexts.at(index)
+    }
+
+    /// What tracing systems have added to the context.
+    pub(crate) fn state(&self) -> Option<Box<str>> {
+        self.state.clone()
+    }
+
+    /// What it takes of memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(self) + self.contexts.bytes() + self.state.as_ref().map_or(0, |state| state.len())
+    }
+
+    /// The headers with which the message goes on over NATS.
+    pub(crate) fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for value in self.contexts.values() {
+            headers.append(TRACEPARENT, value);
+        }
+        if let Some(state) = &self.state {
+            headers.insert(TRACESTATE, &**state);
+        }
+        headers
+    }
+}

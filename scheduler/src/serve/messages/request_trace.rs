@@ -1,0 +1,133 @@
+//! A request that is recorded as a span, while it waits for its answer.
+
+use rampmeter_protocol::cost::{Cost, REQUESTS};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::reason::Reason;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::time::Time;
+use rampmeter_protocol::trace_context::TraceContext;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_telemetry::{Kind, Span, SpanIds, Value};
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+/// Attributes as they grow.
+pub(crate) type Attributes = Vec<(Cow<'static, str>, Value)>;
+
+/// A request that is recorded, until it is answered. The core carries it with the address.
+#[derive(Debug)]
+pub struct RequestTrace {
+    ids: SpanIds,
+    state: Option<Box<str>>,
+    start: Time,
+    mode: Mode,
+    class: Option<Name>,
+    /// By unit, of those that the resource counts.
+    estimate: Vec<(String, f64)>,
+    waiting: OnceLock<Waiting>,
+}
+
+/// What held a request when it came.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) position: u64,
+    pub(crate) limit: Option<Name>,
+    pub(crate) reason: Reason,
+}
+
+impl RequestTrace {
+    /// A request that came with these ids and this state of its trace.
+    pub(crate) fn new(
+        (start, ids, state): (Time, SpanIds, Option<Box<str>>),
+        resource: &Resource,
+        request: &PermitRequest<'_>,
+        permitted: Option<&Name>,
+    ) -> Self {
+        RequestTrace {
+            ids,
+            state,
+            start,
+            mode: request.mode,
+            class: class_of(resource, permitted.map(|class| &**class).or(request.class.as_deref())),
+            estimate: estimate(resource, &request.cost),
+            waiting: OnceLock::new(),
+        }
+    }
+
+    /// The span, for the log and for links.
+    pub(crate) fn context(&self) -> TraceContext {
+        self.ids.context
+    }
+
+    pub(crate) fn note_waiting(&self, waiting: Waiting) {
+        self.waiting.set(waiting).ok();
+    }
+
+    /// Why it had to wait, if it had to.
+    pub(crate) fn reason(&self) -> Option<Reason> {
+        self.waiting.get().map(|waiting| waiting.reason)
+    }
+
+    /// The span of the request to `resource` that is answered now, without the answer.
+    pub(crate) fn span(&self, resource: &Name, now: Time) -> Span {
+        Span {
+            context: self.ids.context,
+            parent: self.ids.parent,
+            state: self.state.clone(),
+            name: format!("permit {resource}"),
+            kind: Kind::Server,
+            start: self.start,
+            end: now,
+            attributes: self.attributes(resource),
+            links: Vec::new(),
+            error: None,
+        }
+    }
+
+    fn attributes(&self, resource: &Name) -> Attributes {
+        let mode = match self.mode {
+            Mode::Allow => "allow",
+            Mode::Reserve => "reserve",
+            Mode::Wait => "wait",
+        };
+        let mut attributes = vec![text("rampmeter.resource", resource), text("rampmeter.mode", mode)];
+        attributes.extend(self.class.as_deref().map(|class| text("rampmeter.class", class)));
+        if let Some(Waiting { position, limit, reason }) = self.waiting.get() {
+            attributes.push((Cow::from("rampmeter.queue.position"), Value::Whole(*position as i64)));
+            attributes.push(text("rampmeter.queue.reason", reason.as_str()));
+            attributes.extend(limit.as_deref().map(|limit| text("rampmeter.queue.limit", limit)));
+        }
+        attributes.extend(amounts("rampmeter.cost.estimate", &self.estimate));
+        attributes
+    }
+}
+
+/// The class that a request asks for, if the resource has it.
+fn class_of(resource: &Resource, named: Option<&str>) -> Option<Name> {
+    let class = named.map_or(Ok(resource.default_class()), |class| resource.class(class)).ok()?;
+    Some(resource.classes()[class.index()].name.clone())
+}
+
+/// What a request is to cost. A cost that names no unit means one request.
+fn estimate(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)> {
+    match cost.is_empty() && resource.counts(REQUESTS) {
+        true => vec![(REQUESTS.to_owned(), 1.0)],
+        false => counted(resource, cost),
+    }
+}
+
+/// A client can name any unit: those that no limit counts are left out.
+pub(crate) fn counted(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)> {
+    let counted = cost.iter().filter(|(unit, _)| resource.counts(unit));
+    counted.map(|(unit, amount)| (unit.to_owned(), amount.units())).collect()
+}
+
+/// An attribute for each unit.
+pub(crate) fn amounts(prefix: &str, amounts: &[(String, f64)]) -> Attributes {
+    amounts.iter().map(|(unit, amount)| (Cow::from(format!("{prefix}.{unit}")), Value::Number(*amount))).collect()
+}
+
+/// An attribute that is a text.
+pub(crate) fn text(key: &'static str, value: &str) -> (Cow<'static, str>, Value) {
+    (Cow::from(key), Value::from(value))
+}

@@ -1,0 +1,92 @@
+//! The collector's end of HTTP.
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use std::time::Duration;
+
+/// How long a request may take: far longer than a collector needs.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// An answer tells nothing that counts; the connection is kept only behind a short one.
+const MAX_ANSWER: usize = 64 * 1024;
+
+/// Sends requests to one address. It follows no redirect: its headers may hold a key.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    client: AnyClient,
+    traces: Uri,
+}
+
+#[derive(Debug)]
+enum AnyClient {
+    Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
+    /// For `http://` addresses, on machines that may have no certificates.
+    Plain(Client<HttpConnector, Full<Bytes>>),
+}
+
+/// Why spans did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SendError {
+    /// They may arrive later.
+    #[error("{0}")]
+    Away(String),
+    /// They never will.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl Collector {
+    /// The collector whose address for traces is `traces`.
+    ///
+    /// # Errors
+    /// If it wants TLS, and the system has no certificates.
+    pub(crate) fn new(traces: Uri) -> std::io::Result<Self> {
+        let client = Client::builder(TokioExecutor::new());
+        let client = match traces.scheme_str() {
+            Some("https") => {
+                let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1().build();
+                AnyClient::Tls(client.build(connector))
+            }
+            Some(_) | None => AnyClient::Plain(client.build_http()),
+        };
+        Ok(Collector { client, traces })
+    }
+
+    pub(crate) async fn send(&self, headers: &HeaderMap, body: Bytes) -> Result<(), SendError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = self.traces.clone();
+        *request.headers_mut() = headers.clone();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
+        let answered = tokio::time::timeout(TIMEOUT, self.answer(request)).await;
+        answered.unwrap_or_else(|_| Err(SendError::Away(format!("no answer within {TIMEOUT:?}"))))
+    }
+
+    async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(), SendError> {
+        let asking = match &self.client {
+            AnyClient::Tls(client) => client.request(request),
+            AnyClient::Plain(client) => client.request(request),
+        };
+        let response = asking.await.map_err(|error| SendError::Away(with_causes(&error)))?;
+        let status = response.status();
+        Limited::new(response.into_body(), MAX_ANSWER).collect().await.ok();
+        match status {
+            status if status.is_success() => Ok(()),
+            StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT => Err(SendError::Away(format!("answered {}", status.as_u16()))),
+            status => Err(SendError::Refused(format!("answered {}", status.as_u16()))),
+        }
+    }
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

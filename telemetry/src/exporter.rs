@@ -1,0 +1,175 @@
+//! The task that sends spans.
+
+use crate::collector::{Collector, SendError};
+use crate::otlp::{Request, Resource, Span};
+use crate::spans::{QUEUE, Spans, Unbuilt, count_lost, lost_spans};
+use bytes::Bytes;
+use http::{HeaderMap, Uri};
+use prost::Message;
+use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
+use rampmeter_protocol::time::{Span as Length, Time};
+use std::fmt;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// How often spans are sent: soon enough for someone who waits for them, and seldom enough that
+/// they travel together.
+const EVERY: Duration = Duration::from_millis(500);
+/// Spans in one request: some hundred kilobytes.
+const MAX_SPANS: usize = 512;
+/// How often a request is sent to a collector that is away, and the pause before it is sent again.
+const ATTEMPTS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long the last spans may take to be sent: a part of what a graceful stop may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Pause between two lines of the log about a collector that is away.
+const TOLD_EVERY: Length = Length::from_secs(60);
+
+/// Where spans go, and which.
+pub struct Settings {
+    /// The collector's address for traces, which ends with `/v1/traces`.
+    pub traces: Uri,
+    /// The part of the traces that begin here which is recorded, from 0 to 1.
+    pub sample: f64,
+    /// What this service is called.
+    pub service: String,
+    /// The name that no other process of it has.
+    pub instance: String,
+    /// What the collector is shown. It is asked for before each request, so that a key can change.
+    pub headers: Box<dyn Fn() -> Result<HeaderMap, String> + Send + Sync>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("traces", &self.traces).field("sample", &self.sample).finish_non_exhaustive()
+    }
+}
+
+/// Why no span can be sent.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system has no certificates to trust.
+    #[error("no certificates to verify the collector with")]
+    NoCertificates(#[source] std::io::Error),
+    /// There is no header for the collector.
+    #[error("no headers for the collector: {0}")]
+    NoHeaders(String),
+}
+
+/// The running task. Dropping it ends it, and loses what has not been sent.
+#[derive(Debug)]
+pub struct Exporter {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Exporter {
+    /// Starts the task, and what hands spans to it. Times of spans are those of `clock`.
+    ///
+    /// # Errors
+    /// If the collector could never be asked.
+    pub fn start(settings: Settings, clock: Clock) -> Result<(Spans, Exporter), StartError> {
+        (settings.headers)().map_err(StartError::NoHeaders)?;
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let spans = Spans::new(settings.sample, sender, clock);
+        let task = Task {
+            collector: Collector::new(settings.traces.clone()).map_err(StartError::NoCertificates)?,
+            resource: Resource::new(&settings.service, &settings.instance),
+            settings,
+            clock,
+            queue,
+            batch: Vec::new(),
+            told: None,
+        };
+        let (stop, stopping) = oneshot::channel();
+        Ok((spans, Exporter { stop, task: tokio::spawn(task.run(stopping)) }))
+    }
+
+    /// Sends what is there, within two seconds.
+    pub async fn stop(mut self) {
+        self.stop.send(()).ok();
+        if tokio::time::timeout(FAREWELL, &mut self.task).await.is_err() {
+            self.task.abort();
+            tracing::warn!("the collector did not take the last spans within {FAREWELL:?}");
+        }
+    }
+}
+
+struct Task {
+    settings: Settings,
+    collector: Collector,
+    resource: Resource,
+    clock: Clock,
+    queue: mpsc::Receiver<Unbuilt>,
+    /// Spans that are on their way. They stay until the collector has them, or they are lost.
+    batch: Vec<Span>,
+    /// When the log was last told that spans are lost.
+    told: Option<Time>,
+}
+
+impl Task {
+    async fn run(mut self, mut stopping: oneshot::Receiver<()>) {
+        loop {
+            let round = async {
+                tokio::time::sleep(EVERY).await;
+                self.send_all().await;
+            };
+            tokio::select! {
+                biased;
+                _ = &mut stopping => break,
+                () = round => {}
+            }
+        }
+        self.send_all().await;
+    }
+
+    /// Sends all spans that are there.
+    async fn send_all(&mut self) {
+        while self.fill() {
+            if let Err(error) = self.send_batch().await {
+                count_lost(self.batch.len());
+                self.tell(&error);
+            }
+            self.batch.clear();
+        }
+    }
+
+    /// Fills the batch. Whether there is anything in it.
+    fn fill(&mut self) -> bool {
+        let unix_at_origin = unix_nanos_at_origin(self.clock.now());
+        while self.batch.len() < MAX_SPANS {
+            let Ok(build) = self.queue.try_recv() else { break };
+            self.batch.push(Span::new(build(), unix_at_origin));
+        }
+        !self.batch.is_empty()
+    }
+
+    async fn send_batch(&self) -> Result<(), SendError> {
+        let body = Bytes::from(Request::new(self.resource.clone(), self.batch.clone()).encode_to_vec());
+        let mut attempt = 1;
+        loop {
+            let headers = (self.settings.headers)().map_err(SendError::Away);
+            let sent = match headers {
+                Ok(headers) => self.collector.send(&headers, body.clone()).await,
+                Err(error) => Err(error),
+            };
+            match sent {
+                Err(SendError::Away(_)) if attempt < ATTEMPTS => {
+                    tokio::time::sleep(PAUSE * attempt).await;
+                    attempt += 1;
+                }
+                sent => return sent,
+            }
+        }
+    }
+
+    fn tell(&mut self, error: &SendError) {
+        let now = self.clock.now();
+        if self.told.is_none_or(|told| now.since(told) >= TOLD_EVERY) {
+            self.told = Some(now);
+            let (collector, lost) = (&self.settings.traces, lost_spans());
+            tracing::warn!(%collector, %error, lost, "the collector does not take spans; they are lost");
+        }
+    }
+}

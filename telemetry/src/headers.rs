@@ -1,0 +1,49 @@
+//! What a collector is shown with each request, such as a key.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::percent_decode_str;
+
+/// Headers of one request: a key or two.
+const MAX_HEADERS: usize = 16;
+
+/// Why a text is no list of headers. No part of the text is in it, because it is a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("headers are written like `name=value,name=value`, at most {MAX_HEADERS}, the values percent-encoded")]
+pub struct HeadersError;
+
+/// Reads headers as OpenTelemetry's variable `OTEL_EXPORTER_OTLP_HEADERS` has them.
+///
+/// # Errors
+/// If `text` is written otherwise.
+pub fn parse(text: &str) -> Result<HeaderMap, HeadersError> {
+    let mut headers = HeaderMap::new();
+    for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').ok_or(HeadersError)?;
+        let name: HeaderName = name.trim().parse().map_err(|_| HeadersError)?;
+        let value = percent_decode_str(value.trim()).decode_utf8().map_err(|_| HeadersError)?;
+        let mut value = HeaderValue::from_str(&value).map_err(|_| HeadersError)?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+    }
+    if headers.is_empty() || headers.len() > MAX_HEADERS { Err(HeadersError) } else { Ok(headers) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_read_as_opentelemetry_writes_them() {
+        let read = parse("authorization=Basic%20YTpi, x-key = canary ,").unwrap();
+        assert_eq!(
+            (&read["authorization"], &read["x-key"]),
+            (&"Basic YTpi".parse().unwrap(), &"canary".parse().unwrap())
+        );
+        assert!(!format!("{read:?}").contains("canary"), "no log shows a key");
+        let many: Vec<String> = (0..=MAX_HEADERS).map(|number| format!("x-{number}=a")).collect();
+        for text in ["", "canary", "a b=c", "a=b%0Ac", "a=%ff", &many.join(",")] {
+            let error = parse(text).unwrap_err();
+            assert!(!error.to_string().contains("canary"));
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Which spans are recorded.
+
+use rampmeter_protocol::trace_context::TraceContext;
+
+/// Records what the sender of a request records, and a part of the requests without a sender that
+/// decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampler {
+    /// Of 2^64 equally likely numbers, those below this.
+    below: u64,
+}
+
+impl Sampler {
+    /// A sampler of this part of the traces that begin here, from 0 to 1.
+    pub(crate) fn new(ratio: f64) -> Self {
+        Sampler { below: (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
+    }
+
+    /// Whether a span is recorded whose parent is in `parent`. `draw` gives a number by chance.
+    pub(crate) fn records(self, parent: Option<TraceContext>, draw: impl FnOnce() -> u64) -> bool {
+        parent.map_or_else(|| self.below > 0 && draw() <= self.below, |parent| parent.is_sampled())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sender_decides_if_there_is_one() {
+        for sampled in [true, false] {
+            let parent = TraceContext::new([1; 16], [2; 8], sampled);
+            for ratio in [0.0, 1.0] {
+                assert_eq!(Sampler::new(ratio).records(parent, || panic!("the sender has decided")), sampled);
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_the_traces_that_begin_here_is_recorded() {
+        let records = |ratio: f64, drawn: u64| Sampler::new(ratio).records(None, || drawn);
+        assert!(!records(0.0, 0) && records(1.0, u64::MAX));
+        assert!(records(0.01, u64::MAX / 101) && !records(0.01, u64::MAX / 99));
+    }
+}

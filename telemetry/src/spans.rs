@@ -1,0 +1,85 @@
+//! The way of a span to the exporter.
+
+use crate::sampler::Sampler;
+use crate::span::Span;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Time;
+use rampmeter_protocol::trace_context::TraceContext;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::mpsc;
+
+/// Spans that may wait for the exporter: a second's work of it, in a few megabytes.
+pub(crate) const QUEUE: usize = 8192;
+
+/// Spans of this process that no collector has got.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// How many spans were lost, because the collector was away or slow, or because it refused them.
+#[must_use]
+pub fn lost_spans() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+pub(crate) fn count_lost(spans: usize) {
+    LOST.fetch_add(spans as u64, Ordering::Relaxed);
+}
+
+/// A span that is still to be built.
+pub(crate) type Unbuilt = Box<dyn FnOnce() -> Span + Send>;
+
+/// Decides which spans are recorded, and takes them. Cheap to clone.
+#[derive(Clone)]
+pub struct Spans {
+    sampler: Sampler,
+    queue: mpsc::Sender<Unbuilt>,
+    clock: Clock,
+}
+
+/// The ids of a span that is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SpanIds {
+    /// The span itself.
+    pub context: TraceContext,
+    /// The span that it is a part of.
+    pub parent: Option<[u8; 8]>,
+}
+
+impl Spans {
+    pub(crate) fn new(sample: f64, queue: mpsc::Sender<Unbuilt>, clock: Clock) -> Self {
+        Spans { sampler: Sampler::new(sample), queue, clock }
+    }
+
+    /// The time on the clock of the exporter, which spans begin and end by.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// The ids of a new span, if it is to be recorded: the sender of a request decides that, by its
+    /// context, or else chance.
+    #[must_use]
+    pub fn begin(&self, parent: Option<TraceContext>) -> Option<SpanIds> {
+        if !self.sampler.records(parent, rand::random) {
+            return None;
+        }
+        let trace_id = parent.map_or_else(rand::random, |parent| parent.trace_id());
+        // Ids by chance are not zero, unless once in 2^64 times: such a span is not recorded.
+        let context = TraceContext::new(trace_id, rand::random(), true)?;
+        Some(SpanIds { context, parent: parent.map(|parent| parent.span_id()) })
+    }
+
+    /// Hands a span over, which `build` makes later in another task. Never waits: a span without
+    /// room is lost and counted.
+    pub fn record(&self, build: impl FnOnce() -> Span + Send + 'static) {
+        if self.queue.try_send(Box::new(build)).is_err() {
+            count_lost(1);
+        }
+    }
+}
+
+impl fmt::Debug for Spans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spans").field("sampler", &self.sampler).finish_non_exhaustive()
+    }
+}
