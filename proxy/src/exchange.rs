@@ -21,7 +21,7 @@ use crate::request_body::{BodyMemory, RequestBody};
 use crate::settings::Settings;
 use crate::terms::Terms;
 use crate::tls::ClientName;
-use crate::trace::{Held, RequestTrace, Told as Answered};
+use crate::trace::{Answered, Held, RequestTrace};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};

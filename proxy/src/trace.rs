@@ -31,7 +31,7 @@ struct Recorded {
 }
 
 /// What became of a request.
-pub(crate) struct Told<'a> {
+pub(crate) struct Answered<'a> {
     /// The template of its path.
     pub(crate) route: &'a Arc<str>,
     /// The status that the client sees.
@@ -86,9 +86,9 @@ impl RequestTrace {
     }
 
     /// The client is answered.
-    pub(crate) fn answered(&mut self, told: &Told<'_>) {
+    pub(crate) fn answered(&mut self, told: &Answered<'_>) {
         let Some(recorded) = self.recorded.take() else { return };
-        let Told { route, status, failure, held } = *told;
+        let Answered { route, status, failure, held } = *told;
         let (route, end) = (Arc::clone(route), recorded.spans.now());
         recorded.spans.clone().record(move || recorded.span(end, &route, status, (failure, held)));
     }

@@ -1,13 +1,13 @@
 //! The task that sends spans.
 
 use crate::collector::{Collector, SendError};
-use crate::otlp::{Request, Resource, Span};
+use crate::otlp::{Request, Resource, SpanMessage};
 use crate::spans::{QUEUE, Spans, Unbuilt, count_lost, lost_spans};
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use prost::Message;
 use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
-use rampmeter_protocol::time::{Span as Length, Time};
+use rampmeter_protocol::time::{Span, Time};
 use std::fmt;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the last spans may take to be sent: a part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Pause between two lines of the log about a collector that is away.
-const TOLD_EVERY: Length = Length::from_secs(60);
+const TOLD_EVERY: Span = Span::from_secs(60);
 
 /// Where spans go, and which.
 pub struct Settings {
@@ -103,7 +103,7 @@ struct Task {
     clock: Clock,
     queue: mpsc::Receiver<Unbuilt>,
     /// Spans that are on their way. They stay until the collector has them, or they are lost.
-    batch: Vec<Span>,
+    batch: Vec<SpanMessage>,
     /// When the log was last told that spans are lost.
     told: Option<Time>,
 }
@@ -140,7 +140,7 @@ impl Task {
         let unix_at_origin = unix_nanos_at_origin(self.clock.now());
         while self.batch.len() < MAX_SPANS {
             let Ok(build) = self.queue.try_recv() else { break };
-            self.batch.push(Span::new(build(), unix_at_origin));
+            self.batch.push(SpanMessage::new(build(), unix_at_origin));
         }
         !self.batch.is_empty()
     }

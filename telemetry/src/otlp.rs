@@ -3,7 +3,7 @@
 //! These few messages are written here, because the crates that have all of them bring a second
 //! generation of random numbers and a batch processor that does not count what it loses.
 
-use crate::span::{self, Kind};
+use crate::span::{Kind, Span, Value};
 use prost::Message;
 use rampmeter_protocol::trace_context::TraceContext;
 
@@ -11,7 +11,7 @@ const SPAN_SERVER: i32 = 2;
 const SPAN_CLIENT: i32 = 3;
 const SPAN_CONSUMER: i32 = 5;
 const STATUS_ERROR: i32 = 2;
-/// The flag of a context whose span is recorded. Whether a parent is in another process is not told.
+/// The flag of a context whose span is recorded. Where its parent is remains untold.
 const FLAGS: u32 = 1;
 
 /// `ExportTraceServiceRequest`, of one process.
@@ -41,7 +41,7 @@ struct ScopeSpans {
     #[prost(message, optional, tag = "1")]
     scope: Option<Scope>,
     #[prost(message, repeated, tag = "2")]
-    spans: Vec<Span>,
+    spans: Vec<SpanMessage>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -54,7 +54,7 @@ struct Scope {
 
 /// A span as it is sent.
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct Span {
+pub(crate) struct SpanMessage {
     #[prost(bytes = "vec", tag = "1")]
     trace_id: Vec<u8>,
     #[prost(bytes = "vec", tag = "2")]
@@ -109,12 +109,12 @@ struct KeyValue {
 
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
-    #[prost(oneof = "Value", tags = "1, 3, 4")]
-    value: Option<Value>,
+    #[prost(oneof = "AnyOf", tags = "1, 3, 4")]
+    value: Option<AnyOf>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum Value {
+enum AnyOf {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(int64, tag = "3")]
@@ -125,7 +125,7 @@ enum Value {
 
 impl Request {
     /// These spans of this process.
-    pub(crate) fn new(resource: Resource, spans: Vec<Span>) -> Self {
+    pub(crate) fn new(resource: Resource, spans: Vec<SpanMessage>) -> Self {
         let scope = Scope { name: "rampmeter".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
         Request { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
@@ -141,11 +141,11 @@ impl Resource {
     }
 }
 
-impl Span {
+impl SpanMessage {
     /// A span, if the clock's origin was then in nanoseconds since 1970.
-    pub(crate) fn new(span: span::Span, unix_at_origin: u64) -> Self {
+    pub(crate) fn new(span: Span, unix_at_origin: u64) -> Self {
         let unix = |nanos: u64| unix_at_origin.saturating_add(nanos);
-        Span {
+        SpanMessage {
             trace_id: span.context.trace_id().into(),
             span_id: span.context.span_id().into(),
             trace_state: span.state.map(String::from).unwrap_or_default(),
@@ -170,11 +170,11 @@ fn link(to: TraceContext) -> Link {
     Link { trace_id: to.trace_id().into(), span_id: to.span_id().into(), flags: FLAGS }
 }
 
-fn pair(key: String, value: span::Value) -> KeyValue {
+fn pair(key: String, value: Value) -> KeyValue {
     let value = match value {
-        span::Value::Text(text) => Value::Text(text),
-        span::Value::Whole(number) => Value::Whole(number),
-        span::Value::Number(number) => Value::Number(number),
+        Value::Text(text) => AnyOf::Text(text),
+        Value::Whole(number) => AnyOf::Whole(number),
+        Value::Number(number) => AnyOf::Number(number),
     };
     KeyValue { key, value: Some(AnyValue { value: Some(value) }) }
 }

@@ -45,6 +45,7 @@ pub mod scheduler;
 pub mod scripted_api;
 pub mod shipped;
 pub mod terminal;
+pub mod tracer;
 pub mod witness;
 pub mod worker;
 pub mod wrong_clock;

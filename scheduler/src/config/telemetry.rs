@@ -2,7 +2,7 @@
 
 use super::keys::keys;
 use super::place::{ConfigError, Source};
-use super::provider::{url, variable};
+use super::provider::{is_loopback, url, variable};
 use crate::provider::SecretPlace;
 use http::Uri;
 use serde::Deserialize;
@@ -52,9 +52,12 @@ pub(super) fn settings(source: &Source, table: &TelemetryTable) -> Result<Option
     let (sample, service) = (sample(source, table.sample.as_ref())?, service(source, table.service.as_ref())?);
     let headers = headers(source, table)?;
     let Some(otlp) = &table.otlp else { return Ok(None) };
-    // Without headers no secret goes over the network.
-    let base = url(source, otlp, headers.is_none())?.to_string();
-    let traces = format!("{}/v1/traces", base.trim_end_matches('/'));
+    let base = url(source, otlp, true)?;
+    let is_open = base.scheme_str() == Some("http") && !base.host().is_some_and(is_loopback);
+    if is_open && headers.is_some() {
+        return Err(source.fault(&otlp.span(), "the headers would go over the network for all to read; use https://"));
+    }
+    let traces = format!("{}/v1/traces", base.to_string().trim_end_matches('/'));
     let traces = traces.parse().map_err(|_| source.fault(&otlp.span(), "this is the address of a collector"))?;
     Ok(Some(TelemetrySettings { traces, sample, service, headers }))
 }

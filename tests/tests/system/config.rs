@@ -30,7 +30,7 @@ fn faults_are_reported_with_their_place() {
         // instead of                       this,
         // file:line:column: reason
         ("capacity = 10\n",                 "capactiy = 10\n",                              "13:1: unknown field `capactiy`, expected one of `name`, `unit`"),
-        ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `proxy`, `resource`"),
+        ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`, expected one of `nats`, `http`, `telemetry`, `proxy`, `resource`"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`, expected one of `name`, `unmatched`"),
         ("headroom = 0.2",                  "headroon = 0.2",                               "7:50: unknown field `headroon`, expected one of `name`, `headroom`, `max_starvation`"),
         ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`, expected one of `url`, `credentials_file`, `nkey_file`, `tls`, `prefix`, `inbox_prefix`, `replicas`"),
@@ -274,6 +274,35 @@ fn faults_of_http_are_reported_with_their_place() {
         let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
         assert!(error.starts_with(&format!("my.toml:{told}")), "{wrong}\n{error}\ninstead of {told}");
     }
+}
+
+#[test]
+fn faults_of_telemetry_are_reported_with_their_place() {
+    let read = |keys: &str| {
+        let text = format!("[telemetry]\n{keys}\n{VALID}");
+        config::parse(Path::new("rampmeter.toml"), &text)
+    };
+    #[rustfmt::skip]
+    let table = [
+        ("otpl = \"http://a\"",                                  "2:1: unknown field `otpl`, expected one of `otlp`, `sample`, `service`, `headers_env`, `headers_file`"),
+        ("otlp = \"a:4318\"",                                    "2:8: a URL is written like \"https://host/path\""),
+        ("otlp = \"http://user:password@a\"",                    "2:8: the URL has neither a user nor a query"),
+        ("otlp = \"http://a\"\nheaders_env = \"KEY\"",          "2:8: the headers would go over the network for all to read; use https://"),
+        ("headers_env = \"KEY\"\nheaders_file = \"f\"",         "3:16: give one of `headers_env` and `headers_file`"),
+        ("headers_env = \"a key\"",                              "2:15: this is the name of an environment variable"),
+        ("sample = 1.5",                                         "2:10: this is a part from 0 to 1, not 1.5"),
+        ("sample = -0.1",                                        "2:10: this is a part from 0 to 1, not -0.1"),
+        ("service = \"\"",                                       "2:11: the name of a service has 1 to 64 characters"),
+    ];
+    for (keys, reason) in table {
+        let error = read(keys).unwrap_err().to_string();
+        assert!(error.contains(reason), "{keys}: {error}");
+    }
+    for keys in ["otlp = \"http://collector:4318/base/\"", "otlp = \"https://a\"\nheaders_env = \"KEY\""] {
+        let traces = read(keys).unwrap().telemetry.unwrap().traces;
+        assert!(traces.path().ends_with("/v1/traces") && !traces.path().contains("//"), "{traces}");
+    }
+    assert_eq!(read("sample = 0.5").unwrap().telemetry, None);
 }
 
 fn check_faults(table: &[(&str, &str, &str)]) {

@@ -10,8 +10,10 @@ use rampmeter_tests::collector::{Collector, Span};
 use rampmeter_tests::openmetrics::Page;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::process::Process;
+use rampmeter_tests::tracer::{Tracer, remote};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{api, nats, scheduler};
+use rampmeter_worker_sdk::{Client, Cost, Outcome};
 use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -33,7 +35,7 @@ fn configuration(nats: &Server, otlp: &str, keys: &str) -> String {
 
 /// A scheduler whose spans go to a collector, and a worker.
 struct Stage {
-    _nats: Server,
+    nats: Server,
     collector: Collector,
     process: Process,
     worker: Worker,
@@ -44,7 +46,7 @@ impl Stage {
         let (nats, collector) = (nats::start().await, Collector::start().await);
         let process = Process::start_with(RAMPMETER, &configuration(&nats, collector.url(), keys), &[]).await;
         let worker = Worker::connect(&nats, "hub").await;
-        Stage { _nats: nats, collector, process, worker }
+        Stage { nats, collector, process, worker }
     }
 
     /// The answer to `payload` at `what`, sent with these headers.
@@ -96,7 +98,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
     assert_eq!(permit.attributes, told.map(|(key, value)| (key.to_owned(), value)).into());
     assert_eq!(permit.process["service.name"], "permits");
     let settle = json!({"id": "secret-id", "cost": {"pu": 3}, "elapsed_ms": 250,
-                        "response": {"status": 429, "headers": {"retry-after": "1"}}});
+                        "response": {"status": 429, "headers": {"retry-after": "2"}}});
     assert_eq!(stage.send("settle", HeaderMap::new(), &settle).await["status"], "settled");
     let settled = stage.collector.span("settle hub").await;
     assert_eq!((&*settled.trace, &settled.parent, settled.kind), (TRACE, &permit.id, 5));
@@ -111,7 +113,10 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
         ("rampmeter.cost.actual.pu", json!(3.0)),
     ];
     assert_eq!(settled.attributes, told.map(|(key, value)| (key.to_owned(), value)).into());
-    let line = stage.process.log().lines().find(|line| line.contains("the upstream answered 429")).unwrap().to_owned();
+    let line = until("the log tells the 429", async || {
+        stage.process.log().lines().find(|line| line.contains("the upstream answered 429")).map(str::to_owned)
+    })
+    .await;
     assert!(line.contains(TRACE), "the log tells the trace: {line}");
     assert!(!format!("{:?}", stage.collector.spans()).contains("secret-id"), "ids are secrets");
     // A request that waits for the end of the pause is linked from the 429.
@@ -127,22 +132,25 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
 
 #[tokio::test]
 async fn a_request_that_waits_tells_why() {
-    let stage = Stage::set("").await;
+    let stage = Stage::set("sample = 0.0").await;
+    for _ in 0..2 {
+        stage.send("permit", HeaderMap::new(), &json!({})).await;
+    }
     let inbox = stage.worker.client().new_inbox();
     let mut answers = stage.worker.client().subscribe(inbox.clone()).await.unwrap();
     let ask = json!({"mode": "wait"}).to_string();
-    for _ in 0..4 {
+    for _ in 0..2 {
         let (subject, sent) = (stage.worker.subject("permit"), headers(&[&traceparent(true)]));
         let client = stage.worker.client();
         client.publish_with_reply_and_headers(subject, inbox.clone(), sent, ask.clone().into()).await.unwrap();
     }
     within("all are granted", async {
-        for _ in 0..4 {
+        for _ in 0..2 {
             answers.next().await.unwrap();
         }
     })
     .await;
-    let spans = stage.collector.spans_named("permit hub", 4).await;
+    let spans = stage.collector.spans_named("permit hub", 2).await;
     spans.iter().for_each(assert_part_of_the_trace);
     let last = spans.iter().max_by_key(|span| span.end).unwrap();
     let told = |key: &str| last.attributes[key].clone();
@@ -280,4 +288,99 @@ async fn what_the_collector_is_shown_stays_a_secret() {
     let shown = stage.collector.headers().remove(0);
     assert!(shown["authorization"] == "Basic canary" && shown["x-team"] == "canary", "{shown:?}");
     assert!(!format!("{span:?}{}", stage.process.log()).contains("canary"));
+}
+
+/// Each test of workers has a trace of its own, because they share the tracer of the process.
+const TRACE_OF_WORKER: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const TRACE_OF_REFUSAL: &str = "4bf92f3577b34da6a3ce929d0e0e4737";
+
+#[tokio::test]
+async fn a_worker_with_opentelemetry_is_the_parent_of_the_scheduler() {
+    let (stage, tracer) = (Stage::set("sample = 0.0").await, Tracer::of_process());
+    let client = Client::connect(stage.nats.url()).await.unwrap();
+    let hub = client.resource("hub").unwrap();
+    let call = {
+        let _current = remote(TRACE_OF_WORKER, PARENT).attach();
+        hub.acquire(Cost::requests(1).and("pu", 2)).class("urgent").await.unwrap().begin()
+    };
+    let [own] = &tracer.ended(TRACE_OF_WORKER)[..] else { panic!("the call has begun") };
+    assert_eq!((&*own.name, &*own.parent), ("permit hub", PARENT));
+    for (key, value) in [
+        ("rampmeter.resource", "hub"),
+        ("rampmeter.class", "urgent"),
+        ("rampmeter.mode", "wait"),
+        ("rampmeter.result", "acquired"),
+        ("rampmeter.cost.estimate.pu", "2"),
+    ] {
+        assert_eq!(own.attributes[key], value, "{own:#?}");
+    }
+    let permit = stage.collector.span("permit hub").await;
+    assert_eq!((&*permit.trace, &permit.parent), (TRACE_OF_WORKER, &own.id));
+    call.settle(Outcome::status(200).cost(Cost::of("pu", 3)));
+    let settled = stage.collector.span("settle hub").await;
+    assert_eq!((&*settled.trace, &settled.parent), (TRACE_OF_WORKER, &own.id));
+    assert_eq!(settled.links, [(TRACE_OF_WORKER.to_owned(), permit.id)]);
+    assert_eq!(settled.attributes["rampmeter.cost.actual.pu"], 3.0);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_worker_that_is_refused_or_gives_up_ends_its_span() {
+    let (stage, tracer) = (Stage::set("sample = 0.0").await, Tracer::of_process());
+    let client = Client::connect(stage.nats.url()).await.unwrap();
+    let hub = client.resource("hub").unwrap();
+    let _current = remote(TRACE_OF_REFUSAL, PARENT).attach();
+    hub.try_acquire(Cost::of("pu", 5000)).await.unwrap_err();
+    let given_up = hub.acquire(Cost::of("pu", 1));
+    drop(tokio::time::timeout(std::time::Duration::ZERO, given_up.into_future()).await.map(drop));
+    let results = |key: &str| {
+        let ended = tracer.ended(TRACE_OF_REFUSAL);
+        ended.iter().map(|span| span.attributes.get(key).cloned().unwrap_or_default()).collect::<Vec<_>>()
+    };
+    assert_eq!(results("rampmeter.result"), ["refused", "cancelled"]);
+    assert_eq!(results("error.type"), ["never_fits", ""]);
+    client.close().await;
+}
+
+/// An upstream that tells the trace context which it sees.
+async fn telling_upstream() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let tell = async |headers: http::HeaderMap| {
+        headers.get("traceparent").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
+    };
+    let router = axum::Router::new().fallback(tell);
+    tokio::spawn(async { axum::serve(listener, router).await });
+    url
+}
+
+#[tokio::test]
+async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() {
+    let (nats, collector, upstream) = (nats::start().await, Collector::start().await, telling_upstream().await);
+    let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{upstream}\"\nresource = \"hub\"\n");
+    let configuration = format!("{}{proxy}", configuration(&nats, collector.url(), "sample = 0.0"));
+    let process = Process::start_with(RAMPMETER, &configuration, &[]).await;
+    let url = until("the proxy listens", async || {
+        let log = process.log();
+        let (_, after) = log.split_once("holds requests at ")?;
+        after.split_once('"').map(|(url, _)| url.to_owned())
+    })
+    .await;
+    let asked = api::http().get(format!("{url}/secret-path")).header("traceparent", traceparent(true));
+    let seen = asked.send().await.unwrap().text().await.unwrap();
+    let proxied = collector.span("GET -").await;
+    assert_part_of_the_trace(&proxied);
+    assert_eq!(seen, format!("00-{TRACE}-{}-01", proxied.id));
+    let told = |key: &str| proxied.attributes[key].clone();
+    assert_eq!((told("http.request.method"), told("http.response.status_code")), (json!("GET"), json!(200)));
+    assert_eq!((told("http.route"), told("http.request.resend_count")), (json!("-"), json!(0)));
+    let permit = collector.span("permit hub").await;
+    assert_eq!((&*permit.trace, &permit.parent), (TRACE, &proxied.id));
+    assert_eq!(collector.span("settle hub").await.attributes["http.response.status_code"], 200);
+    assert!(!format!("{:?}", collector.spans()).contains("secret-path"));
+    // What the client does not record passes as it is.
+    let asked = api::http().get(&url).header("traceparent", traceparent(false));
+    assert_eq!(asked.send().await.unwrap().text().await.unwrap(), traceparent(false));
+    process.stop().await;
+    assert_eq!(collector.spans().len(), 3);
 }

@@ -52,6 +52,9 @@ pub struct BenchArgs {
     /// A NATS server to measure on, in place of a private one.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
+    /// Record one request in a hundred, and send the spans to the collector at this address.
+    #[arg(long, value_name = "URL", conflicts_with = "proxy")]
+    otlp: Option<String>,
 }
 
 /// Measures all cases and prints them.
@@ -82,7 +85,8 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
 }
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {
-    let scheduler = serve::start(config::parse(FilePath::new("bench"), &configuration(url))?).await?;
+    let scheduler =
+        serve::start(config::parse(FilePath::new("bench"), &configuration(url, args.otlp.as_deref()))?).await?;
     scheduler.ready().await;
     let echo = Echo::start(url).await?;
     let progress = progress(args);
@@ -127,7 +131,7 @@ async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyh
 /// A configuration with a resource for each case and three limits that are never reached. As in
 /// production, permits of one case are remembered while the next one runs. With resources of their
 /// own they do not count against its bound.
-fn configuration(url: &str) -> String {
+fn configuration(url: &str, otlp: Option<&str>) -> String {
     let limit = |name: &str, unit: &str| {
         format!("[[resource.limit]]\nname = \"{name}\"\nunit = \"{unit}\"\ncapacity = 1000000000\nperiod = \"1s\"\n")
     };
@@ -137,7 +141,8 @@ fn configuration(url: &str) -> String {
         .iter()
         .map(|case| format!("[[resource]]\nname = \"{}\"\nstart = \"full\"\n{}", case.resource(), limits.concat()));
     let resources: String = resources.collect();
-    format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{resources}")
+    let telemetry = otlp.map(|url| format!("[telemetry]\notlp = \"{url}\"\nsample = 0.01\n")).unwrap_or_default();
+    format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{telemetry}{resources}")
 }
 
 fn progress(args: &BenchArgs) -> ProgressBar {

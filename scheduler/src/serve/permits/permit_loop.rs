@@ -16,7 +16,7 @@ use crate::serve::permits::answers::order::{Handover, Order, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
 use crate::serve::permits::incoming::limit_orders::LimitOrders;
-use crate::serve::permits::incoming::permit_requests::Terms;
+use crate::serve::permits::incoming::permit_requests::RequestTerms;
 use crate::serve::permits::incoming::pricing::PricedMessage;
 use crate::serve::permits::incoming::purges::Purges;
 use crate::serve::permits::incoming::response_reader::ResponseReader;
@@ -237,8 +237,10 @@ impl PermitLoop {
         let trace = trace.as_deref();
         let counted = endpoint.kind().map(|kind| (kind, self.term.core().tally().refused(kind)));
         match endpoint {
-            Endpoint::Permit => self.term.requests(now).take(reply, &payload, Terms::of(None, trace)),
-            Endpoint::PermitOf(class) => self.term.requests(now).take(reply, &payload, Terms::of(Some(&class), trace)),
+            Endpoint::Permit => self.term.requests(now).take(reply, &payload, RequestTerms::of(None, trace)),
+            Endpoint::PermitOf(class) => {
+                self.term.requests(now).take(reply, &payload, RequestTerms::of(Some(&class), trace));
+            }
             Endpoint::Settle => {
                 Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload, trace);
             }
@@ -279,7 +281,7 @@ impl PermitLoop {
         let Inbound { endpoint, reply, payload, trace } = inbound;
         let class = if let Endpoint::PermitOf(class) = &endpoint { Some(class) } else { None };
         let (now, refused_before) = (self.alarm.now(), self.term.core().tally().refused(EndpointKind::Permit));
-        let terms = Terms::of(class, trace.as_deref()).with_prices(&prices);
+        let terms = RequestTerms::of(class, trace.as_deref()).with_prices(&prices);
         self.term.requests(now).take(reply, &payload, terms);
         let took = self.alarm.now().since(now);
         self.term.core().tally().note_handled(EndpointKind::Permit, took, refused_before);

@@ -28,7 +28,7 @@ const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
 /// What counts for the requests of one message, beside their content.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct RequestTerms<'a> {
     /// The class that the subject names.
     class: Option<&'a Name>,
     /// What each costs, if that was computed.
@@ -37,13 +37,13 @@ pub(crate) struct Terms<'a> {
     trace: Option<&'a MessageTrace>,
 }
 
-impl<'a> Terms<'a> {
+impl<'a> RequestTerms<'a> {
     pub(crate) fn of(class: Option<&'a Name>, trace: Option<&'a MessageTrace>) -> Self {
-        Terms { class, prices: &[], trace }
+        RequestTerms { class, prices: &[], trace }
     }
 
     pub(crate) fn with_prices(self, prices: &'a [Option<Priced>]) -> Self {
-        Terms { prices, ..self }
+        RequestTerms { prices, ..self }
     }
 }
 
@@ -55,7 +55,7 @@ struct Sender<'a> {
     /// The user of NATS, as far as the inbox tells.
     user: &'a str,
     /// The sender may ask for no other class than the one that the subject names.
-    terms: Terms<'a>,
+    terms: RequestTerms<'a>,
 }
 
 /// Takes the requests that came in at one time.
@@ -78,7 +78,7 @@ impl<'a> PermitRequests<'a> {
 
     /// Takes a message, whose subject may name the class of all its requests. A sender that wants
     /// no answer gets no permit.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], terms: Terms<'_>) {
+    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], terms: RequestTerms<'_>) {
         let Some(reply) = reply else { return };
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
@@ -117,7 +117,7 @@ impl<'a> PermitRequests<'a> {
 
     fn take_one(&mut self, sender: Sender<'_>, to: ReplyTo, request: Result<PermitRequest<'_>, Invalid>, index: usize) {
         let Self { now, core, leadership, .. } = self;
-        let Terms { class, prices, trace } = sender.terms;
+        let RequestTerms { class, prices, trace } = sender.terms;
         let mut request = match request {
             Ok(request) => request,
             Err(invalid) => return core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string()),
