@@ -16,7 +16,7 @@ const REFUSED: &[u8] = b"\0\r\n\r\n";
 /// A stream that shows its reader no ambiguous head.
 ///
 /// Behind a body in chunks nothing is checked: [`closes`] says that such a request is the last one
-/// of its connection.
+/// of its connection. So is a request for a tunnel, whose bytes have checks of their own.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,
@@ -64,7 +64,7 @@ impl<S> CheckedStream<S> {
             Verdict::Open if self.unchecked.len() > MAX_HEAD => self.release(self.unchecked.len(), Expects::Anything),
             Verdict::Open => self.seen = self.unchecked.len(),
             Verdict::Empty => self.release(2, Expects::Head),
-            Verdict::Http2 | Verdict::Clear(_, Framing::Chunked) => {
+            Verdict::Http2 | Verdict::Clear(_, Framing::Chunked | Framing::Tunnel) => {
                 self.release(self.unchecked.len(), Expects::Anything);
             }
             Verdict::Clear(head, Framing::Length(length)) => {
@@ -203,6 +203,14 @@ mod tests {
         let all = format!("{get}{post}\r\n{post}{get}{chunked}");
         for piece in [1, 2, 3, 7, 50, 100, 1000] {
             assert_eq!(read(all.as_bytes(), piece).await, all.as_bytes(), "{piece}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_bytes_of_a_tunnel_pass_unchanged() {
+        let all = [b"CONNECT a:443 HTTP/1.1\r\n\r\n", &b"\x16\x03\x01\n\r\n\0"[..]].concat();
+        for piece in [1, 3, 1000] {
+            assert_eq!(read(&all, piece).await, all, "{piece}");
         }
     }
 

@@ -14,6 +14,7 @@ use crate::credential::Shown;
 use crate::drain::Drain;
 use crate::failure::Failure;
 use crate::headers::{self, ClientInfo, Pseudonym};
+use crate::intercept::{HTTP, HTTPS, Host, Interceptor, Tunnel};
 use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::pool::{CallError, Pool};
@@ -24,7 +25,9 @@ use crate::tls::ClientName;
 use crate::trace::{Answered, Held, RequestTrace};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
@@ -48,6 +51,8 @@ pub(crate) struct Exchange {
     pub(crate) settings: Settings,
     pub(crate) resource: Resource,
     pub(crate) pool: Pool,
+    /// Without one, there are no tunnels.
+    pub(crate) interceptor: Option<Interceptor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pseudonym: Pseudonym,
     pub(crate) memory: BodyMemory,
@@ -68,6 +73,8 @@ pub(crate) struct Peer {
     pub(crate) is_encrypted: bool,
     /// The name in the client's certificate, if it has shown one.
     pub(crate) name: Option<ClientName>,
+    /// The host that the client believes to be at the other end, if it came through a tunnel.
+    pub(crate) tunnel: Option<Arc<Host>>,
 }
 
 /// A request on its way.
@@ -114,6 +121,46 @@ impl Exchange {
         response
     }
 
+    /// The answer to a request for a tunnel, which begins behind it if it is granted.
+    pub(crate) fn connect(
+        &self,
+        request: &mut Request<Incoming>,
+        peer: &Peer,
+    ) -> (Response<AnswerBody>, Option<Tunnel>) {
+        match self.tunnel(request, peer) {
+            Ok(tunnel) => (Response::new(AnswerBody::Own(Full::default())), Some(tunnel)),
+            Err(failure) => {
+                let mut response = self.refused("-", None, &failure);
+                if request.version() == Version::HTTP_2 {
+                    response.headers_mut().remove(CONNECTION);
+                }
+                (response, None)
+            }
+        }
+    }
+
+    fn tunnel(&self, request: &mut Request<Incoming>, peer: &Peer) -> Result<Tunnel, Failure> {
+        // A tunnel takes the place of one connection. A connection of HTTP/2 could have many.
+        let is_alone = request.version() < Version::HTTP_2 && peer.tunnel.is_none();
+        let interceptor = self.interceptor.as_ref().filter(|_| is_alone).ok_or(Failure::Tunnel)?;
+        let host = request.uri().authority().and_then(|wanted| interceptor.find(wanted, HTTPS));
+        Ok(Tunnel::new(host.ok_or(Failure::ForeignHost)?, hyper::upgrade::on(request)))
+    }
+
+    /// Whether the request is for a host that this proxy answers for, as far as it says so.
+    fn check_host(&self, head: &Parts, peer: &Peer) -> Result<(), Failure> {
+        if let Some(host) = &peer.tunnel {
+            return if host.is_meant_by(head) { Ok(()) } else { Err(Failure::Misdirected) };
+        }
+        // A whole URL is what programs send to a proxy for `http`. HTTP/2 always names a host.
+        let named = head.uri.authority().filter(|_| head.version < Version::HTTP_2);
+        let port = if head.uri.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
+        match named.zip(self.interceptor.as_ref()) {
+            Some((named, interceptor)) if interceptor.find(named, port).is_none() => Err(Failure::ForeignHost),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     async fn hold(&self, course: Course, mut trace: RequestTrace) -> Response<AnswerBody> {
         let (route, class) = (course.terms.route.clone(), course.terms.class.clone());
         let answered = match self.held.try_acquire() {
@@ -135,9 +182,7 @@ impl Exchange {
 
     /// Checks a request, and makes it one to the upstream.
     fn course(&self, head: Parts, body: Incoming, peer: &Peer, begun: Time) -> Result<(Course, RequestTrace), Failure> {
-        if head.method == Method::CONNECT {
-            return Err(Failure::Tunnel);
-        }
+        self.check_host(&head, peer)?;
         if self.pseudonym.is_in(&head.headers) {
             return Err(Failure::Loop);
         }

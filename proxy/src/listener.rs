@@ -3,8 +3,9 @@
 use crate::checked_stream::{CheckedStream, MAX_HEAD};
 use crate::drain::Drain;
 use crate::exchange::{Exchange, Peer};
+use crate::intercept::TunnelSlot;
 use crate::tls::{Certificate, ClientName};
-use http::Request;
+use http::{Method, Request};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 /// How long a client may take for a head, which is also how long a connection may lie idle. Clients
 /// keep connections for up to a minute, and a request on a connection that closes is lost.
@@ -74,7 +76,7 @@ impl Listener {
                 (stream, address, place) = self.accept() => {
                     let (exchange, drain) = (self.exchange.clone(), drain.clone());
                     let (address, is_encrypted) = (address.ip().to_canonical(), self.certificate.is_some());
-                    let peer = Peer { address, is_encrypted, name: None };
+                    let peer = Peer { address, is_encrypted, name: None, tunnel: None };
                     let service = Service { exchange, peer, drain, _place: place };
                     let acceptor = self.certificate.as_ref().map(Certificate::acceptor);
                     connections.spawn(service.greet(stream, acceptor));
@@ -105,29 +107,55 @@ impl Service {
     async fn greet(mut self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         stream.set_nodelay(true).ok();
         let Some(acceptor) = acceptor else { return self.serve(stream).await };
-        // A client that does not get this far is told so by the handshake itself.
-        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
+        if let Some(stream) = encrypted(stream, &acceptor).await {
             self.peer.name = ClientName::of(stream.get_ref().1);
             self.serve(stream).await;
         }
     }
 
-    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Service { exchange, peer, drain, _place } = self;
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (exchange, peer) = (exchange.clone(), peer.clone());
-            async move { Ok::<_, Infallible>(exchange.answer(request, peer).await) }
+    /// Serves the connection, and then the tunnel that it has become, if it has.
+    async fn serve(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let slot = TunnelSlot::default();
+        self.serve_requests(stream, &slot).await;
+        let (Some(tunnel), Some(interceptor)) = (slot.take(), &self.exchange.interceptor) else { return };
+        let host = tunnel.host.clone();
+        let Some((stream, acceptor)) = tunnel.begin(interceptor).await else { return };
+        let stream = encrypted(stream, &acceptor).await;
+        self.exchange.metrics.tunnel(stream.is_some());
+        if let Some(stream) = stream {
+            (self.peer.is_encrypted, self.peer.tunnel) = (true, Some(host));
+            self.serve_requests(stream, &slot).await;
+        }
+    }
+
+    async fn serve_requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, slot: &TunnelSlot) {
+        let service = service_fn(|mut request: Request<Incoming>| {
+            let (exchange, peer, slot) = (self.exchange.clone(), self.peer.clone(), slot.clone());
+            async move {
+                if request.method() != Method::CONNECT {
+                    return Ok::<_, Infallible>(exchange.answer(request, peer).await);
+                }
+                let (response, tunnel) = exchange.connect(&mut request, &peer);
+                slot.put(tunnel);
+                Ok(response)
+            }
         });
-        let builder = builder();
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(CheckedStream::new(stream)), service));
+        let (builder, stream) = (builder(), TokioIo::new(CheckedStream::new(stream)));
+        let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
         tokio::select! {
             // The client may end its connection in any way.
             _ended = connection.as_mut() => return,
-            () = drain.has_begun() => {}
+            () = self.drain.has_begun() => {}
         }
         connection.as_mut().graceful_shutdown();
         connection.await.ok();
     }
+}
+
+/// The encrypted stream; `None` if the client does not agree in time. The handshake itself tells
+/// the client why.
+async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(stream: S, acceptor: &TlsAcceptor) -> Option<TlsStream<S>> {
+    tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()?.ok()
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

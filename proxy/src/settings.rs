@@ -1,6 +1,7 @@
 //! What a proxy is configured with.
 
 use crate::credential::Credential;
+use crate::intercept::Interception;
 use crate::route::Routes;
 use crate::tls::CertificateFiles;
 use crate::tokens::TokenUnits;
@@ -38,6 +39,8 @@ pub struct Settings {
     pub encryption: Encryption,
     /// Where spans go, if this process sends any.
     pub spans: Option<Spans>,
+    /// Which tunnels end here. Without it, there are none.
+    pub intercept: Option<Interception>,
 }
 
 /// How connections are encrypted.
@@ -226,6 +229,11 @@ impl Upstream {
     #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host()
+    }
+
+    /// Its name or address, and its port if one was written.
+    pub(crate) fn authority(&self) -> &Authority {
+        &self.authority
     }
 
     /// The upstream's address of what a client wants; `None` if the client names no path.

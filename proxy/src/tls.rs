@@ -1,10 +1,9 @@
 //! Encryption towards clients, and the authorities of the upstream.
 
+use crate::watched_files::WatchedFiles;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::{Span, Time};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -12,8 +11,6 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 
-/// How often the files are looked at.
-const LOOK: Span = Span::from_secs(1);
 /// The protocols that clients may choose, the better one first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
@@ -60,12 +57,8 @@ pub(crate) struct Certificate {
 
 struct Current {
     acceptor: TlsAcceptor,
-    stamp: Stamp,
-    looked: Time,
+    watched: WatchedFiles,
 }
-
-/// When the files were written.
-type Stamp = [Option<SystemTime>; 3];
 
 impl std::fmt::Debug for Current {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -77,24 +70,18 @@ impl Certificate {
     /// # Errors
     /// If a file is of no use.
     pub(crate) fn read(files: CertificateFiles, clock: Clock) -> Result<Self, TlsFileError> {
-        let (stamp, acceptor) = (files.stamp(), files.acceptor()?);
-        let current = Mutex::new(Current { acceptor, stamp, looked: clock.now() });
+        let watched = WatchedFiles::new(files.all(), clock.now());
+        let current = Mutex::new(Current { acceptor: files.acceptor()?, watched });
         Ok(Certificate { files, clock, current })
     }
 
     /// What greets the next client. While changed files are of no use, the former ones count.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.clock.now();
-        if now.since(current.looked) >= LOOK {
-            current.looked = now;
-            let stamp = self.files.stamp();
-            if stamp != current.stamp {
-                current.stamp = stamp;
-                match self.files.acceptor() {
-                    Ok(acceptor) => current.acceptor = acceptor,
-                    Err(error) => tracing::warn!(%error, "the certificate of before goes on counting"),
-                }
+        if current.watched.have_changed(self.clock.now()) {
+            match self.files.acceptor() {
+                Ok(acceptor) => current.acceptor = acceptor,
+                Err(error) => tracing::warn!(%error, "the certificate of before goes on counting"),
             }
         }
         current.acceptor.clone()
@@ -102,9 +89,12 @@ impl Certificate {
 }
 
 impl CertificateFiles {
-    fn stamp(&self) -> Stamp {
-        let files = [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()];
-        files.map(|file| std::fs::metadata(file?).and_then(|file| file.modified()).ok())
+    fn all(&self) -> Vec<PathBuf> {
+        [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     fn acceptor(&self) -> Result<TlsAcceptor, TlsFileError> {
@@ -114,10 +104,14 @@ impl CertificateFiles {
             None => ServerConfig::builder().with_no_client_auth(),
         };
         let config = config.with_single_cert(certificates(&self.cert_file)?, key);
-        let mut config = config.map_err(|error| fault(&self.key_file, error.to_string()))?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(acceptor(config.map_err(|error| fault(&self.key_file, error.to_string()))?))
     }
+}
+
+/// What greets clients with `config`, in either version of HTTP.
+pub(crate) fn acceptor(mut config: ServerConfig) -> TlsAcceptor {
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A client of servers whose certificates the authorities in `file` have signed.
@@ -142,7 +136,11 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
     Ok(roots)
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+/// The certificates in `file`, of which there is at least one.
+///
+/// # Errors
+/// If there is none.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
         all.ok().filter(|all| !all.is_empty())
@@ -150,11 +148,16 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileErro
     pem(file, all, "it has no certificate in PEM")
 }
 
-fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
+/// What `read` finds in `file`.
+///
+/// # Errors
+/// If there is no such file, or it finds nothing.
+pub(crate) fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
     let text = std::fs::read(file).map_err(|error| fault(file, error.to_string()))?;
     read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))
 }
 
-fn fault(path: &Path, reason: String) -> TlsFileError {
+/// Says of the file at `path` why it is of no use.
+pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
     TlsFileError { path: path.to_owned(), reason }
 }

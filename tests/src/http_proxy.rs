@@ -48,6 +48,7 @@ pub fn settings(upstream: &str) -> Settings {
         bounds: Bounds::default(),
         encryption: Encryption::default(),
         spans: None,
+        intercept: None,
     }
 }
 

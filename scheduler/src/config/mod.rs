@@ -13,6 +13,7 @@ mod fair_share;
 mod faults;
 mod http;
 mod http_settings;
+mod intercept;
 mod keys;
 mod limit_table;
 mod load;

@@ -5,6 +5,7 @@ use super::duration::parse as parse_duration;
 use super::faults::Faults;
 use super::http::{OriginTable, counted, label_key, origin};
 use super::http_settings::{LabelSource, OriginSettings};
+use super::intercept::{self, InterceptTable};
 use super::keys::keys;
 use super::place::{ConfigError, Source};
 use super::pricing::Pricing;
@@ -14,6 +15,7 @@ use super::value::name;
 use axum::http::{HeaderName, Method};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_proxy::intercept::Interception;
 use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
 use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, SafeRate, Times, Upstream};
 use rampmeter_proxy::tls::CertificateFiles;
@@ -131,6 +133,8 @@ keys! {
         metrics: Option<String> = Example(r#""127.0.0.1:9471""#),
         /// What the upstream sees in place of the clients' own secrets.
         credential: Option<Spanned<CredentialTable>> = Table,
+        /// The hosts in whose place the proxy answers programs that know `HTTPS_PROXY` alone.
+        intercept: Option<InterceptTable> = Table,
         /// Kinds of requests with a class, labels and a cost of their own: [[proxy.route]].
         #[serde(default)]
         route: Vec<Spanned<RouteTable>> = Table,
@@ -246,6 +250,8 @@ pub struct ProxySettings {
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,
+    /// Which tunnels end at the proxy.
+    pub intercept: Option<Interception>,
     /// The address of its metrics, if they are served.
     pub metrics: Option<String>,
 }
@@ -270,6 +276,7 @@ impl Default for ProxySettings {
             times: Times::default(),
             bounds: Bounds::default(),
             encryption: Encryption::default(),
+            intercept: None,
             metrics: None,
         }
     }
@@ -327,6 +334,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         times: times(source, table)?,
         bounds: bounds(source, table)?,
         encryption: encryption(source, table)?,
+        intercept: table.intercept.as_ref().map(|table| intercept::settings(source, table)).transpose()?,
         metrics: table.metrics.clone(),
     })
 }

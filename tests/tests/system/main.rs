@@ -66,6 +66,7 @@ mod proxy_costs;
 mod proxy_credential;
 mod proxy_faults;
 mod proxy_fleet;
+mod proxy_intercept;
 mod proxy_smuggling;
 mod proxy_tls;
 mod purge_cli;

@@ -1,0 +1,64 @@
+//! Tunnels that end here: for programs that know no base URL, only `HTTPS_PROXY`.
+//!
+//! A program asks its proxy for a tunnel to a host (`CONNECT`). If the host is one of `hosts`, the
+//! proxy answers in its place: `authority` shows a certificate that the user's own authority has
+//! signed, and `tunnel` hands on the connection, whose requests go the way of all others. To
+//! any other host there is no tunnel.
+
+mod authority;
+mod hosts;
+mod tunnel;
+
+pub use authority::AuthorityFiles;
+pub(crate) use hosts::{HTTP, HTTPS};
+pub use hosts::{Host, HostError};
+use http::uri::Authority as HostAndPort;
+use rampmeter_protocol::clock::Clock;
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+pub(crate) use tunnel::{Tunnel, TunnelSlot};
+
+use crate::tls::TlsFileError;
+use authority::Authority;
+
+/// Which tunnels end here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interception {
+    /// The authority that programs trust.
+    pub authority: AuthorityFiles,
+    /// The hosts. If there are none: the upstream's own.
+    pub hosts: Vec<Host>,
+}
+
+/// Answers in place of hosts.
+#[derive(Debug)]
+pub(crate) struct Interceptor {
+    hosts: Vec<Host>,
+    authority: Authority,
+}
+
+impl Interceptor {
+    /// Answers for the hosts of `interception`, or for the `upstream` alone.
+    ///
+    /// # Errors
+    /// If the authority is of no use.
+    pub(crate) fn open(interception: Interception, upstream: &HostAndPort, clock: Clock) -> Result<Self, TlsFileError> {
+        let Interception { authority, mut hosts } = interception;
+        if hosts.is_empty() {
+            hosts.push(Host::of(upstream));
+        }
+        let authority = Authority::read(authority, hosts.clone(), clock)?;
+        Ok(Interceptor { hosts, authority })
+    }
+
+    /// The host at `wanted`, if it is one of these. It is at `port` if it names none.
+    pub(crate) fn find(&self, wanted: &HostAndPort, port: u16) -> Option<Arc<Host>> {
+        let wanted = Host::at(wanted, port)?;
+        self.hosts.iter().any(|host| host.has(&wanted, port)).then(|| Arc::new(wanted))
+    }
+
+    /// What greets clients in place of `host`.
+    fn acceptor(&self, host: &Host) -> Option<TlsAcceptor> {
+        self.authority.acceptor(host.name())
+    }
+}

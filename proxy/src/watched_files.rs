@@ -1,0 +1,40 @@
+//! Files that count again when they change.
+
+use rampmeter_protocol::time::{Span, Time};
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+/// How often the files are looked at.
+const LOOK: Span = Span::from_secs(1);
+
+/// When files were written, as far as it was looked.
+#[derive(Debug)]
+pub(crate) struct WatchedFiles {
+    paths: Vec<PathBuf>,
+    written: Vec<Option<SystemTime>>,
+    looked: Time,
+}
+
+impl WatchedFiles {
+    /// These files, which are read behind this.
+    pub(crate) fn new(paths: Vec<PathBuf>, now: Time) -> Self {
+        let written = written(&paths);
+        WatchedFiles { paths, written, looked: now }
+    }
+
+    /// Whether a file has changed since the last look. A second has to lie between two looks.
+    pub(crate) fn have_changed(&mut self, now: Time) -> bool {
+        if now.since(self.looked) < LOOK {
+            return false;
+        }
+        self.looked = now;
+        let written = written(&self.paths);
+        let have_changed = written != self.written;
+        self.written = written;
+        have_changed
+    }
+}
+
+fn written(paths: &[PathBuf]) -> Vec<Option<SystemTime>> {
+    paths.iter().map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok()).collect()
+}

@@ -1,0 +1,42 @@
+//! `[proxy.intercept]` of the file.
+
+use super::keys::keys;
+use super::place::{ConfigError, Source};
+use rampmeter_proxy::intercept::{AuthorityFiles, Host, Interception};
+use serde::Deserialize;
+use std::path::PathBuf;
+use toml::Spanned;
+
+/// Each has a certificate, and all are signed at once.
+const MAX_HOSTS: usize = 32;
+
+keys! {
+    /// `[proxy.intercept]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct InterceptTable {
+        /// The certificate of your own authority, as PEM, and those above it behind. Programs trust
+        /// it. The files are read again when they change.
+        ca_cert_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca.pem""#),
+        /// Its private key, as PEM (PKCS #8, without a password). Who has it can be any host to
+        /// these programs.
+        ca_key_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca-key.pem""#),
+        /// The hosts in whose place the proxy answers, from `upstream`. Without this: the host of
+        /// `upstream`. To other hosts there are no tunnels.
+        #[serde(default)]
+        hosts: Vec<Spanned<String>> = Example(r#"["api.example.com", "eu.api.example.com:8443"]"#),
+    }
+}
+
+/// The settings of `table`.
+pub(super) fn settings(source: &Source, table: &InterceptTable) -> Result<Interception, ConfigError> {
+    let InterceptTable { ca_cert_file, ca_key_file, hosts } = table;
+    if let Some(beyond) = hosts.get(MAX_HOSTS) {
+        return Err(source.fault(&beyond.span(), format!("at most {MAX_HOSTS} hosts")));
+    }
+    let host = |text: &Spanned<String>| {
+        text.get_ref().parse::<Host>().map_err(|error| source.fault(&text.span(), error.to_string()))
+    };
+    let authority = AuthorityFiles { cert_file: ca_cert_file.clone(), key_file: ca_key_file.clone() };
+    Ok(Interception { authority, hosts: hosts.iter().map(host).collect::<Result<_, _>>()? })
+}
