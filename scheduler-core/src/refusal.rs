@@ -63,9 +63,7 @@ pub enum Refusal {
     #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
     NoLimit,
     /// There are too many buckets by key.
-    #[error(
-        "there are {bound} keys whose buckets are not full, which is their bound; a new key has to wait until one of them is"
-    )]
+    #[error("all {bound} buckets for keys are in use; a new key gets one when an old one is full again")]
     TooManyKeys {
         /// The limit whose key is new.
         limit: LimitId,
@@ -127,9 +125,24 @@ pub enum Refusal {
     /// An operator has ended the wait.
     #[error("an operator has ended the wait; ask again only if the work is still wanted")]
     Purged,
+    /// A waiting request was repeated by one that cannot wait.
+    #[error("`mode`: the request with this id waits; ask with `wait`, or cancel it with `used: false`")]
+    AsksToWait,
     /// The scheduler is handing over.
     #[error("this scheduler is handing over; ask again at once")]
-    Unavailable,
+    HandingOver,
+    /// The store has not confirmed what would be granted.
+    #[error("the store does not confirm grants at present; ask again")]
+    StoreSilent,
+    /// As many answers wait for the store as may.
+    #[error("too many answers wait for the store; ask again")]
+    TooManyPending,
+    /// The limits have changed, and what the call is for is not remembered.
+    #[error("the limits have changed; ask again at once")]
+    LimitsChanged,
+    /// The client may be gone: some of its answers were not delivered.
+    #[error("answers on this connection got lost; ask again under the same id")]
+    MayBeGone,
 }
 
 /// What a refused request would be one too many of.
@@ -191,9 +204,15 @@ impl Refusal {
             Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
-            Refusal::StillWaiting | Refusal::OtherClass { .. } => (Code::InvalidRequest, None, None),
+            Refusal::StillWaiting | Refusal::AsksToWait | Refusal::OtherClass { .. } => {
+                (Code::InvalidRequest, None, None)
+            }
             Refusal::Purged => (Code::Purged, None, None),
-            Refusal::Unavailable => (Code::Unavailable, Some(Span::ZERO), None),
+            Refusal::HandingOver
+            | Refusal::StoreSilent
+            | Refusal::TooManyPending
+            | Refusal::LimitsChanged
+            | Refusal::MayBeGone => (Code::Unavailable, Some(Span::ZERO), None),
         }
     }
 }

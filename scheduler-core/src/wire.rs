@@ -141,7 +141,7 @@ pub fn answer<R>(
 /// An announcement as the wire has it.
 #[must_use]
 pub fn news(resource: &Resource, epoch: u64, freeze: &FreezeNotice) -> News {
-    let limits = freeze.limits.iter().map(|limit| resource.limits()[limit.index()].spec().name.clone()).collect();
+    let limits = freeze.limits.iter().map(|limit| resource[*limit].spec().name.clone()).collect();
     News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
@@ -159,5 +159,5 @@ pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>,
 }
 
 fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {
-    limit.map(|limit| Text::from(&*resource.limits()[limit.index()].spec().name))
+    limit.map(|limit| Text::from(&*resource[limit].spec().name))
 }

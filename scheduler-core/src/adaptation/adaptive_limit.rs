@@ -46,7 +46,7 @@ impl AdaptiveLimit {
         let level = if start == StartPolicy::Empty { Credit::ZERO } else { limit.full() };
         let is_doubted = start == StartPolicy::Unproven && limit.floor().is_some() && !limit.is_keyed();
         AdaptiveLimit {
-            bucket: Bucket::new(limit, now, level).tracked(),
+            bucket: Bucket::new(limit, now, level).remembering_levels(),
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
@@ -63,7 +63,7 @@ impl AdaptiveLimit {
         if self.estimator.nominal == *limit {
             return self.clone();
         }
-        let bucket = self.bucket.recast(now, &self.limit, limit).tracked();
+        let bucket = self.bucket.recast(now, &self.limit, limit).remembering_levels();
         AdaptiveLimit {
             bucket,
             call_time: self.call_time,
@@ -81,14 +81,14 @@ impl AdaptiveLimit {
 
     /// Sets the level, with no promises except the pending debits of a predecessor.
     pub(crate) fn set_level(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
-        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).tracked();
+        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).remembering_levels();
         self.slow_start = None;
     }
 
     /// Restores the counted usage of a predecessor at `then`; false if `usage` is of another kind.
     pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
         let bucket = Bucket::from_usage(&self.limit, then, usage);
-        bucket.map(|bucket| self.bucket = bucket.tracked()).is_some()
+        bucket.map(|bucket| self.bucket = bucket.remembering_levels()).is_some()
     }
 
     /// Restores what a predecessor had learned at `then`, if the policy is the same.

@@ -70,7 +70,7 @@ impl Credit {
         Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
     }
 
-    /// How many millionths of `whole`, which is above zero, this is; rounded up.
+    /// How many millionths of `whole`, which is above zero, this is; rounded up to the next.
     pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
@@ -187,9 +187,10 @@ impl Rate {
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
-    /// In how many nanoseconds this much is refilled, or was if it is negative.
+    /// In how many nanoseconds this much is refilled, or was if it is negative; rounded down, so that
+    /// the least that is short counts.
     pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
-        credit.0 / self.per_nano
+        credit.0.div_euclid(self.per_nano)
     }
 
     /// The refill within `span`.

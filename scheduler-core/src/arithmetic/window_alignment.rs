@@ -1,6 +1,6 @@
 //! How time is cut into fixed windows.
 
-use crate::policy::Alignment;
+use super::alignment::Alignment;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use rampmeter_protocol::time::{Span, Time};

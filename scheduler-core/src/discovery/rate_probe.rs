@@ -138,7 +138,8 @@ impl RateProbe {
 
 /// The rate after so many plateaus of time.
 fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
-    let beyond = (plateaus - 1.0).powi(3);
+    let past = plateaus - 1.0;
+    let beyond = past * past * past;
     let height = if plateaus < 1.0 { refused - after } else { refused / 10.0 };
     refused + height * beyond
 }

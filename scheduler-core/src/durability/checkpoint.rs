@@ -29,13 +29,13 @@ impl<R: Clone> Scheduler<R> {
     /// The checkpoint to write at `now`. None if the scheduler is not [fenced](Scheduler::fenced),
     /// or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
+        self.advance(now);
         self.recorded_parts().checkpoint(now)
     }
 }
 
 impl<R> RecordedParts<'_, R> {
     fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
-        self.ledger.advance(now);
         if self.term.budget()?.is_full() {
             return None;
         }

@@ -157,13 +157,13 @@ impl<R: Clone> Scheduler<R> {
     /// term, when nothing is granted any more.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        self.advance(now);
         self.recorded_parts().snapshot(now, most)
     }
 }
 
 impl<R> RecordedParts<'_, R> {
     fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
-        self.ledger.advance(now);
         let new_pages = self.write_all_pages(now);
         let permits = self.latest_permits(most);
         let listed = ListedPromises::of(self.resource, now, &permits);

@@ -272,6 +272,12 @@ impl Ledger {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit.is_until_settled()).at
     }
 
+    /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight had
+    /// ended.
+    pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
+        offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
+    }
+
     /// The limit without keys that pays its part last, if that is after `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
@@ -457,7 +463,7 @@ impl Backlog {
     pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
         for (id, amount) in bill.iter() {
             let sum = &mut self.0[id.index()];
-            *sum = sum.saturating_add(resource.limits()[id.index()].rate().credit(amount));
+            *sum = sum.saturating_add(resource[id].rate().credit(amount));
         }
     }
 

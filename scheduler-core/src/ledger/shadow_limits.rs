@@ -8,9 +8,8 @@ use super::all_buckets::Ledger;
 use crate::ids::LimitId;
 use crate::limits::{CallMade, StartKey};
 use crate::policy::{Bill, Resource, Succession};
-use crate::views::limits_of;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::status::{LimitStatus, ShadowStatus};
+use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A call that would have waited longer charges nothing: its client would have gone elsewhere.
@@ -65,10 +64,17 @@ impl ShadowLimits {
         self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
     }
 
-    /// The state of the limits, and what was measured of each.
-    pub(crate) fn status(&self, now: Time) -> impl Iterator<Item = LimitStatus> {
-        let limits = limits_of(&self.resource, &self.ledger, now).into_iter();
-        limits.zip(&self.tallies).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
+    pub(crate) fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// What was measured, by limit.
+    pub(crate) fn tallies(&self) -> &[ShadowStatus] {
+        &self.tallies
     }
 
     /// Charges `bill` to one limit for a call with this start that would not have waited beyond

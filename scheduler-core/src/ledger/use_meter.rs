@@ -21,8 +21,6 @@ const MAX_ROWS: usize = 2 * MAX_NAMES;
 const IDLE: Span = Span::from_secs(86_400);
 /// How often room is looked for, because that walks along all clients.
 const SWEEP_EVERY: Span = Span::from_secs(60);
-/// Recent use is told of the last full one of these, and of the present one.
-const RECENT: Span = Span::from_secs(60);
 
 /// The client that stands for all beyond the bound.
 pub const OTHERS: &str = "(others)";
@@ -30,22 +28,11 @@ pub const OTHERS: &str = "(others)";
 /// Millionths of units, each at the place of its unit.
 type Amounts = SmallVec<[i64; 2]>;
 
-/// How many calls, and what they cost.
+/// How many calls one client has made in one class since the last report, and what they cost.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     calls: i64,
     micros: Amounts,
-}
-
-/// The use of one client in one class.
-#[derive(Clone, Debug, Default)]
-struct Row {
-    /// Since the driver has last taken it.
-    pending: Sums,
-    /// The number of the present minute.
-    minute: u64,
-    present: Amounts,
-    former: Amounts,
 }
 
 /// What calls have used of a limit.
@@ -68,12 +55,10 @@ pub(crate) struct UseMeter {
     units: Vec<Name>,
     /// The place of each limit's unit.
     unit_of: Vec<usize>,
-    rows: BTreeMap<(ClientNumber, ClassId), Row>,
+    rows: BTreeMap<(ClientNumber, ClassId), Sums>,
     limits: Vec<LimitSum>,
     /// What was counted under former limits.
     former: Use,
-    /// Since when it counts.
-    began: Time,
 }
 
 /// What was used since the last report.
@@ -98,15 +83,6 @@ pub struct ClientUse {
     pub micros: Vec<(Name, i64)>,
 }
 
-/// The use of the last minute or two.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecentUse {
-    /// The time that it is of.
-    pub over: Span,
-    /// By client and class; the calls are not counted here.
-    pub clients: Vec<ClientUse>,
-}
-
 impl Use {
     /// Whether nothing was used.
     #[must_use]
@@ -122,11 +98,11 @@ impl Use {
 }
 
 impl UseMeter {
-    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+    pub(crate) fn new(resource: &Resource) -> Self {
         let (units, unit_of, limits) = places(resource);
         let classes = resource.classes().iter().map(|class| class.name.clone()).collect();
         let (names, rows, former) = (ClientNames::default(), BTreeMap::new(), Use::default());
-        UseMeter { names, classes, units, unit_of, rows, limits, former, began: now }
+        UseMeter { names, classes, units, unit_of, rows, limits, former }
     }
 
     /// The number of a client that asks at `now`.
@@ -139,64 +115,48 @@ impl UseMeter {
     }
 
     /// Counts a call that was granted.
-    pub(crate) fn count(&mut self, now: Time, class: ClassId, bill: &Bill) {
-        self.change(now, class, bill.client, (1, bill, &Bill::new()));
+    pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
+        self.change(class, bill.client, (1, bill, &Bill::new()));
     }
 
     /// Takes a call out that was not made.
-    pub(crate) fn take_out(&mut self, now: Time, class: ClassId, bill: &Bill) {
-        self.change(now, class, bill.client, (-1, &Bill::new(), bill));
+    pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
+        self.change(class, bill.client, (-1, &Bill::new(), bill));
     }
 
     /// Corrects the count of a call that was charged `bill` to what it has cost.
-    pub(crate) fn correct(&mut self, now: Time, class: ClassId, bill: &Bill, actual: &Bill) {
+    pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
-            self.change(now, class, bill.client, (0, actual, bill));
+            self.change(class, bill.client, (0, actual, bill));
         }
     }
 
     /// Continues under other limits.
-    pub(crate) fn change_limits(&mut self, now: Time, resource: &Resource) {
-        let counted = self.take(now);
+    pub(crate) fn change_limits(&mut self, resource: &Resource) {
+        let counted = self.take();
         self.former.add(counted);
         (self.units, self.unit_of, self.limits) = places(resource);
-        self.rows.clear();
     }
 
     /// What was used since the last call.
-    pub(crate) fn take(&mut self, now: Time) -> Use {
+    pub(crate) fn take(&mut self) -> Use {
         let mut taken = std::mem::take(&mut self.former);
         let used = self.limits.iter_mut().filter(|limit| limit.may_end && limit.micros != 0);
         taken.limits.extend(used.map(|limit| (limit.name.clone(), std::mem::take(&mut limit.micros))));
-        let Self { rows, names, classes, units, .. } = self;
-        for ((client, class), row) in rows.iter_mut().filter(|(_, row)| !row.pending.is_zero()) {
-            let Sums { calls, micros } = std::mem::take(&mut row.pending);
-            let (client, class) = (Arc::clone(names.name(*client)), classes[class.index()].clone());
-            taken.clients.push(ClientUse { client, class, calls, micros: by_unit(units, &micros) });
+        for ((client, class), sums) in std::mem::take(&mut self.rows).into_iter().filter(|(_, sums)| !sums.is_zero()) {
+            let (client, class) = (Arc::clone(self.names.name(client)), self.classes[class.index()].clone());
+            let micros = by_unit(&self.units, &sums.micros);
+            taken.clients.push(ClientUse { client, class, calls: sums.calls, micros });
         }
-        let minute = minute_of(now);
-        rows.retain(|_, row| row.recent(minute).iter().any(|micros| *micros != 0));
         taken
     }
 
-    /// What was used in the present minute and the one before.
-    pub(crate) fn recent(&self, now: Time) -> RecentUse {
-        let minute = minute_of(now);
-        let over = Span::from_nanos(now.nanos() % RECENT.nanos()) + RECENT;
-        let client = |((client, class), row): (&(ClientNumber, ClassId), &Row)| {
-            let micros = by_unit(&self.units, &row.recent(minute));
-            let (client, class) = (Arc::clone(self.names.name(*client)), self.classes[class.index()].clone());
-            (!micros.is_empty()).then_some(ClientUse { client, class, calls: 0, micros })
-        };
-        RecentUse { over: over.min(now.since(self.began)), clients: self.rows.iter().filter_map(client).collect() }
-    }
-
     /// Counts `calls`, and `more` in place of `less`.
-    fn change(&mut self, now: Time, class: ClassId, client: ClientNumber, (calls, more, less): (i64, &Bill, &Bill)) {
+    fn change(&mut self, class: ClassId, client: ClientNumber, (calls, more, less): (i64, &Bill, &Bill)) {
         let mut before = self.amounts(less);
         let mut change = self.amounts(more);
         change.iter_mut().zip(&mut before).for_each(|(change, before)| *change -= *before);
-        self.row(class, client).count(minute_of(now), calls, &change);
+        self.row(class, client).add(calls, &change);
         for (bill, sign) in [(more, 1), (less, -1)] {
             for (limit, amount) in bill.amounts() {
                 if let Some(sum) = self.limits.get_mut(limit.index()) {
@@ -206,7 +166,7 @@ impl UseMeter {
         }
     }
 
-    fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Row {
+    fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Sums {
         let has_room = self.rows.len() < MAX_ROWS || self.rows.contains_key(&(client, class));
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
@@ -227,27 +187,11 @@ impl Sums {
     fn is_zero(&self) -> bool {
         self.calls == 0 && self.micros.iter().all(|micros| *micros == 0)
     }
-}
 
-impl Row {
-    fn count(&mut self, minute: u64, calls: i64, change: &Amounts) {
-        if self.minute != minute {
-            let present = std::mem::take(&mut self.present);
-            self.former = if self.minute + 1 == minute { present } else { Amounts::new() };
-            self.minute = minute;
-        }
-        self.pending.calls += calls;
-        add(&mut self.pending.micros, change);
-        add(&mut self.present, change);
-    }
-
-    /// What was used in this minute and the one before.
-    fn recent(&self, minute: u64) -> Amounts {
-        let mut recent = if self.minute + 1 >= minute { self.present.clone() } else { Amounts::new() };
-        if self.minute == minute {
-            add(&mut recent, &self.former);
-        }
-        recent
+    fn add(&mut self, calls: i64, change: &Amounts) {
+        self.calls += calls;
+        self.micros.resize(change.len(), 0);
+        self.micros.iter_mut().zip(change).for_each(|(sum, change)| *sum = sum.saturating_add(*change));
     }
 }
 
@@ -323,11 +267,6 @@ fn places(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
     (units, unit_of, sums)
 }
 
-fn add(sums: &mut Amounts, change: &Amounts) {
-    sums.resize(change.len().max(sums.len()), 0);
-    sums.iter_mut().zip(change).for_each(|(sum, change)| *sum = sum.saturating_add(*change));
-}
-
 fn by_unit(units: &[Name], micros: &Amounts) -> Vec<(Name, i64)> {
     let used = units.iter().zip(micros).filter(|(_, micros)| **micros != 0);
     used.map(|(unit, micros)| (unit.clone(), *micros)).collect()
@@ -335,10 +274,6 @@ fn by_unit(units: &[Name], micros: &Amounts) -> Vec<(Name, i64)> {
 
 fn micros(amount: Amount) -> i64 {
     i64::try_from(amount.micros()).unwrap_or(i64::MAX)
-}
-
-fn minute_of(now: Time) -> u64 {
-    now.nanos() / RECENT.nanos()
 }
 
 #[cfg(test)]

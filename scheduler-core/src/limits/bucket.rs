@@ -73,11 +73,8 @@ impl Bucket {
     }
 
     /// The same bucket, which remembers its levels to compare them with the upstream's reports.
-    pub(crate) fn tracked(mut self) -> Self {
-        match &mut self {
-            Tokens(tokens) => drop(tokens.extra_mut()),
-            Counted(counted) => counted.track_shared(),
-        }
+    pub(crate) fn remembering_levels(mut self) -> Self {
+        for_both!(&mut self, kind => kind.remember_levels());
         self
     }
 
@@ -259,7 +256,7 @@ impl Bucket {
 
     /// Adds a freeze to the one that may be there.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
-        self.set_freeze(Some(self.freeze().map_or(added, |freeze| freeze.joined(added))));
+        self.set_freeze(Some(Freeze::join(self.freeze(), added)));
     }
 
     /// Notes that `connection` says that the freeze is to be longer.

@@ -31,9 +31,14 @@ impl Freeze {
         Freeze { is_ordered: true, ..Freeze::new(until) }
     }
 
+    /// A freeze that is added to the one that may be there.
+    pub(crate) fn join(existing: Option<Freeze>, added: Freeze) -> Self {
+        existing.map_or(added, |freeze| freeze.joined(added))
+    }
+
     /// Both freezes as one, which ends with the later of them. Another probe follows, and a claim
     /// stays.
-    pub(crate) fn joined(self, other: Freeze) -> Self {
+    fn joined(self, other: Freeze) -> Self {
         let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
         Freeze { until, is_ordered, probe: None, ..self }
     }

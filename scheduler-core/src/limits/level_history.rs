@@ -10,11 +10,11 @@ type Point = (Time, Credit);
 /// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound
 /// neighbours are merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
-/// The largest number of remembered levels of a bucket; older ones are thinned out.
-const MAX_LEVELS: usize = 512;
-
-/// The largest number of remembered values of a bucket of a limit that counts calls.
-const MAX_FEW: usize = 64;
+/// The largest number of remembered values of the bucket of a limit without keys; older ones are
+/// thinned out.
+pub(crate) const MAX_LEVELS: usize = 512;
+/// The same of the bucket of a key, of which there are many.
+pub(crate) const MAX_FEW: usize = 64;
 
 /// Levels right before past starts, each higher than all later ones. They tell the highest level
 /// since any time.
@@ -61,48 +61,60 @@ impl HighWaterMarks {
 /// Levels right after past starts, in the order of time, with all later corrections.
 ///
 /// A report of the upstream describes a past time: it is compared with the level of that time.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LevelHistory(Vec<Point>);
+#[derive(Clone, Debug)]
+pub(crate) struct LevelHistory {
+    points: Vec<Point>,
+    /// How many are remembered.
+    most: usize,
+}
 
 impl LevelHistory {
+    pub(crate) const fn of(most: usize) -> Self {
+        LevelHistory { points: Vec::new(), most }
+    }
+
+    /// Remembers so many from now on.
+    pub(crate) fn remember(&mut self, most: usize) {
+        self.most = most;
+    }
+
+    /// Without what was noted.
+    pub(crate) fn emptied(&self) -> Self {
+        LevelHistory::of(self.most)
+    }
+
     /// What was noted last until `time`; none if that is forgotten.
     pub(crate) fn noted_at(&self, time: Time) -> Option<Credit> {
-        self.0.get(first_after(&self.0, time).checked_sub(1)?).map(|(_, noted)| *noted)
+        self.points.get(first_after(&self.points, time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
     /// What was noted last before `time`; none if that is forgotten.
     pub(crate) fn noted_before(&self, time: Time) -> Option<Credit> {
-        self.0.get(self.0.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
-    }
-
-    /// Notes a value of a bucket of which fewer are remembered.
-    pub(crate) fn note_few(&mut self, at: Time, value: Credit) {
-        self.0.pop_if(|(last, _)| *last == at);
-        push(&mut self.0, MAX_FEW, (at, value), |_, later| later);
+        self.points.get(self.points.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
     /// Notes the level right after a start at `at`, not earlier than any before.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
-        self.0.pop_if(|(last, _)| *last == at);
-        push(&mut self.0, MAX_LEVELS, (at, level), |_, later| later);
+        self.points.pop_if(|(last, _)| *last == at);
+        push(&mut self.points, self.most, (at, level), |_, later| later);
     }
 
     /// The level at `time` after all starts until then; none if that is forgotten.
     pub(crate) fn level_at(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        let (at, level) = self.0.get(first_after(&self.0, time).checked_sub(1)?)?;
+        let (at, level) = self.points.get(first_after(&self.points, time).checked_sub(1)?)?;
         Some((*level + limit.rate().refill_within(time.since(*at))).min(limit.full()))
     }
 
     /// Corrects the levels from `time` on.
     pub(crate) fn shift_from(&mut self, time: Time, by: Credit) {
-        let first = self.0.partition_point(|(at, _)| *at < time);
-        self.0[first..].iter_mut().for_each(|(_, level)| *level += by);
+        let first = self.points.partition_point(|(at, _)| *at < time);
+        self.points[first..].iter_mut().for_each(|(_, level)| *level += by);
     }
 }
 
 /// Appends a point. Of `most` points, each two of the older half are merged first.
 fn push(points: &mut Vec<Point>, most: usize, point: Point, merged: impl Fn(Point, Point) -> Point) {
-    if points.len() == most {
+    if points.len() >= most {
         let pairs = most / 4;
         (0..pairs).for_each(|pair| points[pair] = merged(points[2 * pair], points[2 * pair + 1]));
         points.drain(pairs..2 * pairs);

@@ -15,10 +15,7 @@ pub(crate) struct PendingDebits(Vec<(Time, Credit)>);
 impl PendingDebits {
     /// Steps are in the order of time.
     pub(crate) fn new(steps: Vec<(Time, Credit)>) -> Self {
-        assert!(
-            steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less),
-            "what is pending_debits only gets less"
-        );
+        assert!(steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less), "pending debits only shrink");
         PendingDebits(steps)
     }
 

@@ -87,6 +87,9 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
+    /// Without starts.
+    pub(crate) const EMPTY: Timeline = Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None };
+
     /// The cost of all starts.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum

@@ -5,13 +5,12 @@
 //! not, the search goes on after the last promise that lacks something.
 
 use super::freeze::Freeze;
-use super::level_history::{HighWaterMarks, LevelHistory};
+use super::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use super::pending_debits::PendingDebits;
 use super::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
 use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
-use std::sync::LazyLock;
 
 /// Pending debits have this serial number; starts are numbered from one on.
 const DEBIT_SERIAL: u64 = 0;
@@ -27,23 +26,31 @@ pub(crate) struct TokenBucket {
 }
 
 /// All state of a bucket but what was spent.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Extra {
+#[derive(Clone, Debug)]
+struct Extra {
     promised: Timeline,
     pending_debits: PendingDebits,
     levels: LevelHistory,
     freeze: Option<Freeze>,
     /// Whether levels are remembered until the bucket is forgotten.
-    is_tracked: bool,
+    is_kept: bool,
 }
 
 impl Extra {
+    const EMPTY: Extra = Extra {
+        promised: Timeline::EMPTY,
+        pending_debits: PendingDebits::none(),
+        levels: LevelHistory::of(MAX_FEW),
+        freeze: None,
+        is_kept: false,
+    };
+
     fn is_empty(&self) -> bool {
         self.promised.last().is_none() && self.pending_debits.is_none()
     }
 }
 
-static NO_EXTRA: LazyLock<Extra> = LazyLock::new(Extra::default);
+static NO_EXTRA: Extra = Extra::EMPTY;
 
 impl TokenBucket {
     /// The bucket's past is unknown: it may have been full, so earlier calls return nothing.
@@ -72,8 +79,15 @@ impl TokenBucket {
         self.extra().is_empty() && self.level_now(limit, now) >= limit.full()
     }
 
+    /// Remembers past levels, and many of them, from now on.
+    pub(crate) fn remember_levels(&mut self) {
+        let extra = self.extra_mut();
+        extra.levels.remember(MAX_LEVELS);
+        extra.is_kept = true;
+    }
+
     pub(crate) fn compact(&mut self) {
-        self.extra.take_if(|extra| !extra.is_tracked && extra.freeze.is_none() && extra.is_empty());
+        self.extra.take_if(|extra| !extra.is_kept && extra.freeze.is_none() && extra.is_empty());
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
@@ -162,7 +176,7 @@ impl TokenBucket {
         let known = self.level_after(limit, at);
         let level = known.unwrap_or_else(|| self.level_now(limit, now) - limit.rate().refill_within(now.since(at)));
         let short = level + margin - remaining;
-        self.extra_mut().is_tracked = true;
+        self.extra_mut().is_kept = true;
         if short > margin.divided_by(2) {
             self.shift_from(limit, now, Time::ORIGIN, -short);
         }
@@ -274,16 +288,15 @@ impl TokenBucket {
     }
 
     /// State that is kept from now on; with it, past levels are remembered.
-    pub(super) fn extra_mut(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_default()
+    fn extra_mut(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_with(|| Box::new(Extra::EMPTY))
     }
 
     fn spend(&mut self, limit: &Limit, start: PromisedStart) {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(extra) = &mut self.extra {
-            let note = if extra.is_tracked { LevelHistory::note_few } else { LevelHistory::note };
-            note(&mut extra.levels, start.key.at, level - start.cost);
+            extra.levels.note(start.key.at, level - start.cost);
         }
         self.set_level(limit, start.key.at, level - start.cost);
     }

@@ -2,7 +2,7 @@
 
 use super::claims::Claims;
 use super::expected_usage::ExpectedUsage;
-use super::level_history::LevelHistory;
+use super::level_history::{LevelHistory, MAX_FEW, MAX_LEVELS};
 use super::usage::{ClaimedUsage, RecordTimes, ToldUsage, distance};
 use super::window_phase::{Interval, Phase};
 use crate::arithmetic::{Credit, Rate};
@@ -11,7 +11,7 @@ use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 /// What was told, and our own starts, to compare it with.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct UpstreamReports {
     pub(crate) claims: Claims,
     pub(crate) phase: Option<Phase>,
@@ -20,15 +20,20 @@ pub(crate) struct UpstreamReports {
     /// Right after each start: in fixed windows the sum of all starts, otherwise what was held.
     starts: LevelHistory,
     started: Credit,
-    /// Whether many starts are remembered.
-    remembers_more: bool,
     /// When claims were last lowered.
     lowered: Time,
 }
 
 impl UpstreamReports {
     pub(crate) fn new(now: Time) -> Self {
-        UpstreamReports { lowered: now, ..UpstreamReports::default() }
+        UpstreamReports {
+            claims: Claims::default(),
+            phase: None,
+            expected: ExpectedUsage::default(),
+            starts: LevelHistory::of(MAX_FEW),
+            started: Credit::ZERO,
+            lowered: now,
+        }
     }
 
     /// A phase and nothing else.
@@ -68,24 +73,17 @@ impl UpstreamReports {
     /// Notes the cost of a start in a fixed window.
     pub(crate) fn note_start(&mut self, at: Time, cost: Credit) {
         self.started += cost;
-        self.note(at, self.started);
+        self.starts.note(at, self.started);
     }
 
     /// Notes what is held of a sliding window from `at` on, others' usage left out.
     pub(crate) fn note_held(&mut self, at: Time, held: Credit) {
-        self.note(at, held);
-    }
-
-    fn note(&mut self, at: Time, value: Credit) {
-        match self.remembers_more {
-            true => self.starts.note(at, value),
-            false => self.starts.note_few(at, value),
-        }
+        self.starts.note(at, held);
     }
 
     /// Remembers many starts from now on.
     pub(crate) fn remember_more(&mut self) {
-        self.remembers_more = true;
+        self.starts.remember(MAX_LEVELS);
     }
 
     /// Notes that a call which started at `at` has cost so much more.
@@ -120,6 +118,6 @@ impl UpstreamReports {
     /// Forgets everything but the phase: what was used is known otherwise.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period() == period)?;
-        Some(UpstreamReports { phase: Some(phase), remembers_more: self.remembers_more, ..UpstreamReports::new(now) })
+        Some(UpstreamReports { phase: Some(phase), starts: self.starts.emptied(), ..UpstreamReports::new(now) })
     }
 }

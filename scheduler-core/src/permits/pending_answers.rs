@@ -3,10 +3,9 @@
 use crate::event::Ask;
 use crate::ids::CheckpointNumber;
 use crate::policy::Bill;
-use hashbrown::HashMap;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// How long an answer waits for a checkpoint, before the request is refused.
 const TIMEOUT: Span = Span::from_millis(500);
@@ -18,7 +17,7 @@ const TIMEOUT: Span = Span::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct PendingAnswers<R> {
     answers: VecDeque<PendingAnswer<R>>,
-    asks: HashMap<PermitId, Ask<R>>,
+    asks: BTreeMap<PermitId, Ask<R>>,
 }
 
 /// An answer that waits, and since when.
@@ -39,7 +38,7 @@ pub(crate) enum Answer<R> {
 
 impl<R> PendingAnswers<R> {
     pub(crate) fn new() -> Self {
-        PendingAnswers { answers: VecDeque::new(), asks: HashMap::new() }
+        PendingAnswers { answers: VecDeque::new(), asks: BTreeMap::new() }
     }
 
     pub(crate) fn len(&self) -> usize {

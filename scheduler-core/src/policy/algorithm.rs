@@ -3,8 +3,7 @@
 //!
 //! A new algorithm is a variant of [`Algorithm`], and of `Counting` if none of its ways is right.
 
-use super::alignment::Alignment;
-use crate::arithmetic::WindowAlignment;
+use crate::arithmetic::{Alignment, WindowAlignment};
 use rampmeter_protocol::time::{Span, Time};
 
 /// How a limit counts.

@@ -1,7 +1,6 @@
 //! What is configured: limits, classes, and which requests each limit is for.
 
 pub mod algorithm;
-pub mod alignment;
 pub mod applies;
 pub mod bill;
 mod checks;
@@ -14,7 +13,6 @@ pub mod spec;
 pub mod weight;
 
 pub(crate) use algorithm::Algorithm;
-pub(crate) use alignment::Alignment;
 pub(crate) use bill::{Bill, KeyCharge, KeyName};
 pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;

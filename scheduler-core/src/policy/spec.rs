@@ -3,9 +3,9 @@
 //! [`Resource::new`]: crate::policy::resource::Resource::new
 
 pub use super::algorithm::Algorithm;
-pub use super::alignment::Alignment;
 pub use super::applies::{Applies, Pattern};
 pub use super::weight::Weight;
+pub use crate::arithmetic::alignment::Alignment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;

@@ -1,7 +1,6 @@
 //! What each class and client was granted lately.
 
 use crate::ids::ClassId;
-use hashbrown::HashMap;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ pub(crate) struct ServiceCount {
 struct ServicePeriod {
     began: Time,
     classes: BTreeMap<ClassId, ServiceCount>,
-    clients: HashMap<Arc<str>, ServiceCount>,
+    clients: BTreeMap<Arc<str>, ServiceCount>,
 }
 
 /// The present period and the one before.
@@ -82,7 +81,7 @@ impl ServiceCount {
 
 impl ServicePeriod {
     fn beginning(began: Time) -> Self {
-        ServicePeriod { began, classes: BTreeMap::new(), clients: HashMap::new() }
+        ServicePeriod { began, classes: BTreeMap::new(), clients: BTreeMap::new() }
     }
 
     fn note(&mut self, service: &GrantedService<'_>) {

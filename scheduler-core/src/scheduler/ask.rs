@@ -21,9 +21,17 @@ const MAX_AHEAD: Span = MAX_PERIOD;
 pub(crate) const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 
 impl<R: Clone> Scheduler<R> {
+    /// Takes a request whose costs are estimated by its kind, and that counts for its client.
+    pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
+        let client = self.meter.number(now, ask.client.as_deref().unwrap_or_default());
+        let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
+        self.ask(now, Ask { bill, ..ask });
+    }
+
+    /// Takes a request, or takes it again that has waited for the store.
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
         if self.term.is_ending() {
-            return self.outbox.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
+            return self.outbox.refuse(ask.to, Some(ask.id), Refusal::HandingOver);
         }
         if let Some(slot) = self.permits.find(&ask.id) {
             return self.ask_again(now, slot, ask);
@@ -81,7 +89,7 @@ impl<R: Clone> Scheduler<R> {
             State::Returned => self.outbox.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
             // It is told once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
+                self.outbox.refuse(ask.to, Some(ask.id), Refusal::StoreSilent);
             }
             State::Granted(granted) if !granted.is_open() => {
                 self.outbox.refuse(ask.to, Some(ask.id), Refusal::AlreadySettled);
@@ -95,7 +103,7 @@ impl<R: Clone> Scheduler<R> {
                 self.answer(now, slot, ask.to, granted, Span::ZERO, true);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::StillWaiting);
+                self.outbox.refuse(ask.to, Some(ask.id), Refusal::AsksToWait);
             }
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
@@ -124,7 +132,7 @@ impl<R: Clone> Scheduler<R> {
         if !is_changing && self.is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
-            self.outbox.refuse(ask.to, Some(ask.id), Refusal::Unavailable);
+            self.outbox.refuse(ask.to, Some(ask.id), Refusal::TooManyPending);
         } else if is_changing || offer.at <= now + NEAR {
             // The next checkpoint has a budget for it.
             self.answer_later(now, ask, offer.at);
@@ -149,9 +157,7 @@ impl<R: Clone> Scheduler<R> {
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
         let delay = offer.at.since(now);
-        let too_late = |max| {
-            delay > max && self.ledger.earliest_once_settled(now, &ask.bill, self.resource.tier(ask.class)) > now + max
-        };
+        let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.offer_behind_queue(now, ask.class, &ask.bill);
             return self.outbox.refuse(ask.to, Some(ask.id), behind.not_in_time(now));

@@ -45,7 +45,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.shadow_limits.change(now, &resource);
         self.calls.change_limits();
-        self.meter.change_limits(now, &resource);
+        self.meter.change_limits(&resource);
         self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_edition(now, resource);
         self.term.change_limits(&self.resource);
@@ -80,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
         let steps = if self.term.is_ending() { MAX_SENT_AWAY } else { MAX_CHARGED };
         for _ in 0..steps {
             match self.queues.first_former() {
-                Some(slot) if self.term.is_ending() => self.turn_away(slot, Refusal::Unavailable),
+                Some(slot) if self.term.is_ending() => self.turn_away(slot, Refusal::HandingOver),
                 Some(slot) => self.charge_anew(now, slot),
                 None => match self.queues.drop_former_key() {
                     Some(key) => self.ledger.keys.note_change(key),

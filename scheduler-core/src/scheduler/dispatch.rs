@@ -147,8 +147,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
         let offer = self.ledger.earliest(now, &permit.bill, tier);
-        let too_late =
-            |deadline| offer.at > deadline && self.ledger.earliest_once_settled(now, &permit.bill, tier) > deadline;
+        let too_late = |deadline| self.ledger.misses(now, &permit.bill, tier, offer, deadline);
         if permit.waiting().deadline.is_some_and(too_late) {
             self.turn_away(slot, offer.not_in_time(now));
             return None;

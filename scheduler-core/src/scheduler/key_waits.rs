@@ -76,7 +76,7 @@ impl<R: Clone> Scheduler<R> {
             self.admit(now, bucket, position, first);
             return self.queues.keys.set_alarm(bucket, just_past(latest));
         }
-        let is_quota = self.resource.limits()[limit.index()].is_quota();
+        let is_quota = self.resource[limit].is_quota();
         // A refused request notes its key, which is examined again.
         if !is_quota || !self.turn_away_if_spent(now, first) {
             self.queues.keys.set_alarm(bucket, due);

@@ -30,7 +30,7 @@ use crate::collections::Slot;
 use crate::command::{Command, Grant};
 use crate::discovery::LimitSearch;
 use crate::discovery::found_limit::FoundSnapshot;
-use crate::event::{Ask, Event};
+use crate::event::Event;
 use crate::fencing::Term;
 use crate::ids::Tier;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
@@ -121,12 +121,12 @@ pub struct Wakeup {
     /// The time.
     pub at: Time,
     /// The reason.
-    pub reason: Reason,
+    pub reason: WakeupReason,
 }
 
 /// Why the driver has to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reason {
+pub enum WakeupReason {
     /// A waiting request may start, is to be promoted, or misses its deadline; or some are not yet
     /// charged by changed limits.
     Dispatch,
@@ -170,7 +170,7 @@ impl<R: Clone> Scheduler<R> {
             delivery_jitter: DeliveryJitter::new(now),
             capacity_news: CapacityNews::default(),
             key_labels: KeyLabels::new(&resource),
-            meter: UseMeter::new(&resource, now),
+            meter: UseMeter::new(&resource),
             outbox: Outbox::new(),
             now,
             resource,
@@ -196,8 +196,7 @@ impl<R: Clone> Scheduler<R> {
     /// # Panics
     /// If `now` is before the time of an earlier event.
     pub fn handle(&mut self, now: Time, event: Event<R>) {
-        assert!(self.now <= now, "time does not go back: {now:?} is before {:?}", self.now);
-        self.now = now;
+        self.pass_time(now);
         // 1. Promised starts that are past count as spent.
         if self.ledger.next_review().is_some_and(|review| review <= now) {
             self.ledger.review(now);
@@ -205,12 +204,28 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.advance(now);
         self.shadow_limits.advance(now);
         // 2. The event.
+        self.take(now, event);
+        // 3. Limits that were found count.
+        self.search_on(now);
+        // 4. Waiting requests that can start are granted their starts.
+        let changed = self.ledger.take_change() && self.waiting() > 0;
+        self.queues.updates.note(changed);
+        if changed || self.plan.next().is_some_and(|at| at <= now) {
+            self.dispatch(now);
+        }
+        // 5. The other waiting requests are told how they stand.
+        if self.queues.updates.next() <= now && !self.former.are_charging() {
+            self.send_updates(now);
+        }
+        // 6. Old permits are forgotten.
+        if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
+            self.permits.expire(now);
+        }
+    }
+
+    fn take(&mut self, now: Time, event: Event<R>) {
         match event {
-            Event::Ask(ask) => {
-                let client = self.meter.number(now, ask.client.as_deref().unwrap_or_default());
-                let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
-                self.ask(now, Ask { bill, ..ask });
-            }
+            Event::Ask(ask) => self.ask_first(now, ask),
             Event::Settle(settle) => self.settle(now, settle),
             Event::Wake => {
                 self.time_out_pending(now);
@@ -233,22 +248,12 @@ impl<R: Clone> Scheduler<R> {
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
-        // 3. Limits that were found count.
-        self.search_on(now);
-        // 4. Waiting requests that can start are granted their starts.
-        let changed = self.ledger.take_change() && self.waiting() > 0;
-        self.queues.updates.note(changed);
-        if changed || self.plan.next().is_some_and(|at| at <= now) {
-            self.dispatch(now);
-        }
-        // 5. The other waiting requests are told how they stand.
-        if self.queues.updates.next() <= now && !self.former.are_charging() {
-            self.send_updates(now);
-        }
-        // 6. Old permits are forgotten.
-        if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
-            self.permits.expire(now);
-        }
+    }
+
+    /// Makes `now` the time of the latest event.
+    pub(crate) fn pass_time(&mut self, now: Time) {
+        assert!(self.now <= now, "time does not go back: {now:?} is before {:?}", self.now);
+        self.now = now;
     }
 
     /// The next thing to do; call until there is none.
@@ -262,12 +267,12 @@ impl<R: Clone> Scheduler<R> {
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let dispatch = self.plan.next().filter(|_| !self.told.are_held_up());
         let wakeups = [
-            (Reason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
-            (Reason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
-            (Reason::Expiry, self.permits.next_expiry()),
-            (Reason::PendingAnswers, self.pending.next_timeout()),
-            (Reason::Review, self.next_review()),
-            (Reason::Search, self.next_search()),
+            (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
+            (WakeupReason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
+            (WakeupReason::Expiry, self.permits.next_expiry()),
+            (WakeupReason::PendingAnswers, self.pending.next_timeout()),
+            (WakeupReason::Review, self.next_review()),
+            (WakeupReason::Search, self.next_search()),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
@@ -308,7 +313,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.commit(now, start, &bill, tier);
         self.ledger.note_start(start.at, &bill);
         self.term.charge(&self.resource, &bill, start.at);
-        self.meter.count(now, granted.class, &bill);
+        self.meter.count(granted.class, &bill);
         if granted.stage == Stage::Told {
             self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }

@@ -60,10 +60,6 @@ impl<R: Clone> Scheduler<R> {
         self.key_labels.note(&self.resource, labels)
     }
 
-    pub(crate) fn meter(&self) -> &UseMeter {
-        &self.meter
-    }
-
     pub(crate) fn meter_mut(&mut self) -> &mut UseMeter {
         &mut self.meter
     }
@@ -103,6 +99,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Spends what was promised until `now`, so that the buckets can be read.
     pub(crate) fn advance(&mut self, now: Time) {
+        self.pass_time(now);
         self.ledger.advance(now);
         self.recent.advance(now);
     }

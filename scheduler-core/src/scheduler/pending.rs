@@ -99,30 +99,30 @@ impl<R: Clone> Scheduler<R> {
     /// Refuses requests whose answers have waited for too long.
     pub(crate) fn time_out_pending(&mut self, now: Time) {
         while let Some(answer) = self.pending.pop_timed_out(now) {
-            self.give_up(now, answer);
+            self.give_up(now, answer, Refusal::StoreSilent);
         }
     }
 
     /// Refuses all requests whose answers wait.
     pub(crate) fn give_up_pending(&mut self, now: Time) {
         while let Some(answer) = self.pending.pop_since(now) {
-            self.give_up(now, answer);
+            self.give_up(now, answer, Refusal::HandingOver);
         }
     }
 
     /// Refuses a request whose answer has waited, and takes a promised start back.
-    fn give_up(&mut self, now: Time, answer: Answer<R>) {
+    fn give_up(&mut self, now: Time, answer: Answer<R>, refusal: Refusal) {
         match answer {
             Answer::Again(id) => {
                 if let Some(ask) = self.pending.take_ask(&id) {
-                    self.outbox.refuse(ask.to, Some(id), Refusal::Unavailable);
+                    self.outbox.refuse(ask.to, Some(id), refusal);
                 }
             }
             Answer::Start { to, id, serial, .. } => {
                 if let Some((slot, granted)) = self.promised_start(&id, serial) {
                     self.give_back_untold(now, slot, granted);
                 }
-                self.outbox.refuse(to, Some(id), Refusal::Unavailable);
+                self.outbox.refuse(to, Some(id), refusal);
             }
         }
     }
@@ -151,7 +151,7 @@ impl<R: Clone> Scheduler<R> {
         let known = is_same || ask.call.is_some();
         let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
         let client = ask.bill.client;
-        match if known { charged() } else { Err(Refusal::Unavailable) } {
+        match if known { charged() } else { Err(Refusal::LimitsChanged) } {
             Ok(bill) => self.pending.push_ask(since, Ask { bill: bill.of_client(client), ..ask }),
             Err(refusal) => self.outbox.refuse(ask.to, Some(ask.id), refusal),
         }

@@ -112,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.permits.get(slot).id.clone();
         self.permits.started(slot, now);
         self.outbox.count_returned();
-        self.outbox.push(Command::Refuse { to: waiting.to, id: Some(id), refusal: Refusal::UnknownPermit });
+        self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
@@ -131,7 +131,7 @@ impl<R: Clone> Scheduler<R> {
         let places = self.places(now, granted.start, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
         self.term.release(&self.resource, granted.start, &bill, places, CallMade::No);
-        self.meter.take_out(now, granted.class, &bill);
+        self.meter.take_out(granted.class, &bill);
         self.discharge(now, granted.start, &bill);
         self.shadow_limits.correct(now, granted.start, &bill, None);
         self.outbox.count_returned();
@@ -162,7 +162,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
-        if self.term.covers_renewals(now) { Ok(()) } else { Err(Refusal::Unavailable) }
+        if self.term.covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
     }
 
     /// Counts a call in flight anew whose permit is not known, as its predecessor died before the
@@ -174,7 +174,7 @@ impl<R: Clone> Scheduler<R> {
             return Err(Refusal::UnknownPermit);
         }
         if self.term.is_ending() {
-            return Err(Refusal::Unavailable);
+            return Err(Refusal::HandingOver);
         }
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
@@ -213,7 +213,7 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.start, &bill, actual, CallMade::Yes);
         }
-        self.meter.correct(now, granted.class, &bill, actual);
+        self.meter.correct(granted.class, &bill, actual);
         self.term.charge(&self.resource, &actual.excess_over(&bill), now);
         self.term.release(&self.resource, granted.start, &bill, places, CallMade::Yes);
         self.outbox.count_settled();

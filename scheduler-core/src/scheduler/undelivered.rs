@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
         for slot in slots {
             match self.permits.get(slot).waiting().progress {
                 true => self.tell(now, slot),
-                false => self.turn_away(slot, Refusal::Unavailable),
+                false => self.turn_away(slot, Refusal::MayBeGone),
             }
         }
         walk

@@ -8,5 +8,3 @@ mod reasons;
 pub mod report;
 mod shares;
 mod useful_workers;
-
-pub(crate) use report::limits_of;

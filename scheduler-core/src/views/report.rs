@@ -3,7 +3,7 @@
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::LimitId;
-use crate::ledger::{KeyBucket, Ledger};
+use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::Bucket;
 use crate::policy::{Class, Limit, Resource};
 use crate::queue::ClassQueue;
@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
             limits[limit.index()].missing_labels = labels.to_vec();
         }
         limits.iter_mut().for_each(|limit| self.tell_found(now, limit));
-        limits.extend(self.shadow_limits().status(now));
+        limits.extend(shadow_statuses(self.shadow_limits(), now));
         limits
     }
 
@@ -85,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.
-pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
@@ -118,6 +118,12 @@ pub(crate) fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<
         }
     };
     resource.limits_by_id().zip(&lowest).map(status).collect()
+}
+
+/// The status of limits in shadow mode, and what was measured of each.
+fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
+    let limits = limits_of(shadow.resource(), shadow.ledger(), now).into_iter();
+    limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
 }
 
 /// Why no call starts, if a pause is the cause.

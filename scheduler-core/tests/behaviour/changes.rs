@@ -125,7 +125,7 @@ fn requests_leave_and_repeat_themselves_before_their_step() {
     world.handle(at(0), Event::Undelivered(id(last(2))));
     let again = world.ask(at(0), &plain(0).named(&format!("w{}", last(3))));
     let refused = world.ask(at(0), &wish(Mode::Reserve, &[]).named(&format!("w{}", last(4))));
-    assert_eq!(world.said(refused), Some(Said::Refused(Refusal::StillWaiting)));
+    assert_eq!(world.said(refused), Some(Said::Refused(Refusal::AsksToWait)));
     assert_eq!(
         world.settle(at(0), &format!("w{}", last(4)), Outcome::Extend(None)),
         Said::Refused(Refusal::StillWaiting)
@@ -227,7 +227,7 @@ fn a_hand_over_during_a_change_reaches_every_request() {
     assert_eq!(world.scheduler.waiting(), 0);
     for request in asked {
         let heard: Vec<_> = world.answers.iter().filter(|(_, to, _)| *to == request).map(|(.., said)| said).collect();
-        assert_eq!(heard, [&Said::Refused(Refusal::Unavailable)]);
+        assert_eq!(heard, [&Said::Refused(Refusal::HandingOver)]);
     }
 }
 

@@ -652,7 +652,7 @@ fn a_request_that_is_judged_again_waits_no_longer() {
     world.handle(at(300), Event::CheckpointStored(before.number));
     assert!(world.answers.is_empty(), "{:?}", world.answers);
     world.handle(at(550), Event::Wake);
-    assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::Unavailable))]);
+    assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::StoreSilent))]);
 }
 
 /// A request whose answer waits for the store can be cancelled, and repeated.

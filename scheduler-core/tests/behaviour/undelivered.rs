@@ -169,7 +169,7 @@ fn a_possibly_gone_client_is_told_its_position_or_refused_and_no_other_is() {
         assert!(*to > 300, "{to} was not meant");
         let wants_to_know = (to - 1) % 3 == 0;
         assert_eq!(matches!(said, Said::Queued(..)), wants_to_know, "{to}: {said:?}");
-        assert_eq!(*said == Said::Refused(Refusal::Unavailable), !wants_to_know, "{to}: {said:?}");
+        assert_eq!(*said == Said::Refused(Refusal::MayBeGone), !wants_to_know, "{to}: {said:?}");
     }
     assert_eq!(world.scheduler.waiting(), 400);
 }

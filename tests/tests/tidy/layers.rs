@@ -39,8 +39,6 @@ const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
 const UPWARDS: &[(&str, &str, &str, &str)] = &[
-    ("scheduler-core/src", "arithmetic", "policy", "windows are aligned as the policy says"),
-    ("scheduler-core/src", "ledger", "views", "shadow limits are shown like others"),
     ("scheduler/src", "provider", "config", "a contract writes durations as the configuration does"),
     ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script"),
 ];
@@ -56,11 +54,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "scheduler-core/src/durability/record_space.rs",
         "scheduler-core/src/durability/snapshot.rs",
         "the space is counted in entries of a snapshot",
-    ),
-    (
-        "scheduler-core/src/ledger/shadow_limits.rs",
-        "scheduler-core/src/views/report.rs",
-        "shadow limits are shown like others",
     ),
     ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
     (

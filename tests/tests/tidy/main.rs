@@ -64,6 +64,28 @@ fn no_test_is_ignored() {
     }
 }
 
+/// The property tests of `A/tests/B/C.rs` read their seeds from `A/tests/proptest-regressions/C.txt`, and
+/// those of `A/src/C.rs` from `A/proptest-regressions/C.txt`.
+#[test]
+fn seeds_of_property_tests_lie_where_they_are_read() {
+    const FOLDER: &str = "proptest-regressions/";
+    let sources = files("", "rs");
+    let is_root = |folder: &str| ["main.rs", "lib.rs"].iter().any(|root| file(&format!("{folder}{root}")).is_some());
+    let reads = |source: &File, above: &str, name: &str| {
+        let folder = source.path.strip_prefix(above).and_then(|path| path.strip_suffix(&format!("{name}.rs")));
+        let is_below = folder.is_some_and(|folder| folder.split_terminator('/').count() == 1);
+        is_below && is_root(&format!("{above}{}", folder.unwrap_or_default())) && source.text.contains("proptest!")
+    };
+    for seeds in files("", "txt").iter().chain(&files("", "proptest-regressions")) {
+        let Some((above, name)) = seeds.path.split_once(FOLDER) else {
+            assert!(!seeds.path.ends_with("proptest-regressions"), "{}: proptest does not read this", seeds.path);
+            continue;
+        };
+        let name = name.trim_end_matches(".txt");
+        assert!(sources.iter().any(|source| reads(source, above, name)), "{}: proptest does not read this", seeds.path);
+    }
+}
+
 #[test]
 fn no_test_sleeps_for_luck() {
     let sleeps = [concat!("sleep", "("), concat!("sleep_", "until(")];
@@ -89,6 +111,16 @@ fn the_core_depends_on_next_to_nothing() {
     let allowed = ["hashbrown", "jiff", "rampmeter-protocol", "regex", "smallvec", "thiserror"];
     let found = dependencies("scheduler-core", "dependencies");
     assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
+}
+
+/// What these functions of floats return depends on the platform, so that a run may not repeat.
+#[test]
+fn the_core_computes_alike_on_every_platform() {
+    for file in files("scheduler-core/src", "rs") {
+        for function in [".powi(", ".powf(", ".exp(", ".exp2(", ".ln(", ".log2(", ".log10("] {
+            assert!(!file.text.contains(function), "{}: {function}", file.path);
+        }
+    }
 }
 
 /// The core decides, and the dialects read; neither does anything.

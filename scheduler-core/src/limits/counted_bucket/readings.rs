@@ -28,7 +28,7 @@ impl CountedBucket {
     }
 
     /// The same for a bucket without a key, of which more starts are remembered.
-    pub(crate) fn track_shared(&mut self) {
+    pub(crate) fn remember_levels(&mut self) {
         self.track(self.now);
         self.reports.iter_mut().for_each(|reports| reports.remember_more());
     }
@@ -192,7 +192,7 @@ impl CountedBucket {
         };
         let expired = reports.claims.expire(now);
         if !expired.is_empty() {
-            self.freeze = Some(self.freeze.map_or(Freeze::new(now), |freeze| freeze.joined(Freeze::new(now))));
+            self.freeze = Some(Freeze::join(self.freeze, Freeze::new(now)));
         }
         expired.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
     }

@@ -39,7 +39,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 use std::time::Duration;
@@ -367,7 +367,7 @@ impl PermitLoop {
                 to.send(self.report(now)).ok();
             }
             Order::TakeUse(to) => {
-                to.send(core.take_use(now)).ok();
+                to.send(core.take_use()).ok();
             }
             Order::Forecasts(forecasts) => self.forecasts.note(now, forecasts),
         }
@@ -445,7 +445,8 @@ impl PermitLoop {
             return;
         }
         let (now, core) = (self.alarm.now(), self.term.core());
-        if core.next_wakeup().is_some_and(|wakeup| wakeup <= now) {
+        if let Some(Wakeup { reason, .. }) = core.next_wakeup().filter(|wakeup| wakeup.at <= now) {
+            tracing::trace!(resource = %core.resource().name(), ?reason, "the core wakes up");
             core.handle(now, Event::Wake);
         }
         core.probe_on(now);

@@ -85,7 +85,7 @@ impl TermGuard {
             (true, false) => heartbeat,
             (true, true) => {
                 let echo = self.loopback.next_look(now, self.core.grants());
-                let due = self.next_checkpoint(now).into_iter().chain(self.core.next_wakeup());
+                let due = self.next_checkpoint(now).into_iter().chain(self.core.next_wakeup().map(|wakeup| wakeup.at));
                 due.chain([heartbeat, echo]).min().unwrap_or(heartbeat)
             }
         }

@@ -28,8 +28,8 @@ use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_scheduler_core::views::client_use::Use;
 use rampmeter_scheduler_core::wire;
 use rampmeter_telemetry::Spans;
@@ -81,7 +81,7 @@ impl CoreDriver {
     /// Tells people that another capacity counts, because the upstream's answers state it.
     fn tell_capacity(&self, limit: LimitId) {
         let (resource, stated) = (self.core.resource(), self.core.stated_capacity(limit));
-        let (spec, resource) = (resource.limits()[limit.index()].spec(), resource.name());
+        let (spec, resource) = (resource[limit].spec(), resource.name());
         let (limit, written) = (&spec.name, spec.capacity.units());
         match stated.map(Amount::units) {
             Some(stated) => {
@@ -97,8 +97,7 @@ impl CoreDriver {
     pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
         for limit in self.core.note_labels(labels) {
             let resource = self.core.resource();
-            let (label, limit) =
-                (self.core.missing_labels(limit).join("`, `"), &resource.limits()[limit.index()].spec().name);
+            let (label, limit) = (self.core.missing_labels(limit).join("`, `"), &resource[limit].spec().name);
             let resource = resource.name();
             tracing::warn!(%resource, "no request carries the label `{label}`, so that the limit `{limit}` holds none");
         }
@@ -279,7 +278,7 @@ impl CoreDriver {
     /// The whole state, for a successor.
     pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
         let snapshot = self.core.snapshot(now, MAX_PERMITS);
-        let used = self.core.take_use(now);
+        let used = self.core.take_use();
         Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules, used }
     }
 
@@ -356,7 +355,7 @@ impl CoreDriver {
             leader: leader.to_owned(),
             // The core does not see what is refused before it.
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
-            limited_by: limited_by.map(|limit| self.core.resource().limits()[limit.index()].spec().name.clone()),
+            limited_by: limited_by.map(|limit| self.core.resource()[limit].spec().name.clone()),
             reason,
             held_by,
             provider: None,
@@ -370,8 +369,8 @@ impl CoreDriver {
     }
 
     /// What was used since the last call.
-    pub(crate) fn take_use(&mut self, now: Time) -> Use {
-        self.core.take_use(now)
+    pub(crate) fn take_use(&mut self) -> Use {
+        self.core.take_use()
     }
 
     /// How classes and clients share the resource.
@@ -420,9 +419,9 @@ impl CoreDriver {
         self.grants
     }
 
-    /// When the core wants an event, whatever happens.
-    pub(crate) fn next_wakeup(&self) -> Option<Time> {
-        self.core.next_wakeup().map(|wakeup| wakeup.at)
+    /// When the core wants an event, whatever happens, and why.
+    pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
+        self.core.next_wakeup()
     }
 
     /// When the core wants a checkpoint written.

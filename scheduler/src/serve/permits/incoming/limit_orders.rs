@@ -100,7 +100,7 @@ impl<'a> LimitOrders<'a> {
     }
 
     fn names(&self, limits: &[LimitId]) -> Vec<Name> {
-        let limit = |id: &LimitId| self.core.resource().limits()[id.index()].spec().name.clone();
+        let limit = |id: &LimitId| self.core.resource()[*id].spec().name.clone();
         limits.iter().map(limit).collect()
     }
 
