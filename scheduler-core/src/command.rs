@@ -5,7 +5,8 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 
-/// What the driver has to do: it sends answers to `to`, and announcements to all clients.
+/// What the driver has to do: it sends answers to `to`, and announcements to all clients. Notes are
+/// for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<R> {
     /// A permit.
@@ -52,6 +53,24 @@ pub enum Command<R> {
     },
     /// An announcement to all clients.
     Announce(FreezeNotice),
+    /// A note for people.
+    Note(Note),
+}
+
+/// What people are told of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// A call was settled that took so long from its start.
+    CallEnded(Span),
+    /// Another capacity counts of this limit, by the upstream's word.
+    CapacityChanged(LimitId),
+    /// A limit was found that is not written.
+    LimitFound {
+        /// The limit.
+        limit: LimitId,
+        /// What it was found by.
+        by: &'static str,
+    },
 }
 
 /// Starts within this time from now are void.

@@ -132,8 +132,8 @@ pub fn answer<R>(
             send(to, &refused(resource, epoch, Some(&id), &refusal));
         }
         Command::RefuseSettle { to: None, .. } => {}
-        // The driver publishes it with `news`.
-        Command::Announce(_) => {}
+        // The driver publishes announcements with `news`, and answers no request with a note.
+        Command::Announce(_) | Command::Note(_) => {}
         Command::Settled { to, id, extended } => send(to, &Answer::Settled { id: Text::from(id.as_str()), extended }),
     }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 /// Pause between two lines of one kind: a fault that is there for an hour takes sixty lines.
 const TOLD_EVERY: Span = Span::from_secs(60);
 
-/// When a line of each kind was written last. Kinds are words of the code, so that there are few.
-#[derive(Debug, Default)]
-pub(crate) struct LogThrottle(BTreeMap<&'static str, Told>);
+/// When a line of each kind was written last. Kinds are words of the code or names of limits, so
+/// that there are few.
+#[derive(Debug)]
+pub(crate) struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, Told>);
 
 #[derive(Debug)]
 struct Told {
@@ -16,10 +17,16 @@ struct Told {
     left_out: u64,
 }
 
-impl LogThrottle {
+impl<Kind> Default for LogThrottle<Kind> {
+    fn default() -> Self {
+        LogThrottle(BTreeMap::new())
+    }
+}
+
+impl<Kind: Clone + Ord> LogThrottle<Kind> {
     /// If a line of this kind is to be written: how many were left out since the last one.
-    pub(crate) fn admit(&mut self, now: Time, kind: &'static str) -> Option<u64> {
-        let Some(told) = self.0.get_mut(kind) else {
+    pub(crate) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
+        let Some(told) = self.0.get_mut(&kind) else {
             self.0.insert(kind, Told { at: now, left_out: 0 });
             return Some(0);
         };
@@ -32,11 +39,11 @@ impl LogThrottle {
     }
 
     /// A kind of which lines were left out a minute ago, and how many; none if there is none.
-    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(&'static str, u64)> {
+    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |told: &Told| told.left_out > 0 && now.since(told.at) >= TOLD_EVERY;
         let (kind, told) = self.0.iter_mut().find(|(_, told)| is_overdue(told))?;
         told.at = now;
-        Some((kind, std::mem::take(&mut told.left_out)))
+        Some((kind.clone(), std::mem::take(&mut told.left_out)))
     }
 }
 

@@ -279,7 +279,8 @@ impl SimulatedScheduler {
             | Command::Refuse { id: None, .. }
             | Command::RefuseSettle { .. }
             | Command::Settled { .. }
-            | Command::Announce(_) => {}
+            | Command::Announce(_)
+            | Command::Note(_) => {}
         }
     }
 }

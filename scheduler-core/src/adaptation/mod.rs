@@ -4,7 +4,6 @@ mod adaptive_limit;
 mod attribution;
 mod call_time;
 mod calls_in_flight;
-mod capacity_news;
 pub(crate) mod cost_estimates;
 pub mod delivery_jitter;
 pub mod learned;
@@ -16,7 +15,6 @@ mod stated_capacity;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
 pub(crate) use attribution::{Attribution, Limits, may_be_of, may_mean_guess};
-pub(crate) use capacity_news::CapacityNews;
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use delivery_jitter::{CallTimes, DeliveryJitter};
 pub(crate) use observation::{Observation, Reading, Scope, Verdict};

@@ -14,8 +14,6 @@ const FADING_PART: f64 = 256.0;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
     in_flight: CallsInFlight,
-    /// How long the last call took, until the driver has heard of it.
-    ended: Option<Span>,
     served: Served,
 }
 
@@ -40,14 +38,7 @@ impl RecentCalls {
     /// Notes that a call has ended. `served` has its charges, unless it was rejected.
     pub(crate) fn end(&mut self, now: Time, key: StartKey, served: Option<&Bill>) {
         self.in_flight.end(key);
-        let taken = now.since(key.at);
-        self.ended = Some(taken);
-        served.into_iter().for_each(|bill| self.served.add(taken, bill));
-    }
-
-    /// How long the call took that the last event ended.
-    pub(crate) fn take_ended(&mut self) -> Option<Span> {
-        self.ended.take()
+        served.into_iter().for_each(|bill| self.served.add(now.since(key.at), bill));
     }
 
     pub(crate) fn in_flight(&self) -> &CallsInFlight {

@@ -1,36 +1,19 @@
-//! All buckets of a resource, and starts that suit every one of them.
+//! All buckets of a resource.
 //!
 //! The search for a start goes round the buckets: each moves the time to its own next possibility,
 //! until all agree on one time.
 
+use super::backlog::Backlog;
 use super::keys::Keys;
+use super::offer::Offer;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::ids::{Connection, LimitId, Tier};
 use crate::limits::{Bucket, CallMade, Freeze, StartKey, Statement};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
-use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
-
-/// A start that every bucket of a bill can pay, and the limit that moved it last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Offer {
-    pub(crate) at: Time,
-    pub(crate) limited_by: Option<LimitId>,
-}
-
-impl Offer {
-    /// The refusal of a request that can't wait so long.
-    pub(crate) fn not_in_time(self, now: Time) -> Refusal {
-        match self.limited_by {
-            // The rest of a quota that is never reset may be promised to waiting requests.
-            Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
-            limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
-        }
-    }
-}
 
 /// The buckets of all limits.
 ///
@@ -448,41 +431,5 @@ impl Ledger {
                 });
             }
         }
-    }
-}
-
-/// What waiting requests will take from each bucket.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Backlog(Vec<Credit>);
-
-impl Backlog {
-    pub(crate) fn none(resource: &Resource) -> Self {
-        Backlog(vec![Credit::ZERO; resource.limits().len()])
-    }
-
-    pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
-        for (id, amount) in bill.iter() {
-            let sum = &mut self.0[id.index()];
-            *sum = sum.saturating_add(resource[id].rate().credit(amount));
-        }
-    }
-
-    pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
-        self.0.fill(Credit::ZERO);
-        self.add(resource, bill);
-    }
-
-    pub(crate) fn add_all(&mut self, other: &Backlog) {
-        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
-    }
-
-    /// At least this much will be taken from the limit.
-    pub(crate) fn raise(&mut self, limit: LimitId, to: Credit) {
-        let sum = &mut self.0[limit.index()];
-        *sum = (*sum).max(to);
-    }
-
-    pub(crate) fn of(&self, limit: LimitId) -> Credit {
-        self.0[limit.index()]
     }
 }

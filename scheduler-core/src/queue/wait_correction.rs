@@ -1,4 +1,4 @@
-//! Half of the real waits lie below what was estimated, and half above.
+//! Corrects estimated waits so that their median is right.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;

@@ -6,6 +6,7 @@
 
 use super::Scheduler;
 use crate::adaptation::{Observation, Reading, Scope, Verdict, may_mean_guess};
+use crate::command::{Command, Note};
 use crate::discovery::{Blame, CallAnswer, FoundLimit, KEY_RATE};
 use crate::ids::{Connection, LimitId};
 use crate::limits::PendingDebits;
@@ -105,6 +106,7 @@ impl<R: Clone> Scheduler<R> {
             self.begin_found(now);
         }
         self.enforce_found(now);
+        self.note_found();
     }
 
     /// Limits that were just found begin with what was left of them.
@@ -144,12 +146,14 @@ impl<R: Clone> Scheduler<R> {
         self.search.as_ref()?.found_limit(name)
     }
 
-    /// The limits that were found since the last call, and what each was found by.
-    pub fn take_found_news(&mut self) -> Vec<(LimitSpec, &'static str)> {
-        let Some(search) = &mut self.search else { return Vec::new() };
-        let names = search.take_news();
-        let found = names.iter().filter_map(|name| search.found_limit(name));
-        found.map(|found| (found.counting(), found.origin.as_str())).collect()
+    /// Tells people of the limits that were just found.
+    fn note_found(&mut self) {
+        let Some(search) = &mut self.search else { return };
+        for name in search.take_news() {
+            if let (Some(limit), Some(found)) = (self.resource.limit(&name), search.found_limit(&name)) {
+                self.outbox.push(Command::Note(Note::LimitFound { limit, by: found.origin.as_str() }));
+            }
+        }
     }
 
     /// All limits as they count now: what was found is as it could be written.

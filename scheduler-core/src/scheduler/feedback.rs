@@ -11,7 +11,7 @@
 
 use super::Scheduler;
 use crate::adaptation::{Attribution, Limits, Observation, Reading, Verdict, may_be_of};
-use crate::command::{Command, FreezeNotice};
+use crate::command::{Command, FreezeNotice, Note};
 use crate::discovery::Blame;
 use crate::ids::{Connection, LimitId};
 use crate::limits::{Interval, Statement, UNCONFIRMED};
@@ -22,7 +22,6 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
-use std::collections::BTreeSet;
 
 /// How long a key is frozen after a rejection that does not say.
 const KEY_PAUSE: Span = Span::from_secs(1);
@@ -236,7 +235,7 @@ impl<R: Clone> Scheduler<R> {
         };
         let is_believed = self.ledger.learn(now, bill, limit, &statement);
         if !is_believed {
-            self.outbox.count_disbelieved();
+            self.counters.disbelieved += 1;
         }
     }
 
@@ -245,20 +244,14 @@ impl<R: Clone> Scheduler<R> {
         let follows = self.resource.spec().follow == Follow::Headers && bill.key_charge(limit).is_none();
         let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));
         if reading.capacity > Some(written) || !is_of_it {
-            self.outbox.count_disbelieved();
+            self.counters.disbelieved += 1;
         }
         if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
             && self.ledger.adaptive_mut(limit).hear_capacity(now, connection, capacity)
         {
-            self.capacity_news.note(limit);
+            self.outbox.push(Command::Note(Note::CapacityChanged(limit)));
             self.term.hasten_checkpoint();
         }
-    }
-
-    /// The limits whose capacity has changed by the upstream's word, every few seconds. Answers
-    /// that contradict each other fill no log.
-    pub fn take_capacity_changes(&mut self, now: Time) -> BTreeSet<LimitId> {
-        self.capacity_news.take(now)
     }
 
     /// The capacity of a limit that counts by the upstream's word, if that is not the written one.

@@ -18,6 +18,7 @@ mod outbox;
 mod outlook;
 pub(crate) mod parts;
 mod pending;
+pub mod purge;
 mod rejections;
 mod settle;
 mod store;
@@ -25,7 +26,7 @@ pub mod undelivered;
 mod updates;
 mod waiting;
 
-use crate::adaptation::{CapacityNews, CostEstimates, DeliveryJitter, RecentCalls};
+use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
 use crate::discovery::LimitSearch;
@@ -41,6 +42,7 @@ use dispatch_plan::DispatchPlan;
 use former_limits::FormerLimits;
 use key_labels::KeyLabels;
 use outbox::Outbox;
+use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
@@ -106,10 +108,10 @@ pub struct Scheduler<R> {
     calls: RecentCalls,
     cost_estimates: CostEstimates,
     delivery_jitter: DeliveryJitter,
-    capacity_news: CapacityNews,
     key_labels: KeyLabels,
     /// What clients have used.
     meter: UseMeter,
+    counters: Counters,
     outbox: Outbox<R>,
     /// The time of the latest event.
     now: Time,
@@ -168,9 +170,9 @@ impl<R: Clone> Scheduler<R> {
             calls: RecentCalls::default(),
             cost_estimates: CostEstimates::default(),
             delivery_jitter: DeliveryJitter::new(now),
-            capacity_news: CapacityNews::default(),
             key_labels: KeyLabels::new(&resource),
             meter: UseMeter::new(&resource),
+            counters: Counters::default(),
             outbox: Outbox::new(),
             now,
             resource,
@@ -324,7 +326,7 @@ impl<R: Clone> Scheduler<R> {
             self.permits.started(slot, end);
         }
         self.calls.begin(now, start);
-        self.outbox.count_granted();
+        self.counters.granted += 1;
         if let Some(shadow) = &bill.shadow {
             for limit in shadow.applicable().limits() {
                 self.shadow_limits.note_granted(now, start, limit, &shadow.only(limit), latest);

@@ -12,7 +12,7 @@ use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Correction, Counters};
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 /// What a successor goes on from: [records](crate::durability) are made of it and restored to it.
 #[derive(Debug)]
@@ -35,10 +35,11 @@ impl<R: Clone> Scheduler<R> {
         self.cost_estimates.report()
     }
 
-    /// Totals since the start of this scheduler.
+    /// Totals since the start of this scheduler. The driver counts refusals, as it refuses messages
+    /// that the core does not see.
     #[must_use]
     pub fn counters(&self) -> Counters {
-        self.outbox.counters()
+        self.counters
     }
 
     /// The number of remembered permits.
@@ -62,11 +63,6 @@ impl<R: Clone> Scheduler<R> {
 
     pub(crate) fn meter_mut(&mut self) -> &mut UseMeter {
         &mut self.meter
-    }
-
-    /// How long the call took that the last event has settled, from its start.
-    pub fn take_ended_call(&mut self) -> Option<Span> {
-        self.calls.take_ended()
     }
 
     pub(crate) fn calls(&self) -> &RecentCalls {

@@ -14,7 +14,8 @@ impl<R: Clone> Scheduler<R> {
     /// Counts a call that the upstream answered with 429. The buckets must not have learned of it.
     pub(crate) fn count_rejection(&mut self, now: Time, id: &PermitId, observation: Option<&Observation>) {
         let cause = self.rejection_cause(now, id, observation);
-        self.outbox.count_429(cause);
+        self.counters.upstream_429 += 1;
+        self.counters.rejections.count(cause);
     }
 
     fn rejection_cause(&self, now: Time, id: &PermitId, observation: Option<&Observation>) -> RejectionCause {

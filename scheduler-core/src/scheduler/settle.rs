@@ -3,7 +3,7 @@
 use super::Scheduler;
 use crate::adaptation::{CallTimes, Observation, Verdict};
 use crate::collections::Slot;
-use crate::command::Command;
+use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
 use crate::ids::Connection;
@@ -33,7 +33,7 @@ impl<R: Clone> Scheduler<R> {
         match (to, done) {
             (Some(to), Ok(())) => self.outbox.push(Command::Settled { to, id, extended }),
             (None, Ok(())) => {}
-            (to, Err(refusal)) => self.outbox.refuse_settle(to, id, refusal),
+            (to, Err(refusal)) => self.outbox.push(Command::RefuseSettle { to, id, refusal }),
         }
     }
 
@@ -92,6 +92,7 @@ impl<R: Clone> Scheduler<R> {
             self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
+        self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answered = (connection, &granted);
         let settled = observation.and_then(|observation| self.observe(now, answered, &bill, observation));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
@@ -111,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
         self.permits.started(slot, now);
-        self.outbox.count_returned();
+        self.counters.returned += 1;
         self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
 
@@ -134,7 +135,7 @@ impl<R: Clone> Scheduler<R> {
         self.meter.take_out(granted.class, &bill);
         self.discharge(now, granted.start, &bill);
         self.shadow_limits.correct(now, granted.start, &bill, None);
-        self.outbox.count_returned();
+        self.counters.returned += 1;
     }
 
     /// Makes the buckets as if the start of `key` had never been promised.
@@ -216,7 +217,7 @@ impl<R: Clone> Scheduler<R> {
         self.meter.correct(granted.class, &bill, actual);
         self.term.charge(&self.resource, &actual.excess_over(&bill), now);
         self.term.release(&self.resource, granted.start, &bill, places, CallMade::Yes);
-        self.outbox.count_settled();
+        self.counters.settled += 1;
     }
 
     /// The limits in which the call of `key` still holds its place.

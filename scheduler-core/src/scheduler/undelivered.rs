@@ -1,8 +1,7 @@
-//! Clients that are gone: their permits go back, and their waits end.
+//! Gives back what clients that are gone had.
 
 use super::Scheduler;
 use crate::collections::Slot;
-use crate::ids::ClassId;
 use crate::permits::{Permit, State};
 use crate::queue::Waiting;
 use crate::refusal::Refusal;
@@ -18,22 +17,6 @@ const MAX_MATCHES: usize = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk(usize);
 
-/// The requests whose waits are to be ended: those of this client and of this class.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// The client, as the fair share has it; none means any.
-    pub client: Option<String>,
-    /// The class; none means any.
-    pub class: Option<ClassId>,
-}
-
-impl Selection {
-    fn matches<R>(&self, waiting: &Waiting<R>) -> bool {
-        let client = self.client.as_ref().is_none_or(|client| **client == *waiting.client);
-        client && self.class.is_none_or(|class| class == waiting.class)
-    }
-}
-
 impl<R: Clone> Scheduler<R> {
     /// The last answer about `id` has reached no client. A waiting request is dropped, and an open
     /// permit is given back unused. A client that was only cut off may ask again under the same id.
@@ -42,7 +25,7 @@ impl<R: Clone> Scheduler<R> {
         match self.permits.get(slot).state {
             State::Waiting(_) => {
                 self.drop_waiting(slot);
-                self.outbox.count_returned();
+                self.counters.returned += 1;
             }
             State::Granted(granted) if granted.is_open() => self.give_back_untold(now, slot, granted),
             State::Granted(_) | State::Returned => {}
@@ -63,17 +46,8 @@ impl<R: Clone> Scheduler<R> {
         walk
     }
 
-    /// One step of a walk that ends the waits of `selection`. How many it has ended, and where to
-    /// go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
-    pub fn purge(&mut self, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
-        let (slots, walk) = self.step(walk, |waiting| selection.matches(waiting));
-        let ended = slots.len();
-        slots.into_iter().for_each(|slot| self.turn_away(slot, Refusal::Purged));
-        (ended, walk)
-    }
-
     /// The waiting requests that the next step finds, and where to go on if there are more.
-    fn step(&self, Walk(from): Walk, matches: impl Fn(&Waiting<R>) -> bool) -> (Vec<Slot>, Option<Walk>) {
+    pub(super) fn step(&self, Walk(from): Walk, matches: impl Fn(&Waiting<R>) -> bool) -> (Vec<Slot>, Option<Walk>) {
         let mut found = Vec::new();
         for place in from..from + MAX_EXAMINED {
             let Some(slot) = self.permits.nth_place(place) else { return (found, None) };

@@ -43,4 +43,5 @@ mod uncounted;
 mod undelivered;
 mod useful_workers;
 mod uses;
+mod wakeups;
 mod windows;

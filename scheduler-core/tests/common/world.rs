@@ -8,7 +8,7 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::command::{Command, FreezeNotice};
+use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::{Connection, LimitId};
@@ -24,6 +24,7 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler<usize>,
     pub(crate) asked: usize,
     pub(crate) answers: Vec<(Time, usize, Said)>,
+    pub(crate) notes: Vec<Note>,
     /// The limits whose labels were noticed to be missing.
     pub(crate) noticed: Vec<LimitId>,
 }
@@ -108,7 +109,7 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new(), noticed: Vec::new() }
+        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), noticed: Vec::new() }
     }
 
     /// Asks and returns the number of the request.
@@ -198,6 +199,7 @@ impl World {
             Command::RefuseSettle { to, refusal, .. } => (to.unwrap_or(NOBODY), Said::Refused(refusal)),
             Command::Settled { to, extended, .. } => (to, if extended { Said::Extended } else { Said::Settled }),
             Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, Said::Frozen(limits, span)),
+            Command::Note(note) => return self.notes.push(note),
         };
         self.answers.push((now, to, said));
     }

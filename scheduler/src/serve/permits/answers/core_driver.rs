@@ -1,5 +1,6 @@
 //! Driving the core of one resource: each event goes in, and its commands become answers.
 
+use crate::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::{ReplyTo, refusal};
@@ -22,13 +23,14 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{Counters, Status};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::Command;
+use rampmeter_scheduler_core::command::{Command, Note};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::undelivered::{Selection, Walk};
+use rampmeter_scheduler_core::scheduler::purge::Selection;
+use rampmeter_scheduler_core::scheduler::undelivered::Walk;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_scheduler_core::views::client_use::Use;
 use rampmeter_scheduler_core::wire;
@@ -48,6 +50,8 @@ pub(crate) struct CoreDriver {
     delivery: Delivery,
     tally: Tally,
     traces: Traces,
+    /// Changes of capacities, by limit: answers that contradict each other fill no log.
+    capacity_log: LogThrottle<Name>,
     /// Permits granted, without repeated answers.
     grants: u64,
 }
@@ -56,7 +60,7 @@ impl CoreDriver {
     pub(crate) fn new(core: Scheduler<ReplyTo>, delivery: Delivery, spans: Option<Spans>) -> Self {
         let tally = Tally::new(core.resource().classes().len());
         let traces = Traces::new(spans, core.resource().name());
-        CoreDriver { core, delivery, tally, traces, grants: 0 }
+        CoreDriver { core, delivery, tally, traces, capacity_log: LogThrottle::default(), grants: 0 }
     }
 
     /// Takes an event, and writes all answers that follow from it.
@@ -65,23 +69,38 @@ impl CoreDriver {
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
         }
-        if let Some(taken) = self.core.take_ended_call() {
-            self.tally.calls.observe(taken);
-        }
-        for limit in self.core.take_capacity_changes(now) {
-            self.tell_capacity(limit);
-        }
-        for (limit, by) in self.core.take_found_news() {
-            let (resource, algorithm) = (self.core.resource().name(), limit.algorithm.as_str());
-            let LimitSpec { name, unit, capacity, period, .. } = limit;
-            tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
+        while let Some((limit, _)) = self.capacity_log.take_overdue(now) {
+            self.log_capacity(&limit);
         }
     }
 
+    fn take_note(&mut self, now: Time, note: &Note) {
+        match note {
+            Note::CallEnded(taken) => self.tally.calls.observe(*taken),
+            Note::CapacityChanged(limit) => {
+                let limit = self.core.resource()[*limit].spec().name.clone();
+                if self.capacity_log.admit(now, limit.clone()).is_some() {
+                    self.log_capacity(&limit);
+                }
+            }
+            Note::LimitFound { limit, by } => self.log_found(*limit, by),
+        }
+    }
+
+    fn log_found(&self, limit: LimitId, by: &str) {
+        let resource = self.core.resource();
+        let found = &resource[limit].spec().name;
+        let Some(limit) = self.core.limits_in_force().into_iter().find(|limit| limit.name == *found) else { return };
+        let LimitSpec { name, unit, capacity, period, algorithm, .. } = limit;
+        let (resource, algorithm) = (resource.name(), algorithm.as_str());
+        tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
+    }
+
     /// Tells people that another capacity counts, because the upstream's answers state it.
-    fn tell_capacity(&self, limit: LimitId) {
-        let (resource, stated) = (self.core.resource(), self.core.stated_capacity(limit));
-        let (spec, resource) = (resource[limit].spec(), resource.name());
+    fn log_capacity(&self, limit: &str) {
+        let resource = self.core.resource();
+        let Some(limit) = resource.limit(limit) else { return };
+        let (spec, resource, stated) = (resource[limit].spec(), resource.name(), self.core.stated_capacity(limit));
         let (limit, written) = (&spec.name, spec.capacity.units());
         match stated.map(Amount::units) {
             Some(stated) => {
@@ -110,9 +129,17 @@ impl CoreDriver {
     }
 
     fn write(&mut self, now: Time, command: Command<ReplyTo>) {
-        if let Command::Announce(announcement) = &command {
-            let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
-            return self.delivery.announce(&news);
+        match &command {
+            Command::Announce(announcement) => {
+                let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
+                return self.delivery.announce(&news);
+            }
+            Command::Note(note) => return self.take_note(now, note),
+            Command::Grant(_)
+            | Command::Queued { .. }
+            | Command::Refuse { .. }
+            | Command::RefuseSettle { .. }
+            | Command::Settled { .. } => {}
         }
         let waited = self.waited(&command);
         let Self { delivery, core, .. } = self;
@@ -123,7 +150,8 @@ impl CoreDriver {
             | Command::Refuse { .. }
             | Command::RefuseSettle { .. }
             | Command::Settled { .. }
-            | Command::Announce(_) => Default::default(),
+            | Command::Announce(_)
+            | Command::Note(_) => Default::default(),
         };
         wire::answer(core.resource(), (now, core.epoch()), command, told, |to, answer| {
             delivery.outbox().answer_waiting(to, waited, answer);
@@ -138,7 +166,11 @@ impl CoreDriver {
             }
             Command::Refuse { refusal, .. } => self.tally.refusals.count(refusal.code()),
             Command::RefuseSettle { to, refusal, .. } => self.count_refused_settle(to.is_some(), refusal.code()),
-            Command::Grant(_) | Command::Queued { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+            Command::Grant(_)
+            | Command::Queued { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_)
+            | Command::Note(_) => {}
         }
     }
 
@@ -210,9 +242,11 @@ impl CoreDriver {
             }
             Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
             Command::Queued { id, .. } => Some(id.clone()),
-            Command::Refuse { .. } | Command::RefuseSettle { .. } | Command::Settled { .. } | Command::Announce(_) => {
-                None
-            }
+            Command::Refuse { .. }
+            | Command::RefuseSettle { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_)
+            | Command::Note(_) => None,
         }
     }
 
@@ -353,7 +387,6 @@ impl CoreDriver {
             resource: self.core.resource().name().clone(),
             epoch: self.core.epoch(),
             leader: leader.to_owned(),
-            // The core does not see what is refused before it.
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
             limited_by: limited_by.map(|limit| self.core.resource()[limit].spec().name.clone()),
             reason,

@@ -1,0 +1,41 @@
+//! What waiting requests will take.
+
+use crate::arithmetic::Credit;
+use crate::ids::LimitId;
+use crate::policy::{Bill, Resource};
+
+/// What waiting requests will take from each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog(Vec<Credit>);
+
+impl Backlog {
+    pub(crate) fn none(resource: &Resource) -> Self {
+        Backlog(vec![Credit::ZERO; resource.limits().len()])
+    }
+
+    pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
+        for (id, amount) in bill.iter() {
+            let sum = &mut self.0[id.index()];
+            *sum = sum.saturating_add(resource[id].rate().credit(amount));
+        }
+    }
+
+    pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
+        self.0.fill(Credit::ZERO);
+        self.add(resource, bill);
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Backlog) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+    }
+
+    /// At least this much will be taken from the limit.
+    pub(crate) fn raise(&mut self, limit: LimitId, to: Credit) {
+        let sum = &mut self.0[limit.index()];
+        *sum = (*sum).max(to);
+    }
+
+    pub(crate) fn of(&self, limit: LimitId) -> Credit {
+        self.0[limit.index()]
+    }
+}

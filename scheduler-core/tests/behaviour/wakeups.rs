@@ -1,0 +1,38 @@
+//! When the scheduler wants to be woken, and why.
+
+use crate::common::{World, ms, ten_per_second, wish};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::scheduler::{Scheduler, WakeupReason};
+use std::collections::BTreeSet;
+
+/// Why the scheduler wakes up within ten minutes.
+fn reasons(mut world: World) -> BTreeSet<WakeupReason> {
+    let mut reasons = BTreeSet::new();
+    while let Some(wakeup) = world.scheduler.next_wakeup().filter(|wakeup| wakeup.at <= ms(600_000)) {
+        reasons.insert(wakeup.reason);
+        world.handle(wakeup.at, Event::Wake);
+    }
+    reasons
+}
+
+/// A world in which five requests wait.
+fn waiting(mut world: World) -> World {
+    for _ in 0..6 {
+        world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("requests", 10.0)]));
+    }
+    assert_eq!(world.scheduler.waiting(), 5);
+    world
+}
+
+#[test]
+fn a_wakeup_tells_its_reason() {
+    let plain = reasons(waiting(World::new(&ten_per_second())));
+    assert_eq!(plain, [WakeupReason::Dispatch, WakeupReason::Progress, WakeupReason::Expiry].into());
+    let scheduler = Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, Time::ORIGIN).fenced();
+    let mut without_store = World::of(scheduler);
+    without_store.ask(Time::ORIGIN, &wish(Mode::Reserve, &[]));
+    assert_eq!(reasons(without_store), [WakeupReason::PendingAnswers].into());
+}
