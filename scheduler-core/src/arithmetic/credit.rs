@@ -187,8 +187,8 @@ impl Rate {
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
-    /// In how many nanoseconds this much is refilled, or was if it is negative; rounded down, so that
-    /// the least that is short counts.
+    /// In how many nanoseconds this much is refilled, or was if it is negative. Rounded down, so
+    /// that the least that is short counts.
     pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_nano)
     }

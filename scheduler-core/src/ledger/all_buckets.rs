@@ -255,8 +255,8 @@ impl Ledger {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit.is_until_settled()).at
     }
 
-    /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight had
-    /// ended.
+    /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight
+    /// had ended.
     pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
         offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
     }

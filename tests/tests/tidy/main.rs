@@ -64,8 +64,8 @@ fn no_test_is_ignored() {
     }
 }
 
-/// The property tests of `A/tests/B/C.rs` read their seeds from `A/tests/proptest-regressions/C.txt`, and
-/// those of `A/src/C.rs` from `A/proptest-regressions/C.txt`.
+/// Property tests of `A/tests/B/C.rs` read their seeds from `A/tests/proptest-regressions/C.txt`,
+/// and those of `A/src/C.rs` from `A/proptest-regressions/C.txt`.
 #[test]
 fn seeds_of_property_tests_lie_where_they_are_read() {
     const FOLDER: &str = "proptest-regressions/";
