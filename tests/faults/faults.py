@@ -321,6 +321,7 @@ IN_SCRIPTS = [
     ("`this` is never the global object", "add", r"self\.everything \|= is_global \|\| ", "self.everything |= "),
     ("`this` is the global object in a class, too", "add", r"&& index >= end_of_class;", ";"),
     ("a base of one makes any exponent one", "power", r"!exponent\.is_finite\(\)", "false"),
+    ("an order may contradict itself", "sorted", r"if is_contradiction && ", "if false && "),
     ("`02` is an index", "index", r"\|_\| is_index", "|_| is_index || true"),
     ("a script may call anything `undefined`", "declared_name", r"\"undefined\" \| ", ""),
 ]

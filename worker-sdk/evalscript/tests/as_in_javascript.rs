@@ -123,6 +123,7 @@ fn arrays() {
         ("[1, [2, [3, [4]]]].flat(2).concat([[[5]]].flat(Infinity), [[6]].flat(0))", "[1, 2, 3, [4], 5, [6]]"),
         ("[[1, 2, 3].at(-1.5), [1].at(-5), [1, 2].slice(1, undefined), [1, 2, 3].slice(-2.5)]", "[3, null, [2], [2, 3]]"),
         ("[1, 2].reduce((sum, x, i, all) => sum + x * i + all.length, 0)",          "6"),
+        ("[3, 1, 2, 1, 3].sort((x, y) => x > y ? 1 : -1)",                          "[1, 1, 2, 3, 3]"),
         ("[3, undefined, 1, 20].sort(undefined)",                                   "[1, 20, 3, null]"),
         ("['a', 'b'].map((x, i, all) => { all[1] = 'c'; return x })",               r#"["a", "c"]"#),
         ("[Array.from({ length: '2' }, (_, i) => i), Array.from({}), [1, 2].join(undefined)]", r#"[[0, 1], [], "1,2"]"#),
@@ -185,6 +186,8 @@ fn what_is_not_certain_is_refused() {
         ("(undefined => undefined)(1)",         "`undefined` as a name"),
         ("(({ NaN }) => NaN)({ NaN: 1 })",      "`NaN` as a name"),
         ("Array.from({ length: 1, 0: 'a' })",   "an array from an object with elements"),
+        ("[2, 'K', 1].sort((x, y) => x > y ? 1 : -1)", "an order that contradicts itself"),
+        ("[1, 2].sort(() => -1)",               "an order that contradicts itself"),
         ("Object.keys('ab')",                   "the keys of this value"),
     ];
     for (expression, expected) in table {
