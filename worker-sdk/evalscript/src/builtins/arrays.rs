@@ -253,7 +253,7 @@ fn sorted(machine: &mut Machine, elements: Vec<Value>, compare: Option<&Value>) 
     for element in elements {
         let mut place = sorted.len();
         while place > 0 && is_before(machine, &element, &sorted[place - 1], compare)? {
-            // JavaScript does not say what comes of such a comparison. Of equal values nothing does.
+            // JavaScript leaves open how such a comparison sorts values that differ.
             let is_contradiction = is_before(machine, &sorted[place - 1], &element, compare)?;
             if is_contradiction && !element.same(&sorted[place - 1]) {
                 return Err(Problem::unsupported("an order that contradicts itself"));

@@ -57,7 +57,7 @@ impl Mentions {
                     self.with_changed_members.insert(Rc::from("Object"));
                 }
                 Kind::Word(name) if is_name(source, index) => {
-                    // In a class `this` is no global object. A plain call of a function makes it one.
+                    // A plain call of a function, but not of a method of a class, makes it that.
                     let is_global = **name == *"this" && index >= end_of_class;
                     self.everything |= is_global || GLOBAL_OBJECTS.contains(&&**name);
                     if **name == *"class" {
