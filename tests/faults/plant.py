@@ -63,7 +63,7 @@ class Trial:
 
     def groups(self, tests):
         self.measure(tests)
-        return filter(None, self.runner.quick_and_slow(tests))
+        return self.runner.quick_and_slow(tests)
 
     def last_catch(self, fault):
         """The test that caught a fault last."""

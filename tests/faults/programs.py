@@ -71,8 +71,9 @@ class Runner:
         variables = tomllib.loads((pathlib.Path(tree) / ".cargo/config.toml").read_text())["env"]
         self.environment = {**variables, **os.environ, **FIRST_CASE}
         self.programs = programs
-        # By tests and names: when each of them ended.
-        self.usual = {}
+        self.at_once = int(self.environment["RUST_TEST_THREADS"])
+        # How long tests with these names take together, and each of a program alone.
+        self.usual, self.took = {}, {}
 
     def measure(self, tests, names=()):
         """The first test that fails without any fault, or nothing."""
@@ -80,19 +81,27 @@ class Runner:
             return None
         ended = {}
         failed = self.run(tests, 0, names, ended)
-        self.usual[tests, names] = ended
+        self.usual[tests, names] = max(ended.values(), default=0)
+        if not names:
+            self.took[tests] = self.durations(ended)
         return failed
+
+    def durations(self, ended):
+        """The harness starts tests by their names, and the next one whenever one has ended."""
+        begins = [0.0] * self.at_once + sorted(ended.values())
+        return {name: ended[name] - begin for name, begin in zip(sorted(ended), begins, strict=False)}
 
     def quick_and_slow(self, tests):
         """The names of the tests in two parts, of which the first takes a tenth of the time."""
-        ended = self.usual[tests, ()]
-        # The harness starts tests by their names, and the next one whenever one has ended.
-        begins = [0.0] * int(self.environment["RUST_TEST_THREADS"]) + sorted(ended.values())
-        took = {name: ended[name] - begin for name, begin in zip(sorted(ended), begins, strict=False)}
+        took = self.took[tests]
         by_time = sorted(took, key=took.get)
         sums = list(itertools.accumulate(took[name] for name in by_time))
         quick = sum(so_far <= QUICK * sums[-1] for so_far in sums)
-        return tuple(by_time[:quick]), tuple(by_time[quick:])
+        for names in tuple(by_time[:quick]), tuple(by_time[quick:]):
+            if names:
+                times = [took[name] for name in names]
+                self.usual[tests, names] = max(max(times), sum(times) / self.at_once)
+                yield names
 
     def run(self, tests, number, names=(), ended=None):
         """The first test that fails by this fault, or nothing. The others are spared then."""
@@ -109,7 +118,7 @@ class Runner:
             errors="replace",
             start_new_session=True,
         )
-        seconds = PATIENCE_S + PATIENCE_TIMES * max(self.usual.get((tests, ()), {}).values(), default=PATIENCE_S)
+        seconds = PATIENCE_S + PATIENCE_TIMES * self.usual.get((tests, names), PATIENCE_S)
         patience = threading.Timer(seconds, end, [run])
         patience.start()
         failed = None
