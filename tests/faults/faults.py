@@ -45,7 +45,7 @@ IN_CORE = [
     ("a refused call of a key stops all keys", "observe", r"blamed == Some\(Blame::KeyRate\)", "false"),
     ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= SEVERAL", "false"),
     ("a key takes the place of one that is in use", "make_room", r"now >= self\.none_idle_until", "true"),
-    ("a call of a slow key takes no more", "limit_of", r"limit\.spec\(\)\.guessed", "false"),
+    ("a call of a slow key takes no more", "priced_limit", r"limit\.spec\(\)\.guessed", "false"),
     ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),
     ("a paced start is rounded down", "gives", r"\.div_ceil\(whole\)", " / whole"),
     ("a spent window is a matter of pace", "obstacle_in", r"is_paced\(\) && in_window\(bucket, limit\)", "is_paced()"),

@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_record_has_room_for_some_keys_the_fastest_first() {
         let named = |key: usize| Arc::from(format!("{key:0>100}"));
-        let rates = KeyRates::restored(at(0), (0..MAX_KEYS + 1).map(|key| (named(key), 1.0 + key as f64)));
+        let rates = KeyRates::restored(at(0), (0..=MAX_KEYS).map(|key| (named(key), 1.0 + key as f64)));
         let recorded = rates.recorded();
         assert_eq!((rates.known.len(), recorded.len()), (MAX_KEYS, RECORDED_BYTES / 100));
         assert_eq!(recorded[0], (named(MAX_KEYS - 1), MAX_KEYS as f64));

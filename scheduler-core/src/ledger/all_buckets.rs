@@ -64,10 +64,10 @@ impl Ledger {
         }
     }
 
-    /// Of a limit that is a guess, a call of this key takes `price` times its cost from now on.
-    pub(crate) fn set_key_price(&mut self, key: Arc<str>, price: f64) {
+    /// A call of this key takes `price` times its cost of `limit`, a guess, from now on.
+    pub(crate) fn set_key_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
         self.changed = true;
-        self.keys.set_price(key, price);
+        self.keys.set_price(limit, key, price);
     }
 
     /// What each bucket of the bill answers, from `now` on.

@@ -1,11 +1,11 @@
 //! Buckets by key.
 //!
-//! A key has a bucket while it differs from a key that was never used. Each event sweeps two
-//! buckets, so that forgetting costs no event much. Sets order the buckets by what happens next: a
-//! promise starts, a freeze ends, a far debt is paid. A debt is far if it is paid later than
-//! [`NEAR`] after now; checkpoints list these.
+//! A key has a bucket while it differs from a key that was never used. Each event sweeps two, so
+//! that forgetting costs little. Sets order buckets by what happens next: a promise starts, a
+//! freeze ends, a far debt is paid. Checkpoints list debts that are paid later than [`NEAR`].
 
 use super::key_pages::{KeyPages, PageId, PageNumber};
+use super::key_prices::KeyPrices;
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -83,9 +83,7 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Of a limit that is a guess: keys of which a call takes more or less than its cost. The guess
-    /// bounds them.
-    priced: BTreeMap<Arc<str>, Limit>,
+    prices: KeyPrices,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
     swept: usize,
@@ -145,21 +143,13 @@ impl Keys {
 
     /// The limit that `charge` is for, as a call of its key takes of it.
     pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
-        let limit = &self.limits[charge.limit.index()];
-        self.priced.get(&charge.key).filter(|_| limit.spec().guessed).unwrap_or(limit)
+        self.prices.priced_limit(&self.limits[charge.limit.index()], &charge.key)
     }
 
-    /// Of the limits that are guesses, a call of this key takes `price` times its cost from now on.
-    pub(crate) fn set_price(&mut self, key: Arc<str>, price: f64) {
-        let guess = self.limits.iter().position(|limit| limit.is_keyed() && limit.spec().guessed);
-        let Some(index) = guess else { return };
-        if let Some(slot) = self.find(LimitId(index as u8), &key) {
-            self.note_change(slot);
-        }
-        let _former = match price == 1.0 {
-            true => self.priced.remove(&key),
-            false => self.priced.insert(key, self.limits[index].priced(price)),
-        };
+    /// A call of this key takes `price` times its cost of `limit`, a guess, from now on.
+    pub(crate) fn set_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
+        self.find(limit, &key).into_iter().for_each(|slot| self.note_change(slot));
+        self.prices.set(&self.limits[limit.index()], key, price);
     }
 
     /// Changes the bucket that `charge` is for, and makes it if there is none.
@@ -177,11 +167,10 @@ impl Keys {
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
-        let priced = self.priced.get(&*known.key).filter(|_| limit.spec().guessed).unwrap_or(limit);
         if let Some(paid) = self.far_until.remove(&slot) {
             self.far[usize::from(limit.lists_keys())].remove(&(paid, slot));
         }
-        let done = change(&mut known.bucket, priced);
+        let done = change(&mut known.bucket, self.prices.priced_limit(limit, &known.key));
         self.leave_page(slot);
         self.enlist(now, slot);
         done

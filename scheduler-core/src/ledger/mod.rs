@@ -4,6 +4,7 @@ mod all_buckets;
 mod backlog;
 mod bills;
 pub mod key_pages;
+mod key_prices;
 mod keys;
 mod offer;
 mod shadow_limits;

@@ -124,7 +124,9 @@ impl<R: Clone> Scheduler<R> {
     /// Has guesses count as they are now.
     pub(crate) fn enforce_found(&mut self, now: Time) {
         let Some(search) = &mut self.search else { return };
-        search.take_key_prices().for_each(|(key, price)| self.ledger.set_key_price(key, price));
+        if let Some(limit) = self.resource.limit(KEY_RATE) {
+            search.take_key_prices().for_each(|(key, price)| self.ledger.set_key_price(limit, key, price));
+        }
         for found in search.found().filter(|found| found.spec.guessed && !found.spec.applies.is_keyed()) {
             let Some(limit) = self.resource.limit(&found.spec.name) else { continue };
             if self.resource[limit].spec().guessed
