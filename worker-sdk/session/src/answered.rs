@@ -3,6 +3,7 @@
 use super::ask::Ask;
 use super::command::{Denial, Grant};
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::outbox::outbox_of;
 use super::renewing::Place;
 use super::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
@@ -13,9 +14,6 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A full queue refuses many requests in one moment, with the same time to come back. Up to a
-/// fourth of that time is added at random.
-const COME_BACK_JITTER: u64 = 4;
 /// No task wakes up faster. A permit that lapses sooner cannot be used.
 const MIN_VALID: Span = Span::from_millis(1);
 /// Ids of one request that may be used up. More mean that something else answers them.
@@ -115,7 +113,7 @@ impl Session {
     /// When a permit's call starts; `None` if that is later than the margin allows.
     fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<TimelyStart> {
         let ask = self.asks.get_mut(number)?;
-        let base_delay = &mut self.outboxes[ask.resource.0 as usize].schedulers.base_delay;
+        let base_delay = &mut outbox_of(&mut self.outboxes, ask.resource).schedulers.base_delay;
         let start = base_delay.start(stamp.of(ask, now), delay, ask.late);
         ask.late = start.err();
         start.ok()
@@ -143,7 +141,7 @@ impl Session {
 
     fn queued(&mut self, now: Time, number: AskNumber, stamp: Stamp, limited_by: Option<Text<'_>>) {
         if let Some(ask) = self.asks.get_mut(number) {
-            self.outboxes[ask.resource.0 as usize].schedulers.base_delay.observe(stamp.of(ask, now));
+            outbox_of(&mut self.outboxes, ask.resource).schedulers.base_delay.observe(stamp.of(ask, now));
             ask.note_answer(now);
             ask.limited_by = boxed(limited_by);
         }
@@ -191,8 +189,7 @@ impl Session {
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
         let after = span(refusal.retry_after_ms)?;
-        let jitter = self.dice.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER));
-        Some(now + after + jitter).filter(|then| *then < ask.deadline)
+        Some(now + self.dice.jittered(after)).filter(|then| *then < ask.deadline)
     }
 
     fn postpone(&mut self, number: AskNumber, until: Time) {

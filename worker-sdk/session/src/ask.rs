@@ -1,7 +1,7 @@
 //! One request for a permit that is not answered yet.
 
+use super::longest_silence::LongestSilence;
 use super::numbers::{BatchNumber, ResourceNumber};
-use super::silence::Silence;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::OneWayDelay;
 use rampmeter_protocol::millis::Millis;
@@ -57,10 +57,10 @@ impl Ask {
         resource: ResourceNumber,
         mut request: Box<PermitRequest<'static>>,
         deadline: Time,
-        silence: Silence,
+        silence: LongestSilence,
     ) -> Self {
         request.progress = request.mode == Mode::Wait;
-        let patience = silence.longest(request.mode);
+        let patience = silence.of(request.mode);
         Ask {
             resource,
             since: now - request.age_ms.span(),

@@ -7,6 +7,10 @@ use rampmeter_protocol::time::Span;
 #[derive(Clone, Debug)]
 pub(super) struct Dice(SplitMix64);
 
+/// Requests that are refused in one moment get the same time to come back. Up to a fourth of that
+/// time is added at random.
+const COME_BACK_JITTER: u64 = 4;
+
 impl Dice {
     pub(super) fn new(seed: u64) -> Self {
         Dice(SplitMix64::new(seed))
@@ -20,5 +24,10 @@ impl Dice {
     /// A span from zero to `most`.
     pub(super) fn span_up_to(&mut self, most: Span) -> Span {
         Span::from_nanos(self.up_to(most.nanos()))
+    }
+
+    /// A time to come back: `after`, and up to a fourth of it more.
+    pub(super) fn jittered(&mut self, after: Span) -> Span {
+        after + self.span_up_to(Span::from_nanos(after.nanos() / COME_BACK_JITTER))
     }
 }

@@ -6,6 +6,7 @@ use super::command::{Command, Denial, Grant};
 use super::fallback_policy::FallbackPolicy;
 use super::known_schedulers::KnownSchedulers;
 use super::numbers::{AskNumber, ResourceNumber};
+use super::outbox::outbox_of;
 use super::reachability::Verdict;
 use super::unreachable::Unreachable;
 use rampmeter_protocol::answer::Granted;
@@ -15,9 +16,6 @@ use rampmeter_protocol::time::{Span, Time};
 /// How long a local permit is valid. A permit that is kept for longer would allow two calls in one
 /// moment, with the next permit. A task wakes up far sooner.
 const LOCAL_VALID: Span = Span::from_secs(1);
-/// All waiting requests are refused in one moment, with a time to come back. Up to a fourth of that
-/// time is added at random.
-const COME_BACK_JITTER: u64 = 4;
 
 impl Session {
     /// Sets what to do while no scheduler of `resource` answers; [`Unreachable::Wait`] by default.
@@ -72,7 +70,7 @@ impl Session {
     /// Spreads the first local permits. A whole fleet may lose its scheduler in one moment, and its
     /// calls must not come in one.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
-        let outbox = &mut self.outboxes[resource.0 as usize];
+        let outbox = outbox_of(&mut self.outboxes, resource);
         outbox.schedulers.fallback.stagger(now.max(outbox.schedulers.frozen_until), &mut self.dice);
     }
 
@@ -103,9 +101,8 @@ impl Session {
     }
 
     fn refuse_all(&mut self, now: Time, waiting: Vec<AskNumber>, after: Span) -> Time {
-        let jitter = Span::from_nanos(after.nanos() / COME_BACK_JITTER);
         for number in waiting {
-            let retry_after = after + self.dice.span_up_to(jitter);
+            let retry_after = self.dice.jittered(after);
             self.refuse_locally(now, number, retry_after);
         }
         Time::NEVER

@@ -40,6 +40,7 @@ mod ids;
 mod known_epoch;
 mod known_schedulers;
 mod leases;
+mod longest_silence;
 mod numbers;
 mod outbox;
 mod patience;
@@ -50,7 +51,6 @@ mod retries;
 mod safe_rate;
 mod secret_key;
 mod sending;
-mod silence;
 mod silence_report;
 mod unreachable;
 mod unsent;
@@ -69,6 +69,7 @@ use cancelled::Cancelled;
 use dice::Dice;
 use ids::Ids;
 use leases::Leases;
+use longest_silence::LongestSilence;
 use outbox::Outbox;
 use rampmeter_protocol::epoch::highest_of_an_event;
 use rampmeter_protocol::event::Event as News;
@@ -78,7 +79,6 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use retries::Retries;
 use secret_key::SecretKey;
-use silence::Silence;
 use std::collections::VecDeque;
 
 /// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
@@ -91,7 +91,7 @@ pub const MAX_ASKS: usize = 1 << 18;
 pub struct Session {
     ids: Ids,
     dice: Dice,
-    silence: Silence,
+    longest_silence: LongestSilence,
     connected: bool,
     disconnected_at: Option<Time>,
     closed: bool,
@@ -100,12 +100,24 @@ pub struct Session {
     retries: Retries,
     cancelled: Cancelled,
     leases: Leases,
+    options: SessionOptions,
+    results: VecDeque<Command>,
+    batches: u64,
+}
+
+/// What a driver chooses once, before the first event.
+#[derive(Clone, Copy, Debug)]
+struct SessionOptions {
     renews: bool,
     reports_silence: bool,
     one_class_per_message: bool,
     most_asks: usize,
-    results: VecDeque<Command>,
-    batches: u64,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        SessionOptions { renews: true, reports_silence: false, one_class_per_message: false, most_asks: MAX_ASKS }
+    }
 }
 
 impl Session {
@@ -117,7 +129,7 @@ impl Session {
         let mut dice = Dice::new(key.seed());
         Session {
             ids: Ids::new(key),
-            silence: Silence::new(&mut dice),
+            longest_silence: LongestSilence::new(&mut dice),
             dice,
             connected: false,
             disconnected_at: None,
@@ -127,10 +139,7 @@ impl Session {
             retries: Retries::default(),
             cancelled: Cancelled::default(),
             leases: Leases::default(),
-            renews: true,
-            reports_silence: false,
-            one_class_per_message: false,
-            most_asks: MAX_ASKS,
+            options: SessionOptions::default(),
             results: VecDeque::new(),
             batches: 0,
         }
@@ -139,21 +148,21 @@ impl Session {
     /// Refuses asks while this many are pending.
     #[must_use]
     pub fn with_most_asks(self, most_asks: usize) -> Self {
-        Session { most_asks, ..self }
+        Session { options: SessionOptions { most_asks, ..self.options }, ..self }
     }
 
     /// Puts requests of one class only into a message, for a driver that names the class in its
     /// subject.
     #[must_use]
     pub fn with_one_class_per_message(self) -> Self {
-        Session { one_class_per_message: true, ..self }
+        Session { options: SessionOptions { one_class_per_message: true, ..self.options }, ..self }
     }
 
     /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
     /// [`Command::Heard`].
     #[must_use]
     pub fn reporting_silence(self) -> Self {
-        Session { reports_silence: true, ..self }
+        Session { options: SessionOptions { reports_silence: true, ..self.options }, ..self }
     }
 
     /// Handles one event. Afterwards call [`Session::poll`] until it returns `None`.
@@ -162,7 +171,7 @@ impl Session {
             Event::Connected => self.connected(now),
             Event::Disconnected => self.disconnected(now),
             Event::Asked { ask, resource, request, deadline } => {
-                let request = Ask::new(now, resource, request, deadline, self.silence);
+                let request = Ask::new(now, resource, request, deadline, self.longest_silence);
                 self.asked(now, ask, request);
             }
             Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
@@ -182,6 +191,9 @@ impl Session {
 
     /// When to poll again without an event: a deadline, a silence that is too long, the end of a
     /// back-off, or a local permit. May be early, is never late.
+    ///
+    /// It tells no reason, because [`poll`](Self::poll) looks at all that is due. Each part of the
+    /// session keeps its own due time, so that no reason can go stale.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
@@ -216,11 +228,12 @@ impl Session {
         if self.closed {
             return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
         }
-        if self.asks.len() >= self.most_asks {
-            return self.complete(number, Err(Denial::TooManyAsks { bound: self.most_asks }));
+        let SessionOptions { most_asks, reports_silence, .. } = self.options;
+        if self.asks.len() >= most_asks {
+            return self.complete(number, Err(Denial::TooManyAsks { bound: most_asks }));
         }
         ask.request.id = Some(self.ids.id(number));
-        let (resource, reports_silence) = (ask.resource, self.reports_silence);
+        let resource = ask.resource;
         self.asks.insert(number, ask);
         let group = self.message_group(number);
         let outbox = self.outbox(resource);

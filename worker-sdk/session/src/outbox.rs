@@ -2,7 +2,7 @@
 
 use super::backoff::Backoff;
 use super::known_schedulers::KnownSchedulers;
-use super::numbers::AskNumber;
+use super::numbers::{AskNumber, ResourceNumber};
 use super::payload::ArrayPayload;
 use super::unsent::{MessageGroup, Unsent};
 use rampmeter_protocol::settle::Settle;
@@ -85,6 +85,11 @@ impl Outbox {
         }
         (!array.is_empty()).then(|| array.finish_traced())
     }
+}
+
+/// The outbox of a resource that has one, while the rest of the session is borrowed.
+pub(super) fn outbox_of(outboxes: &mut [Outbox], resource: ResourceNumber) -> &mut Outbox {
+    &mut outboxes[resource.0 as usize]
 }
 
 #[cfg(test)]

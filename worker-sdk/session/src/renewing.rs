@@ -1,10 +1,10 @@
 //! Renewing the leases of calls in flight.
 
-use super::Session;
 use super::command::Command;
 use super::leases::Lease;
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use super::payload::ArrayPayload;
+use super::{Session, SessionOptions};
 use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::settle::{Asked, Fate, Settle};
@@ -17,13 +17,13 @@ impl Session {
     /// Leaves it to the caller to renew leases, with settles that say `extend`.
     #[must_use]
     pub fn without_renewal(self) -> Self {
-        Session { renews: false, ..self }
+        Session { options: SessionOptions { renews: false, ..self.options }, ..self }
     }
 
     /// A permit was granted whose call has a lease.
     pub(super) fn keep(&mut self, number: AskNumber, asked: Asked<'static>, place: Place) {
         let Place { resource, start, span, was_sent_again } = place;
-        if !self.renews || span == Span::ZERO {
+        if !self.options.renews || span == Span::ZERO {
             return;
         }
         let lease = Lease::new(resource, asked, start, span);

@@ -3,6 +3,7 @@
 use super::Session;
 use super::command::Command;
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::outbox::outbox_of;
 use super::payload::ArrayPayload;
 use super::unsent::MessageGroup;
 use rampmeter_protocol::time::{Span, Time};
@@ -48,7 +49,7 @@ impl Session {
     pub(super) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
-        let outbox = &mut self.outboxes[resource.0 as usize];
+        let outbox = outbox_of(&mut self.outboxes, resource);
         outbox.backoff.fail(now, &mut self.dice);
     }
 
@@ -84,7 +85,7 @@ impl Session {
     /// Which asks this one may travel with.
     pub(super) fn message_group(&self, number: AskNumber) -> MessageGroup {
         let Some(request) = self.asks.get(number).map(|ask| &ask.request) else { return MessageGroup::default() };
-        let class = request.class.clone().filter(|_| self.one_class_per_message);
+        let class = request.class.clone().filter(|_| self.options.one_class_per_message);
         MessageGroup { class, is_alone: request.price.is_some() }
     }
 
@@ -118,7 +119,7 @@ impl Session {
 
     fn send_asks(&mut self, now: Time, resource: ResourceNumber) -> Command {
         let batch = self.next_batch();
-        let outbox = &mut self.outboxes[resource.0 as usize];
+        let outbox = outbox_of(&mut self.outboxes, resource);
         let again = self.retries.opens() <= now;
         if again && outbox.has_resends() {
             self.retries.spend(now, &mut self.dice);

@@ -9,24 +9,24 @@ const WAITING: Span = Span::from_secs(12);
 /// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);
 /// A scheduler reports to a whole fleet in one moment, also for the last time. Up to an eighth of
-/// the patience is added at random.
+/// the longest silence is added at random.
 const JITTER: u64 = 8;
 
-/// One client's patience. Its requests share it: requests that fell silent together are repeated
-/// together.
+/// How long a scheduler may be silent before a request is repeated, by the request's mode. All
+/// requests of a client share it, so that those that fell silent together are repeated together.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
+pub(super) struct LongestSilence {
     waiting: Span,
     at_once: Span,
 }
 
-impl Silence {
+impl LongestSilence {
     pub(super) fn new(dice: &mut Dice) -> Self {
         let mut jittered = |span: Span| span + dice.span_up_to(Span::from_nanos(span.nanos() / JITTER));
-        Silence { waiting: jittered(WAITING), at_once: jittered(AT_ONCE) }
+        LongestSilence { waiting: jittered(WAITING), at_once: jittered(AT_ONCE) }
     }
 
-    pub(super) fn longest(self, mode: Mode) -> Span {
+    pub(super) fn of(self, mode: Mode) -> Span {
         match mode {
             Mode::Wait => self.waiting,
             Mode::Allow | Mode::Reserve => self.at_once,
