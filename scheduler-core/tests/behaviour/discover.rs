@@ -48,7 +48,7 @@ fn refused(retry_after: Option<Span>, readings: Vec<Reading>) -> Observation {
 }
 
 /// Makes a call over `connection` with these labels at `at`, and returns its id.
-fn call(world: &mut World, at: u64, connection: u16, labels: &[(&'static str, &'static str)]) -> String {
+fn call(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)]) -> String {
     world.run_until(ms(at));
     let id = format!("call-{}", world.asked);
     let mut wish = wish(Mode::Reserve, &[]).named(&id);
@@ -60,7 +60,7 @@ fn call(world: &mut World, at: u64, connection: u16, labels: &[(&'static str, &'
 }
 
 /// Makes such a call, which is answered a second later.
-fn answered(world: &mut World, at: u64, connection: u16, labels: &[(&'static str, &'static str)], answer: Observation) {
+fn answered(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)], answer: Observation) {
     let id = call(world, at, connection, labels);
     world.run_until(ms(at + 1000));
     world.settle_observed(ms(at + 1000), &id, Outcome::Used(Vec::new()), Some(answer));
@@ -154,6 +154,21 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     assert_eq!(world.start(number), None);
     world.run_until(ms(63_000));
     assert!(world.start(number).is_some());
+}
+
+#[test]
+fn a_found_limit_applies_to_256_routes() {
+    for (told_of, kept) in [(256, 256), (257, 256)] {
+        let mut world = World::new(&unwritten());
+        for number in 0..told_of {
+            let route = format!("route-{number:03}");
+            answered(&mut world, 20_000 * number, 1, &[("route", &route)], passed(vec![told("abcd", 4.0, 5.0)]));
+        }
+        let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
+            panic!("a limit of some routes");
+        };
+        assert_eq!(routes.len(), kept);
+    }
 }
 
 #[test]

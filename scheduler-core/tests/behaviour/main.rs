@@ -10,6 +10,7 @@ mod claims;
 mod classes;
 #[path = "../common/mod.rs"]
 mod common;
+mod counts;
 mod credit;
 mod deadlines;
 mod delivery;
