@@ -82,6 +82,15 @@ impl Code {
         self.row().status
     }
 
+    /// The HTTP status that a server answers its own caller with, if it got no permit for the call.
+    ///
+    /// It names the party that has to act: 429 and 503 the caller, later; 4xx the caller, with
+    /// another request; 500 the server, whose own use of permits was wrong.
+    #[must_use]
+    pub const fn as_server(self) -> u16 {
+        self.row().as_server
+    }
+
     /// The text on the wire, in logs and in metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -96,24 +105,24 @@ impl Code {
 
     const fn row(self) -> Row {
         match self {
-            Code::NotInTime => row("not_in_time", 429, Remedy::GiveUp),
-            Code::NeverFits => row("never_fits", 422, Remedy::Change),
-            Code::QuotaSpent => row("quota_spent", 403, Remedy::GiveUp),
-            Code::QueueFull => row("queue_full", 503, Remedy::ComeBack),
-            Code::NoLimit => row("no_limit", 503, Remedy::Change),
-            Code::TooManyKeys => row("too_many_keys", 503, Remedy::GiveUp),
-            Code::UnknownResource => row("unknown_resource", 404, Remedy::GiveUp),
-            Code::UnknownPermit => row("unknown_permit", 404, Remedy::Replace),
-            Code::IdInUse => row("id_in_use", 409, Remedy::Replace),
-            Code::Lapsed => row("lapsed", 410, Remedy::ReturnAndReplace),
-            Code::AlreadySettled => row("already_settled", 409, Remedy::Replace),
-            Code::UnknownClass => row("unknown_class", 400, Remedy::Change),
-            Code::UnknownUnit => row("unknown_unit", 400, Remedy::Change),
-            Code::InvalidRequest => row("invalid_request", 400, Remedy::Change),
-            Code::Forbidden => row("forbidden", 403, Remedy::GiveUp),
-            Code::Purged => row("purged", 409, Remedy::GiveUp),
-            Code::Unavailable => row("unavailable", 503, Remedy::Repeat),
-            Code::Other => row("other", 500, Remedy::GiveUp),
+            Code::NotInTime => row("not_in_time", 429, 429, Remedy::GiveUp),
+            Code::NeverFits => row("never_fits", 422, 422, Remedy::Change),
+            Code::QuotaSpent => row("quota_spent", 403, 429, Remedy::GiveUp),
+            Code::QueueFull => row("queue_full", 503, 503, Remedy::ComeBack),
+            Code::NoLimit => row("no_limit", 503, 503, Remedy::Change),
+            Code::TooManyKeys => row("too_many_keys", 503, 503, Remedy::GiveUp),
+            Code::UnknownResource => row("unknown_resource", 404, 503, Remedy::GiveUp),
+            Code::UnknownPermit => row("unknown_permit", 404, 500, Remedy::Replace),
+            Code::IdInUse => row("id_in_use", 409, 500, Remedy::Replace),
+            Code::Lapsed => row("lapsed", 410, 500, Remedy::ReturnAndReplace),
+            Code::AlreadySettled => row("already_settled", 409, 500, Remedy::Replace),
+            Code::UnknownClass => row("unknown_class", 400, 500, Remedy::Change),
+            Code::UnknownUnit => row("unknown_unit", 400, 500, Remedy::Change),
+            Code::InvalidRequest => row("invalid_request", 400, 400, Remedy::Change),
+            Code::Forbidden => row("forbidden", 403, 500, Remedy::GiveUp),
+            Code::Purged => row("purged", 409, 503, Remedy::GiveUp),
+            Code::Unavailable => row("unavailable", 503, 503, Remedy::Repeat),
+            Code::Other => row("other", 500, 500, Remedy::GiveUp),
         }
     }
 }
@@ -122,11 +131,12 @@ impl Code {
 struct Row {
     text: &'static str,
     status: u16,
+    as_server: u16,
     remedy: Remedy,
 }
 
-const fn row(text: &'static str, status: u16, remedy: Remedy) -> Row {
-    Row { text, status, remedy }
+const fn row(text: &'static str, status: u16, as_server: u16, remedy: Remedy) -> Row {
+    Row { text, status, as_server, remedy }
 }
 
 /// What a client does about a refusal.

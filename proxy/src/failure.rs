@@ -190,7 +190,7 @@ fn of_permit(error: &Error) -> Shape {
     let pause = error.retry_after().map(Span::from);
     let shape = |status, code, retry_after| Shape { status, code, proxy_status: "http_request_denied", retry_after };
     match error.kind() {
-        ErrorKind::Refused(code @ (Code::NotInTime | Code::QuotaSpent)) => {
+        ErrorKind::Refused(code) if code.as_server() == StatusCode::TOO_MANY_REQUESTS => {
             shape(StatusCode::TOO_MANY_REQUESTS, code.as_str(), Some(pause.unwrap_or(SOON)))
         }
         ErrorKind::TimedOut => shape(StatusCode::TOO_MANY_REQUESTS, "not_in_time", Some(pause.unwrap_or(SOON))),

@@ -4,7 +4,6 @@ use crate::Error;
 use crate::error::ErrorKind;
 use http::header::{HeaderName, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use rampmeter_protocol::code::Code;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
 use rampmeter_protocol::time::Span;
@@ -30,7 +29,9 @@ pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
 /// The HTTP status of a refusal, by the party that caused it.
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
-        ErrorKind::Refused(code) => status_of_code(code),
+        ErrorKind::Refused(code) => {
+            StatusCode::from_u16(code.as_server()).expect("the protocol's numbers are those of HTTP")
+        }
         // A limit in the way is the reason. Without one no scheduler has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::TimedOut
@@ -42,28 +43,6 @@ fn status(error: &Error) -> StatusCode {
     }
 }
 
-fn status_of_code(code: Code) -> StatusCode {
-    match code {
-        Code::NotInTime | Code::QuotaSpent => StatusCode::TOO_MANY_REQUESTS,
-        Code::NeverFits => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::InvalidRequest => StatusCode::BAD_REQUEST,
-        Code::QueueFull
-        | Code::NoLimit
-        | Code::TooManyKeys
-        | Code::Purged
-        | Code::Unavailable
-        | Code::UnknownResource => StatusCode::SERVICE_UNAVAILABLE,
-        Code::UnknownPermit
-        | Code::IdInUse
-        | Code::Lapsed
-        | Code::AlreadySettled
-        | Code::UnknownClass
-        | Code::UnknownUnit
-        | Code::Forbidden
-        | Code::Other => StatusCode::INTERNAL_SERVER_ERROR,
-    }
-}
-
 fn rate_limit(error: &Error) -> Option<HeaderValue> {
     let limit = Name::new(error.limited_by()?).ok()?;
     HeaderValue::try_from(exhausted(&limit, error.retry_after().map(Span::from))).ok()
@@ -72,6 +51,7 @@ fn rate_limit(error: &Error) -> Option<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::code::Code;
     use rampmeter_worker_session::Denial;
 
     fn refused(code: Code, retry_after_ms: Option<u64>, limited_by: Option<&str>) -> Denial {
