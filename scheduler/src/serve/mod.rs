@@ -33,12 +33,14 @@ use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
 use limits::differences::Differences;
 use limits::effective_limits::EffectiveLimits;
+use limits::rulebook::Read;
 use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
 use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_telemetry::{Exporter, Spans};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -96,18 +98,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let differences = Arc::new(Differences::default());
     let (loops, reporters) = loops_of(&config.resources);
-    let announced = AnnouncementContext {
-        client: client.clone(),
-        subjects: subjects.clone(),
-        leader: leader.clone(),
-        differences: differences.clone(),
-        reporters: reporters.clone(),
-        clock,
-    };
-    let announcement = Announcement::start(announced, known).await?;
     let peers = Arc::new(Peers::new(&leader));
-    let neighbours = Neighbours { peers: peers.clone(), differences: differences.clone() };
-    tokio::spawn(keep_calling(client.clone(), nats.prefix, neighbours, clock, stopping.clone()));
     let context = LeaderContext {
         client: client.clone(),
         denials,
@@ -122,22 +113,58 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         leader,
         spans: spans.clone(),
     };
-    let mut leaders = JoinSet::new();
-    for ((configured, provider), (publisher, led)) in config.resources.into_iter().zip(providers).zip(loops) {
-        if let Some(backing) = &mut backing {
-            backing.led.insert(configured.name().clone(), led.clone());
-        }
-        let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
-        let known = announcement.known();
-        let task = ResourceTask::new(context.clone(), known, (publisher, led), limits, stopping.clone());
-        leaders.spawn(task.run(configured, provider));
+    let announcement = announce(&context, nats.prefix, reporters.clone(), known, &stopping).await?;
+    if let Some(backing) = &mut backing {
+        let led = loops.iter().map(|(_, led)| led.clone());
+        backing.led = config.resources.iter().map(Configured::name).cloned().zip(led).collect();
     }
+    let resources = config.resources.into_iter().zip(providers).zip(loops);
+    let leaders = spawn_resources(&context, &announcement, &rules, resources, &stopping);
     let pages = Pages { health: health.clone(), reporters, rules, differences, peers: peers.clone(), client };
     let http = match socket {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
     };
     Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http, spans, exporter })
+}
+
+/// Announces this scheduler and looks for its peers, until `stopping`.
+async fn announce(
+    context: &LeaderContext,
+    prefix: Name,
+    reporters: Vec<Reporter>,
+    known: Vec<Resource>,
+    stopping: &Stop,
+) -> anyhow::Result<Announcement> {
+    let LeaderContext { client, subjects, peers, differences, clock, leader, .. } = context.clone();
+    let announced = AnnouncementContext {
+        client: client.clone(),
+        subjects,
+        leader,
+        differences: differences.clone(),
+        reporters,
+        clock,
+    };
+    let announcement = Announcement::start(announced, known).await?;
+    tokio::spawn(keep_calling(client, prefix, Neighbours { peers, differences }, clock, stopping.clone()));
+    Ok(announcement)
+}
+
+/// Starts a task for each resource, which leads it or stands by.
+fn spawn_resources(
+    context: &LeaderContext,
+    announcement: &Announcement,
+    rules: &Read,
+    resources: impl Iterator<Item = ((Configured, Option<ProviderSource>), (LoopPublisher, LoopWatch))>,
+    stopping: &Stop,
+) -> JoinSet<anyhow::Result<()>> {
+    let mut leaders = JoinSet::new();
+    for ((configured, provider), led) in resources {
+        let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
+        let task = ResourceTask::new(context.clone(), announcement.known(), led, limits, stopping.clone());
+        leaders.spawn(task.run(configured, provider));
+    }
+    leaders
 }
 
 /// Where each resource's loop is shown, and what asks it for reports.

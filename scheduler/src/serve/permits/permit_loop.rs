@@ -131,7 +131,7 @@ impl PermitLoop {
         let delivery = Delivery::new(client.clone(), &subjects, &name);
         let scope = (&subjects, &name, &*leader);
         let reading = (pricing, spans.is_some());
-        let intake = Intake::subscribe(&client, scope, delivery.reports(), (orders, inbound), reading).await?;
+        let intake = Intake::subscribe(&client, scope, delivery.no_responders(), (orders, inbound), reading).await?;
         let now = clock.now();
         let watch = (LeadershipCheck::new(now, unconfirmed, process), LoopbackCheck::new(now, &leader));
         let announcement = LeaderAnnouncement::new(leader, opened);
@@ -176,7 +176,7 @@ impl PermitLoop {
                 Some(Received::Inbound(inbound)) => self.take_burst(inbound),
                 Some(Received::Priced(priced)) => self.take_priced(priced),
                 Some(Received::Probe(reply)) => self.answer_probe(reply),
-                Some(Received::Report(report)) => self.take_reports(&report),
+                Some(Received::NoResponders(notice)) => self.take_no_responders(&notice),
                 Some(Received::End) => break,
                 None => self.term.notice_late_echo(self.alarm.now()),
             }
@@ -222,8 +222,8 @@ impl PermitLoop {
             if !self.term.reads() || now.since(began) > LONGEST_BURST {
                 return;
             }
-            if let Some(report) = self.intake.ready_report() {
-                return self.take_reports(&report);
+            if let Some(notice) = self.intake.ready_no_responders() {
+                return self.take_no_responders(&notice);
             }
             let Some(inbound) = self.intake.ready_message() else { return };
             now = self.take(now, inbound);
@@ -287,13 +287,14 @@ impl PermitLoop {
         self.term.core().tally().note_handled(EndpointKind::Permit, took, refused_before);
     }
 
-    /// Takes the reports that are here, for as long as a burst of messages may last.
-    fn take_reports(&mut self, first: &Message) {
+    /// Takes the notices of *no responders* that are here, for as long as a burst of messages may
+    /// last.
+    fn take_no_responders(&mut self, first: &Message) {
         let began = self.alarm.now();
-        self.term.core().take_report(began, first);
+        self.term.core().take_no_responders(began, first);
         while self.alarm.now().since(began) <= LONGEST_BURST {
-            let Some(report) = self.intake.ready_report() else { return };
-            self.term.core().take_report(self.alarm.now(), &report);
+            let Some(notice) = self.intake.ready_no_responders() else { return };
+            self.term.core().take_no_responders(self.alarm.now(), &notice);
         }
     }
 

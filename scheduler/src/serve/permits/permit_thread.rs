@@ -53,7 +53,7 @@ pub type RunningLoop = oneshot::Receiver<()>;
 pub struct Ended(mpsc::UnboundedReceiver<()>);
 
 impl Ended {
-    /// Hears so from `ends`.
+    /// Each message of `ends` reports the end of one thread.
     pub(crate) fn when(ends: mpsc::UnboundedReceiver<()>) -> Self {
         Ended(ends)
     }
@@ -63,7 +63,7 @@ impl Ended {
         self.0.recv().await;
     }
 
-    /// Returns when all have.
+    /// Returns when all threads have ended.
     pub async fn all(&mut self) {
         while self.0.recv().await.is_some() {}
     }

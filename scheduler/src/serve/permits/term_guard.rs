@@ -101,7 +101,7 @@ impl TermGuard {
         match self.leadership.look(now) {
             Some(Finding::StoodStill(away)) => {
                 let resource = self.core.resource().name();
-                tracing::warn!(%resource, standstill = %away, "this process stood still; checking who leads");
+                tracing::warn!(%resource, standstill = %away, "this process stood still; checking which scheduler leads");
                 self.core.tally().standstills += 1;
                 self.loopback.lose(now);
                 self.core.delivery().outbox().forget();

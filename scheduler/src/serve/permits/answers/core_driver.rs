@@ -342,9 +342,9 @@ impl CoreDriver {
         }
     }
 
-    /// Takes the server's report of an answer that has reached no client.
-    pub(crate) fn take_report(&mut self, now: Time, report: &async_nats::Message) {
-        if let Some(id) = self.delivery.undelivered().take_report(now, report) {
+    /// Takes the server's notice that an answer has reached no client.
+    pub(crate) fn take_no_responders(&mut self, now: Time, notice: &async_nats::Message) {
+        if let Some(id) = self.delivery.undelivered().take_no_responders(now, notice) {
             self.give_up_on(now, id);
         }
     }

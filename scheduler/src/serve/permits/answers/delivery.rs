@@ -52,7 +52,7 @@ impl Delivery {
     }
 
     /// Where the server reports answers that have reached no client.
-    pub(crate) fn reports(&self) -> String {
+    pub(crate) fn no_responders(&self) -> String {
         self.undelivered.all()
     }
 
@@ -92,8 +92,8 @@ impl Delivery {
                     }
                 }
                 Address::Subject(subject) => {
-                    let report_to = waited.and_then(|id: PermitId| self.undelivered.report_to(&id, &subject));
-                    send(&self.client, subject, report_to, headers, payload).await;
+                    let notice_to = waited.and_then(|id: PermitId| self.undelivered.notice_to(&id, &subject));
+                    send(&self.client, subject, notice_to, headers, payload).await;
                 }
             }
         }

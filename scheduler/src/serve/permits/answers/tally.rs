@@ -65,7 +65,7 @@ impl Refusals {
 pub struct Handled {
     /// How many there were.
     pub messages: u64,
-    /// Those with a refusal in the immediate answer.
+    /// Messages with a refusal in the immediate answer.
     pub refused: u64,
     /// The last refusal.
     pub last_refusal: Option<Code>,
@@ -78,7 +78,7 @@ pub struct Handled {
 pub struct Answers([u64; Answers::CLASSES.len()]);
 
 impl Answers {
-    /// By the hundreds of a status; what is beyond them is of no class.
+    /// Counts by the first digit of a status. A status outside 100 to 599 is `other`.
     const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
     /// Notes one answer.

@@ -18,9 +18,9 @@ const PROBED_EVERY: Span = Span::from_secs(1);
 /// Connections that may be gone and are remembered: more than fail at once when hosts do. Requests
 /// of further connections are found when their turns come.
 const MAX_GONE: usize = 256;
-/// Longer inboxes get no report: a server closes a connection whose subjects fill a line of 4 KiB.
+/// Longer inboxes get no notice: a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
-/// Permits whose answers were repeated last. The server hands over a report and the question that
+/// Permits whose answers were repeated last. The server hands over a notice and the question that
 /// led to the repetition almost at once.
 const MAX_REPEATED: usize = 64;
 
@@ -29,12 +29,12 @@ const MAX_REPEATED: usize = 64;
 /// A walk is under way whenever a connection was found gone and its requests are not all probed.
 #[derive(Debug)]
 pub(crate) struct Undelivered {
-    /// The beginning of the reports' subjects. It has a random token, which only clients that have
+    /// The beginning of the notices' subjects. It has a random token, which only clients that have
     /// waited know; no client may publish there.
     prefix: String,
     /// Answers that no task of this process takes.
     here: Vec<PermitId>,
-    /// Permits that were asked for again: a report is of the answer before.
+    /// Permits that were asked for again: a notice is of the answer before.
     repeated: VecDeque<PermitId>,
     /// Connections that may be gone, and when they were found to be.
     gone: BTreeMap<Box<str>, Time>,
@@ -56,23 +56,23 @@ impl Undelivered {
         }
     }
 
-    /// Where reports come in.
+    /// Where notices of *no responders* come in.
     pub(crate) fn all(&self) -> String {
         format!("{}>", self.prefix)
     }
 
     /// Where the server reports that an answer about `id` has met no subscription to `inbox`;
     /// nothing if the inbox is too long.
-    pub(crate) fn report_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
-        let report = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
-        (inbox.len() <= LONGEST_INBOX).then(report)
+    pub(crate) fn notice_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
+        let subject = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
+        (inbox.len() <= LONGEST_INBOX).then(subject)
     }
 
-    /// The permit and the inbox of a report; nothing for any other message on this subject.
-    fn read<'a>(&self, report: &'a Message) -> Option<(PermitId, &'a str)> {
-        let (id, inbox) = report.subject.strip_prefix(&self.prefix)?.split_once('.')?;
+    /// The permit and the inbox of a notice; nothing for any other message on this subject.
+    fn read<'a>(&self, notice: &'a Message) -> Option<(PermitId, &'a str)> {
+        let (id, inbox) = notice.subject.strip_prefix(&self.prefix)?.split_once('.')?;
         let id = PermitId::new(&id.replace('=', ".")).ok()?;
-        (report.status == Some(StatusCode::NO_RESPONDERS)).then_some((id, inbox))
+        (notice.status == Some(StatusCode::NO_RESPONDERS)).then_some((id, inbox))
     }
 
     /// No task of this process takes the answer about `id`.
@@ -97,9 +97,9 @@ impl Undelivered {
         Some(own)
     }
 
-    /// The permit to give up on, if `report` says that its answer has reached no client.
-    pub(crate) fn take_report(&mut self, now: Time, report: &Message) -> Option<PermitId> {
-        let (id, inbox) = self.read(report)?;
+    /// The permit to give up on, if `notice` says that its answer has reached no client.
+    pub(crate) fn take_no_responders(&mut self, now: Time, notice: &Message) -> Option<PermitId> {
+        let (id, inbox) = self.read(notice)?;
         if self.repeated.contains(&id) {
             return None;
         }
@@ -154,38 +154,38 @@ fn connection(inbox: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn report(subject: Subject, status: Option<StatusCode>) -> Message {
+    fn notice(subject: Subject, status: Option<StatusCode>) -> Message {
         Message { subject, reply: None, payload: "".into(), headers: None, status, description: None, length: 0 }
     }
 
     #[test]
-    fn a_report_names_a_permit_and_an_inbox_and_no_other_process_can_make_one() {
+    fn a_notice_names_a_permit_and_an_inbox_and_no_other_process_can_make_one() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let [own, other] = [(); 2].map(|()| Undelivered::new(&subjects, &hub));
         for id in ["a", "7.12", ".", "..", "a:b-c_d."] {
             let id = PermitId::new(id).unwrap();
-            let subject = own.report_to(&id, "_INBOX.x.1").unwrap();
-            assert_eq!(own.read(&report(subject.clone(), Some(StatusCode::NO_RESPONDERS))), Some((id, "_INBOX.x.1")));
-            assert_eq!(own.read(&report(subject.clone(), None)), None, "a client has written there");
-            assert_eq!(other.read(&report(subject, Some(StatusCode::NO_RESPONDERS))), None, "another leader's");
+            let subject = own.notice_to(&id, "_INBOX.x.1").unwrap();
+            assert_eq!(own.read(&notice(subject.clone(), Some(StatusCode::NO_RESPONDERS))), Some((id, "_INBOX.x.1")));
+            assert_eq!(own.read(&notice(subject.clone(), None)), None, "a client has written there");
+            assert_eq!(other.read(&notice(subject, Some(StatusCode::NO_RESPONDERS))), None, "another leader's");
         }
     }
 
     #[test]
-    fn one_report_starts_a_walk_and_a_second_connection_another_one() {
+    fn one_notice_starts_a_walk_and_a_second_connection_another_one() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let mut undelivered = Undelivered::new(&subjects, &hub);
         let ids = ["a", "b", "c"].map(|id| PermitId::new(id).unwrap());
         let of = |undelivered: &Undelivered, id: &PermitId, inbox: &str| {
-            report(undelivered.report_to(id, inbox).unwrap(), Some(StatusCode::NO_RESPONDERS))
+            notice(undelivered.notice_to(id, inbox).unwrap(), Some(StatusCode::NO_RESPONDERS))
         };
         undelivered.note_repeated(&ids[0]);
         let repeated = of(&undelivered, &ids[0], "_INBOX.x.1");
-        assert_eq!(undelivered.take_report(Time::ORIGIN, &repeated), None, "the report is of the answer before");
+        assert_eq!(undelivered.take_no_responders(Time::ORIGIN, &repeated), None, "the notice is of the answer before");
         assert!(!undelivered.has_walk());
         for (id, inbox) in [(&ids[1], "_INBOX.x.2"), (&ids[2], "_INBOX.y.1")] {
-            let report = of(&undelivered, id, inbox);
-            assert_eq!(undelivered.take_report(Time::ORIGIN, &report).as_ref(), Some(id));
+            let notice = of(&undelivered, id, inbox);
+            assert_eq!(undelivered.take_no_responders(Time::ORIGIN, &notice).as_ref(), Some(id));
         }
         let mut steps = 0;
         while undelivered.step(|_, _| None) {
@@ -224,9 +224,9 @@ mod tests {
         let mut undelivered = Undelivered::new(&subjects, &hub);
         let id = PermitId::new("a").unwrap();
         for connection in 0..=MAX_GONE {
-            let subject = undelivered.report_to(&id, &format!("_INBOX.{connection}.1")).unwrap();
-            let report = report(subject, Some(StatusCode::NO_RESPONDERS));
-            assert_eq!(undelivered.take_report(Time::ORIGIN, &report).as_ref(), Some(&id), "each permit goes back");
+            let subject = undelivered.notice_to(&id, &format!("_INBOX.{connection}.1")).unwrap();
+            let notice = notice(subject, Some(StatusCode::NO_RESPONDERS));
+            assert_eq!(undelivered.take_no_responders(Time::ORIGIN, &notice).as_ref(), Some(&id), "each goes back");
         }
         assert_eq!(undelivered.gone.len(), MAX_GONE);
     }

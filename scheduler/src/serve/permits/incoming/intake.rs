@@ -18,7 +18,7 @@ const MAX_AT_ONCE: usize = 4096;
 /// How often the connection is read before a message is handled. One time takes some megabytes.
 const MAX_READS: usize = 8;
 
-/// Reads orders, messages, probes and reports.
+/// Reads orders, messages, probes and notices of *no responders*.
 ///
 /// Nothing that was read is lost: a message that cannot be answered yet is put back.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Intake {
     waiting: WaitingMessages,
     probes: Subscriber,
     /// Where NATS says which answers have reached no client.
-    reports: Subscriber,
+    no_responders: Subscriber,
     /// Messages of this process.
     here: mpsc::Receiver<Inbound>,
     /// Messages whose costs are computed, if the resource computes any.
@@ -51,18 +51,18 @@ pub(crate) enum Received {
     /// Another scheduler asks whether this loop lives, and wants the answer there.
     Probe(Option<Address>),
     /// An answer has reached no client.
-    Report(Message),
+    NoResponders(Message),
     /// Nothing more will come.
     End,
 }
 
 impl Intake {
-    /// Subscribes to all that concerns `resource`. Reports come in at `reports`. Headers are read if
-    /// there are `traces`.
+    /// Subscribes to all that concerns `resource`. Notices of *no responders* come in at
+    /// `no_responders`. Headers are read if there are `traces`.
     pub(crate) async fn subscribe(
         client: &Client,
         (subjects, resource, leader): (&Subjects, &Name, &str),
-        reports: String,
+        no_responders: String,
         (orders, here): (mpsc::Receiver<Order>, mpsc::Receiver<Inbound>),
         (pricing, traces): (Option<Pricing>, bool),
     ) -> Result<Self, SubscribeError> {
@@ -71,7 +71,7 @@ impl Intake {
             subscription: client.subscribe(format!("{}.*.{resource}", subjects.prefix())).await?,
             waiting: WaitingMessages::default(),
             probes: client.subscribe(subjects.probe(resource, leader)).await?,
-            reports: client.subscribe(reports).await?,
+            no_responders: client.subscribe(no_responders).await?,
             here,
             prices: pricing.and_then(Prices::start),
             endpoints: Endpoints::new(subjects, resource, traces),
@@ -87,7 +87,7 @@ impl Intake {
             probe = self.probes.next() => {
                 probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
             }
-            report = self.reports.next() => report.map_or(Received::End, Received::Report),
+            notice = self.no_responders.next() => notice.map_or(Received::End, Received::NoResponders),
             priced = next_priced(&mut self.prices), if reads => Received::Priced(priced),
             inbound = next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, reads) => {
                 inbound.map_or(Received::End, Received::Inbound)
@@ -144,10 +144,10 @@ impl Intake {
         }
     }
 
-    /// A report that is here already. It came before the messages that are here with it: a client
-    /// that was cut off has asked again behind it.
-    pub(crate) fn ready_report(&mut self) -> Option<Message> {
-        self.reports.next().now_or_never()?
+    /// A notice of *no responders* that is here already. It came before the messages that are
+    /// here with it: a client that was cut off has asked again behind it.
+    pub(crate) fn ready_no_responders(&mut self) -> Option<Message> {
+        self.no_responders.next().now_or_never()?
     }
 
     /// Keeps a message until the loop is sure to lead.

@@ -109,7 +109,7 @@ pub(crate) struct Numbered {
 /// Which messages still wait, by number.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// From the oldest that waits: whether the message with this number has left.
+    /// Whether each message has left, from the oldest waiting one on.
     left: VecDeque<bool>,
     /// The number of the first in `left`.
     oldest: u64,
@@ -169,7 +169,7 @@ mod tests {
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
     }
 
-    /// Who is served, after these senders have sent so many messages of so many bytes.
+    /// The inboxes in the order of service, after each has sent so many messages of so many bytes.
     fn served(sent: &[(&str, usize, usize)]) -> Vec<String> {
         let mut waiting = WaitingMessages::default();
         for (inbox, count, payload) in sent {

@@ -17,14 +17,14 @@ const ASKED_EVERY: Span = Span::from_secs(60);
 /// How long readiness tells of the last client that has named one.
 const TOLD_FOR: Span = Span::from_secs(600);
 
-/// The rise of our own epoch, once in a term.
+/// How far our own epoch has risen, once in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rise {
-    /// No client needs it.
+    /// No client has named a higher epoch.
     Unneeded,
-    /// The next checkpoint brings it.
+    /// The next checkpoint writes the higher epoch.
     Wanted,
-    /// It counts once the store holds this checkpoint.
+    /// The higher epoch counts once the store holds this checkpoint.
     UnderWay(u64, CheckpointNumber),
     /// The epoch has risen.
     Done,

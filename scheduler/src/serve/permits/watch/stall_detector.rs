@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_is_noticed_once_whoever_wakes_first() {
+    fn a_standstill_is_noticed_once_in_either_order_of_wakeups() {
         for watch_wakes_first in [true, false] {
             let (process, mut detector) = begin();
             stamp(&process, 20, 300);
