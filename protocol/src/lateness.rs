@@ -5,6 +5,9 @@
 //! the same unknown length. The *base delay* is the smallest one-way delay of the last 30 to 60
 //! seconds. An answer is late by the difference of its one-way delay and the base delay (compare
 //! RFC 6817, LEDBAT).
+//!
+//! No drift of clocks has to be known. A bound from round trips alone would take every answer over
+//! a path of 50 ms for late. Two answers that are late alike show a long path.
 
 use crate::time::{NANOS_PER_MILLI, Span, Time};
 

@@ -1,4 +1,4 @@
-//! All that can happen to a resource.
+//! All that the driver tells the scheduler of a resource.
 
 use crate::adaptation::{CallTimes, Observation};
 use crate::identity::Identity;
@@ -90,7 +90,7 @@ pub struct Ask<R> {
     /// The permit's id. The driver draws one for a request without an id: the core has no
     /// randomness, and an id is a secret.
     pub id: PermitId,
-    /// Who asks for what: a request under a known id has to be the same.
+    /// The sender and the content, as hashes: a request under a known id has to have the same.
     pub identity: Identity,
     /// What the call takes from each bucket.
     pub bill: Bill,

@@ -1,10 +1,11 @@
-//! Who asks for what: tells a repeated request from another one under the same id.
+//! Recognizes a repeated request by its sender and content.
 
 use rampmeter_protocol::request::PermitRequest;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Who asks, and for what, as hashes of 16 bits: the NATS user with the client's `from`, the cost,
-/// and class and labels together. A part that a request does not state is zero, and not compared.
+/// The sender and the content of a request, as hashes of 16 bits: the NATS user with the client's
+/// `from`, the cost, and class and labels together. A part that a request does not state is zero,
+/// and not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
 /// is the same request. The default is unknown, as for a permit of a former leader. An id is a

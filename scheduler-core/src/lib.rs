@@ -1,9 +1,10 @@
 //! Decides when calls to a rate-limited upstream may start, and does nothing else.
 //!
-//! The crate is deterministic: it has no I/O, clock, randomness or threads. One
-//! [`scheduler::Scheduler`] per resource takes events with their times, and gives commands. A
-//! start is the earliest time at which every bucket of a request can pay, there and at every
-//! start already committed after it. Capping at the capacity is taken into account.
+//! The crate is deterministic: it has no I/O, clock or threads, and no randomness that shows, since
+//! hash maps are never iterated. One [`scheduler::Scheduler`] per resource takes events with their
+//! times, and gives commands. A start is the earliest time at which every bucket of a request can
+//! pay, there and at every start already committed after it. Capping at the capacity is taken into
+//! account.
 //!
 //! From the outside in: [`event`] is all that can happen, and [`command`] is all that is to be
 //! done. [`scheduler`] turns the one into the other, and [`wire`] translates both. The other

@@ -1,5 +1,8 @@
 //! Writes log lines to standard error. Logging neither waits for a slow reader nor fails with a
 //! broken one.
+//!
+//! Standard error may be full, closed or unread. `tracing-appender` does not count refused lines,
+//! and its own complaints on standard error can block or panic.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -84,7 +84,7 @@ pub(crate) struct FoundLimit {
     testimony: Testimony,
 }
 
-/// Who tells of a limit.
+/// The evidence that a limit exists.
 #[derive(Clone, Copy, Debug)]
 struct Testimony {
     author: Connection,
@@ -196,7 +196,7 @@ impl FoundLimit {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }
 
-    /// Whether nobody but its author tells of it.
+    /// Whether only its first reporter has reported it.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let Testimony { is_confirmed, answers, denials, last, .. } = self.testimony;
         let is_unrepeated = answers < ESTABLISHED && now > last + UNREPEATED;

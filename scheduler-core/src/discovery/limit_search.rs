@@ -211,7 +211,7 @@ impl LimitSearch {
         if self.finds_all() { lapse.min(self.rate.next_review()) } else { lapse }
     }
 
-    /// Lets the rate grow, and drops limits that nobody repeats.
+    /// Lets the rate grow, and drops limits that no answer repeats.
     pub(crate) fn review(&mut self, now: Time) {
         self.rate.review(now);
         self.drop_doubtful(now);

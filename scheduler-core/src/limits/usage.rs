@@ -1,4 +1,8 @@
 //! Usage of a limit that counts calls, as a successor needs to know it.
+//!
+//! What has left a sliding window counts again when the window becomes longer. Its amount is not
+//! stored. It counts as all that the shorter window can have admitted, until it would have left the
+//! longer one. Forgotten keys count as used up.
 
 use crate::arithmetic::{Credit, Rate};
 use crate::policy::Limit;

@@ -62,8 +62,9 @@ pub(crate) struct Phase {
     known: Interval,
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
-    /// Who said so last, against what counted before.
+    /// The connection whose report last moved the windows.
     said_by: Connection,
+    /// When that report came.
     moved: Time,
     /// When an answer last said the same.
     repeated: Time,

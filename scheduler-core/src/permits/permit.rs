@@ -19,7 +19,7 @@ pub(crate) struct Permit<R> {
     pub(crate) bill: Arc<Bill>,
     /// The connection of the request. What a settle reports counts as its statement.
     pub(crate) connection: Connection,
-    /// Who has asked for what, if that is known.
+    /// The sender and the content, as hashes, if they are known.
     pub(crate) identity: Identity,
     pub(crate) state: State<R>,
 }

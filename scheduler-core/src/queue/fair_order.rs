@@ -3,6 +3,14 @@
 //! Requests that need the same limits are in one [treap](crate::collections::treap), whose subtrees
 //! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
+//!
+//! Of equal turns, the client goes first that is not ahead of its share. Equal calls get equal
+//! tags, and a light client would otherwise wait for a round of heavy ones. Then first come, first
+//! served: a rare large request waits for no round of small ones.
+//!
+//! Each contended limit has a clock of its own. One clock for the class would put newcomers behind
+//! every blocked request, or charge later for capacity that no other request wanted. A clock runs
+//! only while requests wait, so that newcomers get no credit.
 
 use super::virtual_clock::VirtualTime;
 use crate::collections::{Nodes, Slab, Slot};

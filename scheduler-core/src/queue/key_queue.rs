@@ -91,7 +91,7 @@ impl KeyQueue {
         self.waiting.pop_first().is_some()
     }
 
-    /// Keeps what the request in `slot` needs, which was first at `position`.
+    /// Reserves what the request in `slot` needs. It was first in the queue, at `position`.
     pub(crate) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
         self.holder = Some((position, slot));
     }

@@ -1,4 +1,11 @@
 //! The queues of all keys, by the place of each key's bucket.
+//!
+//! A request that has waited for a key precedes only those requests of its client that have the
+//! same limit set. The other requests wait for other limits, so their order says nothing.
+//!
+//! A request for two keys keeps what it needs of one while it waits for the other. If it stood
+//! first in both queues, it would stop one key while the other is frozen. Other requests of the key
+//! start meanwhile, unless they would delay it at its earliest start.
 
 use super::key_queue::KeyQueue;
 use crate::collections::Slot;

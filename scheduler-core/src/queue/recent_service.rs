@@ -17,7 +17,7 @@ pub(crate) struct GrantedService<'a> {
     pub(crate) class: ClassId,
     /// Empty for requests without a client's name.
     pub(crate) client: &'a str,
-    /// The longest time in which one of its limits refills what it takes.
+    /// The dominant share: the longest time that one of the limits needs to refill the cost.
     pub(crate) share: Span,
     /// From asking to the start.
     pub(crate) waited: Span,

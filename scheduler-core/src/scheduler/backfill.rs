@@ -17,11 +17,11 @@ use rampmeter_protocol::time::{Span, Time};
 const MAX_CANDIDATES: usize = 64;
 
 impl<R: Clone> Scheduler<R> {
-    /// Whether a new request of `class` may backfill a window before the next dispatch. Without
-    /// other requests it could start at `alone`.
-    pub(crate) fn may_backfill(&self, class: ClassId, alone: Time) -> bool {
+    /// Whether a new request of `class` may backfill a window before the next dispatch.
+    /// `earliest` is the start that the request would get if no other request waited.
+    pub(crate) fn may_backfill(&self, class: ClassId, earliest: Time) -> bool {
         let held = self.queues.class(class).held().and(self.resource.windowed());
-        let before = |next: Time| alone - self.resource.spec().horizon < next;
+        let before = |next: Time| earliest - self.resource.spec().horizon < next;
         held != LimitSet::default() && self.plan.next().is_none_or(before)
     }
 

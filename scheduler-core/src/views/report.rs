@@ -1,4 +1,7 @@
 //! The status of a resource.
+//!
+//! Of keys, status shows the lowest of four thousand buckets, those in debt first. To read a
+//! million would stop the permit loop for over a millisecond.
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};

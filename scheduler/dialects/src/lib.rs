@@ -25,6 +25,9 @@
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
 //!   nothing about a limit. Without it the upstream is busy: it may have a cap on calls in flight.
 //!
+//! An empty bucket means a pause only if it refills at once. OpenAI and Anthropic report the time
+//! until the bucket is full; it has stock long before.
+//!
 //! ```
 //! use rampmeter_dialects::{Dialect, Reader};
 //! use rampmeter_protocol::settle::{Headers, Response};

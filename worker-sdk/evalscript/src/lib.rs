@@ -34,6 +34,10 @@
 //! labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its line.
 //! So it is if a script replaces JavaScript's own methods and `setup()` calls one. What is
 //! understood has JavaScript's result: where that is not certain, there is an error.
+//!
+//! **Why an engine of our own.** Scripts are foreign, and other engines bound instructions at best.
+//! Doubling a string 24 times takes all memory, and a native call cannot be stopped. This engine
+//! counts each step, byte and level before it takes it.
 
 mod bounds;
 mod builtins;

@@ -77,6 +77,15 @@
 //! * Many jobs are published as atomic batches. Where one is refused, its jobs follow one by one.
 //! * Counts are those of the streams' subjects. A job runs if it is still there and an attempt was
 //!   noted after its lane lease was handed out.
+//!
+//! # Why so
+//!
+//! A delay is a NAK, not a scheduled message (NATS 2.12). A schedule names a time of day, so that
+//! workers' clocks would matter, and it takes a message to cancel. The consumer keeps a delay over
+//! restarts. Pending acknowledgements are unbounded, one for each lane.
+//!
+//! The stream of jobs has limits, not the `WorkQueue` policy, under which acknowledging an arrival
+//! would delete the job.
 
 mod arrivals;
 mod attempt;

@@ -22,6 +22,9 @@
 //! # drop(layer);
 //! # }
 //! ```
+//!
+//! [`ServerLayer`] settles that a request was admitted, and when it ended. It passes no status on:
+//! a 429 of the service speaks of other limits, and would freeze these.
 
 mod client;
 mod policy;
