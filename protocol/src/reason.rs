@@ -15,7 +15,7 @@ pub struct Holder {
     /// What the request's class has to leave there for more urgent classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<f64>,
-    /// What is held back there for others who use the account, by what they used before.
+    /// What is held back there for other users of the account, by what they used before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,
     /// When the bucket could pay for this request, if no other request came first. Absent if it

@@ -23,9 +23,9 @@ const FRESH: Span = Span::from_secs(1);
 /// The body of any answer.
 #[derive(Debug)]
 pub(crate) enum AnswerBody {
-    /// That of the upstream.
+    /// A body from the upstream.
     Upstream(Box<Relay>),
-    /// The proxy's own.
+    /// A body that the proxy wrote.
     Own(Full<Bytes>),
 }
 

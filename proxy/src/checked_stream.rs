@@ -32,14 +32,14 @@ pub(crate) struct CheckedStream<S> {
 #[derive(Clone, Copy, Debug)]
 enum Expects {
     Head,
-    /// So many bytes of a body.
+    /// This many more bytes of a body.
     Body(u64),
-    /// Nothing that could be checked.
+    /// Bytes that are not checked, up to the end of the connection.
     Anything,
 }
 
 impl Expects {
-    /// So many bytes of a body, and behind them the next head.
+    /// This many bytes of a body, and after them the next head.
     fn rest(left: u64) -> Self {
         match left {
             0 => Expects::Head,
@@ -58,7 +58,7 @@ impl<S> CheckedStream<S> {
         CheckedStream { stream, expects: Expects::Head, unchecked: Vec::new(), seen: 0, checked: Vec::new(), handed: 0 }
     }
 
-    /// Moves what is clear from the bytes that were read to those that hyper may read.
+    /// Checks the bytes that were read, and releases to hyper those that form valid heads.
     fn look(&mut self) {
         match check(&self.unchecked, self.seen) {
             Verdict::Open if self.unchecked.len() > MAX_HEAD => self.release(self.unchecked.len(), Expects::Anything),

@@ -22,7 +22,7 @@ pub(crate) enum Phase {
 }
 
 impl Drain {
-    /// Nothing ends yet. The sender tells of the end.
+    /// The proxy runs. The sender tells when it is to end.
     pub(crate) fn new() -> (watch::Sender<Phase>, Self) {
         let (sender, receiver) = watch::channel(Phase::Serving);
         (sender, Drain(receiver))

@@ -56,11 +56,11 @@ pub(crate) struct Exchange {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pseudonym: Pseudonym,
     pub(crate) memory: BodyMemory,
-    /// The places of held requests.
+    /// One place for each request that may be held at a time.
     pub(crate) held: Semaphore,
-    /// The places of calls in flight.
+    /// One place for each call that may be in flight at a time.
     pub(crate) in_flight: Arc<Semaphore>,
-    /// The places of computations of prices.
+    /// One place for each price that may be computed at a time.
     pub(crate) pricing: Semaphore,
     pub(crate) drain: Drain,
     pub(crate) clock: Clock,

@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
 pub(crate) enum Framing {
     /// After so many bytes.
     Length(u64),
-    /// With its last chunk.
+    /// The body ends with its last chunk.
     Chunked,
     /// Not at all: what follows belongs to the tunnel that was asked for, or to nothing.
     Tunnel,

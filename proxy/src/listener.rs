@@ -46,7 +46,7 @@ pub(crate) struct Listener {
     places: Arc<Semaphore>,
 }
 
-/// What a connection is served with.
+/// What serves the requests of one connection.
 struct Service {
     exchange: Arc<Exchange>,
     peer: Peer,
@@ -94,7 +94,7 @@ impl Listener {
             match self.listener.accept().await {
                 Ok((stream, address)) => return (stream, address, place),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection was not to be had");
+                    tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

@@ -81,7 +81,7 @@ impl Certificate {
         if current.watched.have_changed(self.clock.now()) {
             match self.files.acceptor() {
                 Ok(acceptor) => current.acceptor = acceptor,
-                Err(error) => tracing::warn!(%error, "the certificate of before goes on counting"),
+                Err(error) => tracing::warn!(%error, "the former certificate stays in use"),
             }
         }
         current.acceptor.clone()

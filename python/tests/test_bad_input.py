@@ -145,7 +145,7 @@ def test_something_else_answers(nats: Nats, upstream: Callable[..., Upstream]) -
 
 @contextlib.contextmanager
 def tls_server(folder: Path) -> Iterator[int]:
-    """A server with a certificate that nobody has signed."""
+    """A server with a self-signed certificate."""
     key, cert = folder / "key.pem", folder / "cert.pem"
     command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     subprocess.run(

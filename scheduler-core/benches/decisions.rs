@@ -66,7 +66,7 @@ enum Store {
 }
 
 impl World {
-    /// Every request costs a request, and this much of the other units.
+    /// Each permit costs one `requests` and this many of every other unit.
     fn new(units: f64, tokens: f64) -> Self {
         World::with(units, tokens, Store::Kept)
     }

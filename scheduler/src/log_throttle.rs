@@ -24,7 +24,7 @@ impl<Kind> Default for LogThrottle<Kind> {
 }
 
 impl<Kind: Clone + Ord> LogThrottle<Kind> {
-    /// If a line of this kind is to be written: how many were left out since the last one.
+    /// How many lines of this kind were left out since the last one, if this one is to be written.
     pub(crate) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         let Some(told) = self.0.get_mut(&kind) else {
             self.0.insert(kind, Told { at: now, left_out: 0 });

@@ -81,7 +81,7 @@ pub struct Crashes {
 /// How the workers of a fleet divide into clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
-    /// None: they name no client.
+    /// The workers name no client.
     Unnamed,
     /// All workers are one client.
     One,

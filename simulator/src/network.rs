@@ -19,7 +19,7 @@ impl Delay {
         Delay { least: span, most: span }
     }
 
-    /// From nothing to `most`.
+    /// A delay from zero to `most`.
     #[must_use]
     pub const fn up_to(most: Span) -> Self {
         Delay { least: Span::ZERO, most }

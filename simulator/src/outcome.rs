@@ -92,8 +92,8 @@ pub struct Call {
     pub at: Time,
     /// Its cost, even if it was not admitted.
     pub cost: Arc<Cost<'static>>,
-    /// From the worker's first wanted until the call was made. Calls that were answered 429 are
-    /// included.
+    /// The time from when the worker wanted the call until it was made. Calls that were answered
+    /// 429 are included.
     pub wait: Span,
     /// Its request, if the scheduler heard of it.
     pub request: Option<usize>,

@@ -43,7 +43,7 @@ impl Run {
         Run { test, seed }
     }
 
-    /// The run's dice, from their first throw.
+    /// A new random generator with the run's seed.
     #[must_use]
     pub fn dice(&self) -> Dice {
         Dice::new(self.seed)

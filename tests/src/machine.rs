@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_could_never_be_measured_fails() {
+    async fn a_measurement_fails_if_the_machine_always_stood_still() {
         let why = "never measured: the machine stood still for 1s in 5 attempts";
         assert_eq!(measured(u64::MAX).await, Err(why.to_owned()));
     }

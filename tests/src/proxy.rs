@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_held_comes_later() {
+    async fn bytes_on_a_held_line_arrive_once_it_heals() {
         for (out, back) in [(Line::Held, Line::Open), (Line::Open, Line::Held), (Line::Held, Line::Held)] {
             let (proxy, mut client) = echo().await;
             says(&mut client, "a").await;
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_lost_ends_the_connection_afterwards() {
+    async fn a_line_that_has_lost_bytes_closes_once_it_heals() {
         let (proxy, mut client) = echo().await;
         proxy.set(Line::Open, Line::Lost);
         says(&mut client, "a").await;

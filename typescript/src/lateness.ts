@@ -14,8 +14,8 @@ export class BaseDelay {
 
   /**
    * How long from now the call of an answer starts; nothing if it would or might start too late.
-   * `before` is the way of the answer before, from its stamp to its receipt on two clocks, if it
-   * was late: two alike show that the way itself is that long.
+   * `before` is the time from the previous answer's stamp to its receipt, on two clocks, if that
+   * was late: two equal times show a long path.
    */
   start(answer: Answer, asked: number, now: number, before = Infinity): number | undefined {
     const { delay_ms: delay = 0, at_ms: stamp, epoch = 0 } = answer;

@@ -21,7 +21,7 @@ export interface ResourceOptions {
   readonly token?: string;
   /** What happens while no scheduler answers; "wait" by default. */
   readonly unreachable?: Unreachable;
-  /** How long schedulers may be silent before that; 2000 by default. */
+  /** Milliseconds of silence after which no scheduler counts as answering; 2000 by default. */
   readonly patienceMs?: number;
   /** Tells people of silent schedulers and lost settles; `console.warn` by default. */
   readonly log?: (message: string) => void;

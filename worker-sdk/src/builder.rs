@@ -49,7 +49,7 @@ pub struct ClientBuilder {
     unreachable_for: Vec<(String, Unreachable)>,
 }
 
-/// The file with what proves who this client is.
+/// The file with the credentials of this client.
 #[derive(Debug)]
 enum UserFile {
     Credentials(PathBuf),

@@ -1,4 +1,4 @@
-//! Users that prove who they are by a key, not by a password.
+//! Users of NATS that log in with a key instead of a password.
 
 use crate::key_file::{KeyFileError, readable};
 use async_nats::ConnectOptions;

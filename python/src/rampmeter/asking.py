@@ -36,7 +36,7 @@ class Asking:
         self._permits: list[Permit] = []
 
     def acquire(self) -> Permit:
-        """Waits for the permit and for its start. Whoever holds it has to settle it.
+        """Waits for the permit and for its start. Its holder has to settle it.
 
         Raises:
             Refused: If the scheduler refuses the request; `NotInTime` if that is for time.

@@ -118,7 +118,7 @@ class Client:
         await self.aclose()
 
     def _take_policy(self, name: str, policy: Fail | SafeRate | None) -> None:
-        """A second policy is refused: it would change, or not reach, those who have the first."""
+        """A second policy is refused: resources that have the first would change, or miss it."""
         is_other = self._policies.get(name, policy) != policy
         if is_other or self._here().has_other_policy(name, policy):
             raise InvalidArgument(

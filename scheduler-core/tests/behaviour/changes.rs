@@ -334,5 +334,5 @@ fn requests_hear_how_they_stand_after_the_steps() {
     assert_eq!((told(&world, before), world.said(again)), (0, None));
     world.run_until(at(40));
     assert_eq!(world.said(asked[0]), Some(Said::Granted(span(50))));
-    assert_eq!(told(&world, before), MANY - 2, "all but the first, and the last that asked for none");
+    assert_eq!(told(&world, before), MANY - 2, "all but the first request, and the last, which asked for no updates");
 }

@@ -32,7 +32,7 @@ enum Fate {
 /// An event, after a pause in milliseconds.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A living scheduler is asked; the last one is the leader.
+    /// One of the schedulers that still run is asked for a permit. The newest one leads.
     Ask { of: Index, cost: [u64; 3], client: usize, mode: Mode },
     /// An unused permit returns to the scheduler that granted it.
     GiveBack { which: Index },

@@ -29,7 +29,7 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
     );
 }
 
-/// Other hosts that choose the same id: a call of theirs would be charged to nobody.
+/// Two hosts choose the same id: if both got a permit, one call would be charged to no request.
 #[test]
 fn an_id_in_use_is_refused_to_another_request() {
     play(

@@ -136,7 +136,7 @@ fn a_scheduler_that_is_killed_in_a_window_admits_no_call_too_many() {
 #[test]
 fn what_one_key_teaches_stays_with_it() {
     let habits = Habits { capacity: 10, keys: 1000, headers: Headers::Exact, ..windows(1) };
-    // Fifty keys have strangers, who take a fifth of them.
+    // Fifty keys have strangers, which take a fifth of their capacity.
     let strangers = Events { strangers: Some((200, 2)), ..Events::default() };
     let counted = 2 * MINUTE;
     let available = in_windows(10, counted) * 1000;

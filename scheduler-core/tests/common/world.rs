@@ -33,7 +33,7 @@ pub(crate) struct World {
 pub(crate) const SETTLER: usize = usize::MAX;
 /// The address of announcements.
 pub(crate) const BROADCAST: usize = usize::MAX - 1;
-/// The address of answers that nobody wants to hear.
+/// The address of answers that are dropped.
 pub(crate) const NOBODY: usize = usize::MAX - 2;
 
 /// An answer as a test reads it.
@@ -62,7 +62,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) progress: bool,
     pub(crate) client: Option<&'a str>,
     pub(crate) labels: Vec<(&'a str, &'a str)>,
-    /// Who asks; unknown by default.
+    /// The sender; unknown by default.
     pub(crate) from: Option<&'a str>,
 }
 

@@ -4,7 +4,7 @@ use crate::history::{Day, HOURS, History, is_weekend};
 use crate::trend::{Trend, confidence, points, trend};
 use rampmeter_protocol::splitmix::SplitMix64;
 
-/// So many replays show a tenth of the cases with 30 of them.
+/// With this many replays, a tenth of the cases is 30 of them.
 const REPLAYS: u64 = 300;
 /// The days of a replay that have a day of their own in the history; later days are like earlier
 /// ones.
@@ -76,7 +76,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// In how many hours nothing is left; none if something is left at the end.
+    /// The hours until the limit is used up; none if some of it is left at the end.
     fn end(mut self, state: &State) -> Option<f64> {
         let (mut now, mut left) = (state.now, state.left);
         let mut day = 0;

@@ -16,11 +16,11 @@ const SURE: f64 = 3.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trend {
     middle: f64,
-    /// Of a usual day, for each day.
+    /// Change per day, as a share of a usual day.
     slope: f64,
 }
 
-/// One day: its number, and its total relative to the mean of its kind.
+/// The number of a day, and its relative total.
 type Point = (f64, f64);
 
 impl Trend {
@@ -34,7 +34,7 @@ impl Trend {
     }
 }
 
-/// The totals of days as points.
+/// One point per day: its number, and its total relative to the mean of its kind.
 pub(crate) fn points(days: &[Day]) -> Vec<Point> {
     let mean = |weekend: bool| {
         let totals: Vec<f64> = days.iter().filter(|day| is_weekend(day.number) == weekend).map(Day::total).collect();

@@ -39,8 +39,8 @@ impl Cache {
         &self.folder
     }
 
-    /// The nats-server in this cache, downloaded first if there is none. A file with another hash
-    /// than the pinned one is not run, and replaced.
+    /// The nats-server in this cache, downloaded first if there is none. A file whose hash
+    /// is not the pinned one is replaced and never run.
     ///
     /// # Errors
     /// [`BringError`] if there is none and the download fails.

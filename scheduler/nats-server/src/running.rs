@@ -13,7 +13,7 @@ use crate::listener::Listener;
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) listener: Listener,
-    /// Nothing once the process is known to have ended: its id may belong to another one.
+    /// `None` once the process is known to have ended, since its id may belong to another one.
     guard: Option<Guard>,
 }
 

@@ -1,4 +1,4 @@
-// Who gets how much: classes and clients with their shares and waits.
+// Shares and waits of classes and clients.
 
 import { el, Table, write } from "./dom.js";
 import { amount, count, duration } from "./text.js";

@@ -1,8 +1,8 @@
 //! Durations, numbers and names as people read them.
 
-/// As long as this or longer is never: the end of the scheduler's time is 584 years away.
+/// A time as long as this is shown as never: the scheduler's clock ends after 584 years.
 const NEVER_MS: f64 = 500.0 * 365.0 * 86_400_000.0;
-/// From here on numbers are shown in thousands, millions, or more.
+/// Numbers of this size and above are shown in thousands, millions, or more.
 const LARGE: f64 = 10_000.0;
 
 /// A duration in milliseconds as `250 ms`, `7.4 h` or `31 d`.

@@ -59,7 +59,7 @@ const PRESETS: [Preset; 8] = [
     preset!("plain"),
 ];
 
-/// Such a comment gives the next line's value for each plan: `# plan: basic 500, large 1200 [1]`.
+/// The start of a comment with the next line's value by plan: `# plan: basic 500, large 1200 [1]`.
 const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 
 /// Prints the configuration, or the list.

@@ -34,7 +34,7 @@ pub struct FreezeArgs {
     /// The limit; all limits of the resource that have no key, if none is named.
     #[arg(long)]
     limit: Option<Name>,
-    /// For how long: at most a day. A pause that is longer stays as it is.
+    /// How long the pause lasts: at most a day. A longer pause of the limit stays as it is.
     #[arg(long = "for", value_name = "TIME", default_value = "60s", value_parser = duration::parse)]
     span: Span,
     /// Print the scheduler's answer as JSON.

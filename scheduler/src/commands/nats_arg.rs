@@ -5,7 +5,7 @@ use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::name::Name;
 use std::path::PathBuf;
 
-/// The NATS server, how to prove who one is there, and the prefixes.
+/// The NATS server, the credentials there, and the prefixes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NatsArg {
     /// The NATS server, such as `nats://user:password@host:4222` or `nats://token@host:4222`;

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_at_the_end_of_start_up_tells_who_leads_what() {
+    fn the_line_at_the_end_of_start_up_names_leaders_and_resources() {
         let name = |name| Name::new(name).unwrap();
         let leaders = [(name("a"), None), (name("b"), Some("scheduler-7".to_owned())), (name("c"), None)];
         let servers = "nats://user:secret@10.0.0.1:4222".parse().unwrap();

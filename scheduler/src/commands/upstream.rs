@@ -64,7 +64,7 @@ enum RetryAfterForm {
     Ms,
     /// In whole seconds, rounded up, as in HTTP.
     Seconds,
-    /// Not at all.
+    /// A 429 has no `Retry-After`.
     None,
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 /// The first line of a file for spreadsheets.
 const CSV_HEAD: &str = "day,resource,client,class,unit,amount\n";
-/// In the place of a unit: how many calls. No unit can be called so.
+/// The column of the number of calls, beside those of units. No unit can have this name.
 const CALLS: &str = "(calls)";
 /// A spreadsheet takes a text that begins so for a formula.
 const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
@@ -25,7 +25,7 @@ const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 pub struct UsageArgs {
     /// The resource; all resources, if none is named.
     resource: Option<Name>,
-    /// So many days, in UTC, of which today is the last; 90 are kept.
+    /// How many days to show, in UTC, up to and including today; 90 are kept.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=i64::from(KEPT_DAYS)))]
     days: u16,
     /// Print a line for each day, client, class and unit, for spreadsheets.

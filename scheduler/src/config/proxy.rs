@@ -94,7 +94,7 @@ keys! {
         cost_headers: BTreeMap<Spanned<Name>, Spanned<String>> = Example(r#"{ tokens = "x-cost-tokens" }"#),
         /// Whether the upstream sees the Host of the client instead of its own name.
         keep_host: Option<bool> = Default("false"),
-        /// Whether the upstream learns who the client is: X-Forwarded-For, -Proto and -Host.
+        /// Whether the upstream learns the client's address: X-Forwarded-For, -Proto and -Host.
         forwarded: Option<bool> = Default("true"),
         /// Whether answers have X-Rampmeter-Wait-Ms: how long their requests were held.
         tell_wait: Option<bool> = Default("false"),
@@ -244,9 +244,9 @@ pub struct ProxySettings {
     pub credential: Option<CredentialSettings>,
     /// What the upstream learns of clients.
     pub headers: HeaderSettings,
-    /// How long everything may take.
+    /// How long each step of an exchange may take.
     pub times: Times,
-    /// How much there may be of everything.
+    /// The most that the proxy holds: requests, connections and bytes.
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,

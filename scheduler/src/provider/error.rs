@@ -28,11 +28,11 @@ impl ProviderError {
 /// A question to a provider or its token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// For an access token.
+    /// The question for an access token.
     Token,
-    /// For the limits.
+    /// The question for the limits.
     Contract,
-    /// For the levels.
+    /// The question for the levels.
     Levels,
 }
 

@@ -12,9 +12,9 @@ const MAX_SECRET: u64 = 64 * 1024;
 /// without a restart. No part of the configuration ever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretPlace {
-    /// In the environment variable of this name.
+    /// The secret is in the environment variable of this name.
     Env(String),
-    /// In this file.
+    /// The secret is in this file.
     File(PathBuf),
 }
 

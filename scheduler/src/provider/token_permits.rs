@@ -47,7 +47,7 @@ impl TokenPermits {
 
     async fn ask(&self) -> Result<TokenPermit, String> {
         let (wanted, granted) = oneshot::channel();
-        // Without the other end, nobody waits for a permit either.
+        // If the other end is gone, the wait below ends with an error, too.
         self.0.send(wanted).await.ok();
         granted.await.unwrap_or_else(|_| Err("this process stops".to_owned()))
     }

@@ -118,7 +118,7 @@ struct ListedResources {
     nanos: AtomicU64,
 }
 
-/// Answers who this scheduler is and what it serves.
+/// Tells the identity of this scheduler and what it serves.
 #[derive(Debug)]
 struct Announcer {
     context: AnnouncementContext,

@@ -27,7 +27,7 @@ impl Verb {
     }
 }
 
-/// Who answers. Every answer begins with this.
+/// The service that answers. Every answer begins with this.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct ServiceIdentity {
     #[serde(rename = "type")]

@@ -21,7 +21,7 @@ pub struct FoundRecord {
     routes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     key: Vec<String>,
-    /// For how long it had been known at the writing.
+    /// How long it had been known when the record was written.
     age: u64,
 }
 

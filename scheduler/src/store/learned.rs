@@ -33,7 +33,7 @@ pub(super) struct StatedRecord {
     /// The written capacity at the writing.
     written: u64,
     capacity: u64,
-    /// For how long it had counted at the writing, in nanoseconds.
+    /// How long it had counted when the record was written, in nanoseconds.
     age: u64,
 }
 

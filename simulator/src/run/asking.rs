@@ -127,7 +127,7 @@ impl Run<'_> {
 
     pub(super) fn receive_broadcast(&mut self, now: Time, by: Address, payload: &[u8]) {
         if let Some(worker) = self.current(by) {
-            // Virtual schedulers count from one, and no wall clock is behind that.
+            // Epochs of virtual schedulers count from one and follow no wall clock.
             worker.tell(now, Event::News { resource: RESOURCE, payload, unix_ms: 0 });
             self.poll(now, by.worker);
         }

@@ -147,7 +147,7 @@ fn of_shopify_points_are_found() {
 }
 
 #[test]
-fn where_nothing_is_told_a_rate_is_found() {
+fn a_rate_is_found_if_answers_tell_no_limit() {
     for (policy, rate, retry_after) in [
         ("requests=1000/1m", 1000.0 / 60.0, RetryAfter::Milliseconds),
         ("requests=1000/1m", 1000.0 / 60.0, RetryAfter::Missing),

@@ -98,7 +98,7 @@ fn a_large_request_is_not_starved_by_thousands_of_small_ones() {
 }
 
 #[test]
-fn what_needs_no_scarce_unit_flows_on() {
+fn requests_that_need_no_scarce_unit_do_not_wait() {
     let ten_seconds = Span::from_secs(10);
     let hub = shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 20.0, ten_seconds)]);
     let heavy = Fleet::new("heavy", 50).costing(PROCESSING_UNITS, amount(10.0)).of_clients(Clients::One);

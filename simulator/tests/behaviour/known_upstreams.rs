@@ -212,8 +212,8 @@ pub(crate) fn are_few(violation: &Violation, outcome: &Outcome) -> bool {
     matches!(violation, Violation::Rejected(refused) if *refused <= outcome.ok().div_ceil(REFUSED))
 }
 
-/// Nobody knows when Discord's seconds for everything begin. A call counts for as much longer than
-/// one as delays are measured to differ.
+/// Discord never tells when the windows of its global limit begin. A call counts for a second, and
+/// for as much longer as delays are measured to differ.
 #[test]
 fn discord_is_used_up_as_far_as_delays_are_alike() {
     let from = Time::ORIGIN + Span::from_secs(30);

@@ -40,13 +40,13 @@ impl Amount {
     /// One unit.
     pub const ONE: Self = Self::whole(1);
 
-    /// So many millionths of a unit.
+    /// This many millionths of a unit.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// So many whole units.
+    /// This many whole units.
     #[must_use]
     pub const fn whole(units: u32) -> Self {
         Self::from_micros(units as u64 * MICROS_PER_UNIT)

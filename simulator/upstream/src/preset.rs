@@ -28,7 +28,7 @@ pub struct Preset {
     /// Amounts that the upstream itself computes.
     pub(crate) charges: BTreeMap<Unit, Pricing>,
     pub(crate) invalid: Option<InvalidCalls>,
-    /// Of so many answers, one has no header about limits.
+    /// One answer in this many has no header about limits.
     pub(crate) silent_every: Option<NonZeroU64>,
 }
 

@@ -21,7 +21,7 @@ pub enum RetryAfter {
     Milliseconds,
     /// In whole seconds, rounded up, as HTTP has it.
     Seconds,
-    /// Not at all.
+    /// A 429 has no `Retry-After`.
     Missing,
 }
 

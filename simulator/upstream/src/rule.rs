@@ -126,7 +126,7 @@ impl From<Policy> for Rule {
 }
 
 impl Sharing {
-    /// As Discord calls it.
+    /// The name of the scope in Discord's header.
     pub(crate) fn scope(self) -> &'static str {
         match self {
             Self::User => "user",

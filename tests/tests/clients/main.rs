@@ -31,7 +31,7 @@ fn the_web_page() {
 }
 
 #[test]
-fn what_ships_for_prometheus_grafana_and_kubernetes() {
+fn the_files_for_prometheus_grafana_and_kubernetes() {
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
     check("deploy/check");
 }

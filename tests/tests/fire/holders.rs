@@ -26,7 +26,7 @@ fn time_to_live() -> Duration {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_killed_workers_held_comes_back() {
+async fn places_in_flight_of_killed_workers_are_free_again() {
     undisturbed(comes_back).await;
 }
 

@@ -105,7 +105,7 @@ impl Honest {
         }
     }
 
-    /// Asks for what nobody else can take.
+    /// Asks for a key of its own, which no other client takes from.
     async fn ask_quietly(self) {
         let mut turns = interval(QUIET_EVERY);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);

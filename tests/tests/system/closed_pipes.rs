@@ -94,7 +94,7 @@ async fn commands_at_a_server_end_quietly() {
 
 /// A command that changes something does so, whether it is read or not.
 #[tokio::test]
-async fn what_a_command_changes_is_changed_all_the_same() {
+async fn commands_take_effect_although_their_output_is_closed() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;

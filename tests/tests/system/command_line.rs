@@ -157,7 +157,7 @@ async fn check_tells_all_faults_of_a_file() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_answered_with_what_is() {
+async fn an_unknown_name_is_answered_with_the_known_ones() {
     let text = file("hello");
     let body = text.path().to_str().unwrap();
     let scenarios = format!("{}/../simulator/scenarios/", env!("CARGO_MANIFEST_DIR"));

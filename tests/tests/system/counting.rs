@@ -57,7 +57,7 @@ const TIME_TO_LIVE: Duration = Duration::from_secs(2);
 const IN_FLIGHT: usize = 1000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_killed_workers_held_is_there_again_when_their_time_is_over() {
+async fn places_of_killed_workers_are_free_after_time_to_live() {
     undisturbed(is_there_in_time).await;
 }
 

@@ -155,7 +155,7 @@ async fn what_was_found_of_github_is_written_as_a_configuration() {
 
 /// Twelve workers want what the upstream serves to four at a time.
 #[tokio::test]
-async fn a_cap_on_calls_in_flight_that_nobody_wrote_is_found_and_held() {
+async fn an_unwritten_cap_on_calls_in_flight_is_found_and_held() {
     let nats = nats::start().await;
     let _process = Process::start(RAMPMETER, &nats, BUSY).await;
     let worker = Worker::connect(&nats, "hub").await;

@@ -219,7 +219,7 @@ impl Bench {
     fn note_settle(&self, message: &[u8], answer: &Value) {
         for (settle, answer) in elements(message, answer) {
             assert!(["settled", "refused"].contains(&answer["status"].as_str().unwrap()), "{answer}");
-            // The call was made, whatever the units are called that nobody counts.
+            // The call was made, even if its settle names a unit that no limit counts.
             if answer["status"] == "settled" || answer["code"] == "unknown_unit" {
                 let mut charged = self.charged.borrow_mut();
                 let charge = charged.get_mut(settle["id"].as_str().unwrap()).expect("only what was granted is settled");

@@ -175,7 +175,7 @@ async fn raw(address: SocketAddr, sent: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn requests_that_are_too_large_are_refused() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", API).await;
     let fits = format!("{{}}{}", " ".repeat(64 * 1024 - 2));

@@ -135,7 +135,8 @@ async fn tokens_change_without_a_restart() {
     assert_eq!((status(&url, old).await, status(&url, new).await), (200, 401));
 
     replace(&path, "[[token]]\nname = \"team-a\"\nsecret = \"canary\"\n");
-    let told = ":3:10: a `secret` has 16 bytes or more, not 6: otherwise it can be guessed; the tokens of before stay in force";
+    let told =
+        ":3:10: a `secret` has 16 bytes or more, not 6: otherwise it can be guessed; the former tokens stay in force";
     until("the log says what is wrong", async || process.log().contains(told).then_some(())).await;
     assert_eq!((status(&url, old).await, status(&url, new).await), (200, 401));
 

@@ -332,7 +332,7 @@ async fn a_worker_that_is_stopped_ends_what_runs_and_hands_the_rest_on() {
 }
 
 #[tokio::test]
-async fn what_is_no_job_or_no_queue_is_refused() {
+async fn invalid_jobs_and_names_of_queues_are_refused() {
     let stage = stage(10).await;
     for job in [Job::new("", ""), Job::new("a", "").class("-"), Job::new("a", "").id("no spaces")] {
         let error = stage.queue.publish(job).await.unwrap_err();

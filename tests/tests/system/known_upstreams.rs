@@ -79,7 +79,7 @@ fn text(scope: &Scope) -> String {
 }
 
 #[tokio::test]
-async fn what_is_left_is_read_from_every_upstream() {
+async fn the_remaining_amount_is_read_from_every_upstream() {
     #[rustfmt::skip]
     let table: [(&str, &str, &[Told]); 6] = [
         ("github",      "method=GET",                                       &[("limit=core", 4999.0, 5000.0, 3590.0..=3601.0)]),

@@ -103,7 +103,7 @@ async fn a_call_outlasts_the_scheduler_that_let_it_in() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_killed_process_held_is_free_when_its_time_is_over() {
+async fn a_place_of_a_killed_process_is_free_after_time_to_live() {
     undisturbed(is_free_in_time).await;
 }
 

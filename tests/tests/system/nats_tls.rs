@@ -142,7 +142,7 @@ async fn a_server_that_verifies_clients_refuses_others() {
 
 /// A password would be read by everyone on the way.
 #[tokio::test]
-async fn where_encryption_is_wanted_a_plain_server_is_refused() {
+async fn a_plain_server_is_refused_if_encryption_is_required() {
     let nats = nats::start().await;
     let ours = Authority::new("ours");
     check_refused(&plain_url(&nats), &Wishes::trusting(&ours), "it does not speak TLS").await;

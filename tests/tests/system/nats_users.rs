@@ -1,5 +1,5 @@
-//! Users of NATS that prove who they are by a key: an `NKey`, or a JWT with its seed. No log, error
-//! or command line shows a seed.
+//! Users of NATS that log in with a key: an `NKey`, or a JWT with its seed. No log, error or
+//! command line shows a seed.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -1,4 +1,4 @@
-//! The web page: who may look, who may order, and what no client can make of it.
+//! The web page: the rights to look and to order, and its bounds against hostile clients.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -271,7 +271,7 @@ async fn wrong_credentials_are_refused() {
 
 /// Like a scheduler's configuration, with several servers of which one may be away.
 #[tokio::test]
-async fn a_worker_is_who_its_url_says_and_no_error_shows_its_password() {
+async fn a_worker_is_the_user_of_its_url_and_no_error_shows_its_password() {
     let nats = shipped::single().await;
     let url = shipped::url(&nats, "worker");
     let away = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

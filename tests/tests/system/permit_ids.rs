@@ -58,7 +58,7 @@ async fn generated(worker: &Worker, front: &Front) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn whoever_has_an_id_knows_no_other() {
+async fn a_client_that_knows_one_id_knows_no_other() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -119,7 +119,7 @@ async fn a_chosen_id_in_use_is_refused_over_http() {
     assert_eq!(granted(&worker).await, 2);
 }
 
-/// A successor does not know who has asked: what is repeated is answered.
+/// A successor knows no identities of requests: it answers every repetition.
 #[tokio::test]
 async fn a_new_leader_takes_a_repetition_from_anywhere() {
     let nats = nats::start().await;

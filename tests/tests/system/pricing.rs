@@ -63,7 +63,7 @@ async fn a_body_costs_what_it_costs_over_nats_and_over_http() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_priced_is_refused_and_costs_nothing() {
+async fn a_request_without_a_price_is_refused_and_charged_nothing() {
     let nats = nats::start().await;
     let front = Front::start(&nats, "", HUB).await;
     let worker = Worker::connect(&nats, "hub").await;

@@ -167,7 +167,7 @@ async fn a_proxy_that_stops_serves_what_it_holds() {
 }
 
 #[tokio::test]
-async fn what_waits_longer_than_a_stop_may_take_is_refused_and_given_back() {
+async fn a_stop_refuses_held_requests_and_returns_their_permits() {
     let upstream = RawUpstream::start([]).await;
     let times = Times { max_wait: Span::from_secs(7200), drain: Span::from_millis(1), ..Times::default() };
     let settings = rampmeter_proxy::Settings { times, ..settings(&upstream.url()) };
@@ -198,7 +198,7 @@ async fn several_proxies_share_one_account() {
 }
 
 #[tokio::test]
-async fn the_upstream_sees_the_request_and_who_passed_it_on() {
+async fn the_upstream_sees_the_request_and_that_a_proxy_passed_it_on() {
     let upstream = RawUpstream::start([]).await;
     let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
     let request = "GET /a//b/../c?d=%20 HTTP/1.1\r\nHost: me.example\r\nConnection: keep-alive, x-mine\r\nX-Mine: 1\r\n\
@@ -266,7 +266,7 @@ async fn routes_say_what_requests_ask_for() {
 
 /// A body that waits at the client, trailers, and interim answers.
 #[tokio::test]
-async fn what_http_says_between_the_lines_passes_or_is_answered() {
+async fn interim_answers_and_trailers_pass_or_are_answered() {
     let interim = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
     let trailers =
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nx-sum: 7\r\n\r\n";

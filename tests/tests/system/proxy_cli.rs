@@ -91,7 +91,7 @@ async fn secrets_of_clients_are_in_no_log() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_in_one_line() {
+async fn a_missing_argument_is_told_in_one_line() {
     let output = run(RAMPMETER, &["proxy", "--upstream", "http://127.0.0.1:1"]).await;
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("there are no limits"), "{told}");

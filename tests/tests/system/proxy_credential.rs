@@ -1,4 +1,4 @@
-//! The proxy shows a secret of its own to the upstream, and nobody else sees it.
+//! The proxy sends a secret of its own to the upstream, and shows it nowhere else.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

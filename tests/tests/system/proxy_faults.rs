@@ -134,7 +134,7 @@ async fn without_a_scheduler_requests_wait_no_longer_than_they_may() {
 }
 
 #[tokio::test]
-async fn what_can_never_succeed_is_refused_at_once() {
+async fn a_request_that_can_never_succeed_is_refused_at_once() {
     let upstream = RawUpstream::start([]).await;
     let asking = Asking { class_header: Some("x-class".parse().unwrap()), ..Asking::default() };
     let proxy = HttpProxy::start_with(AMPLE, Settings { asking, ..settings(&upstream.url()) }).await;
@@ -182,7 +182,7 @@ async fn a_proxy_in_front_of_itself_finds_the_loop() {
 }
 
 #[tokio::test]
-async fn what_a_client_sends_is_bounded() {
+async fn the_headers_of_a_request_are_bounded() {
     let upstream = RawUpstream::start([]).await;
     let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
     let many = "a: b\r\n".repeat(100_000);

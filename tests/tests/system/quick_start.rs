@@ -148,7 +148,7 @@ async fn the_upstream_of_the_quick_start_has_the_printed_limits() {
 }
 
 #[test]
-fn what_is_installed_is_the_command() {
+fn cargo_install_brings_the_command_rampmeter() {
     let install = command("cargo install");
     let folder = install.rsplit(' ').next().unwrap();
     let manifest: toml::Table = repository::file(&format!("{folder}/Cargo.toml")).unwrap().text.parse().unwrap();

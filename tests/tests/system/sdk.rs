@@ -161,7 +161,7 @@ async fn a_deadline_holds_without_an_answer() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_granted_is_refused_with_its_reason() {
+async fn a_request_that_cannot_be_granted_is_refused_with_a_reason() {
     let Stage { hub, .. } = &stage().await;
     #[rustfmt::skip]
     let table = [

@@ -20,7 +20,7 @@ const STRETCHES: usize = 3;
 /// One at either end.
 const ENDS: f64 = 2.0;
 
-/// An answer that is later than this does not come.
+/// An answer that has not come within this time is taken for lost.
 const LOST: Duration = Duration::from_secs(2);
 
 /// Asks repeatedly for a while, and returns how many seconds it was.

@@ -142,7 +142,7 @@ async fn equal_load_on_eight_clones_and_a_hundred_connections_gets_the_cap_to_th
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_refills_meanwhile_is_let_in_and_no_more() {
+async fn a_layer_admits_the_stock_and_its_refill_and_no_more() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &api(40, "400ms")).await;
     let services = Services::start(CLONES, &ServerLayer::new(resource(&nats).await)).await;

@@ -31,7 +31,7 @@ fn blocks(language: &str) -> Vec<(String, String)> {
 }
 
 #[test]
-fn what_is_read_in_one_sitting_is_short() {
+fn documents_for_one_sitting_are_short() {
     for path in ["README.md", "ARCHITECTURE.md", "SECURITY.md"] {
         let lines = file(path).unwrap().text.lines().count();
         assert!(lines <= MAX_LINES, "{path}: {lines} lines, at most {MAX_LINES}");
@@ -45,7 +45,7 @@ fn the_python_that_is_shown_is_tested() {
     assert!(shown.contains(worker.trim()), "docs/workers.md shows another text than tests/python/worker.py");
 }
 
-/// The worker of the README is an example, from its first import on.
+/// README's Rust worker equals `worker-sdk/examples/worker.rs` from the first `use` on.
 #[test]
 fn the_rust_that_is_shown_is_an_example() {
     let example = file("worker-sdk/examples/worker.rs").unwrap().text;

@@ -156,8 +156,8 @@ fn folders() -> BTreeMap<String, BTreeSet<String>> {
     folders
 }
 
-/// Which folders of `folder` the file at `from` in one of them needs, through files beside them
-/// too.
+/// The sibling folders that the file at `from` imports, directly or through files that are in no
+/// folder.
 fn reached(folder: &str, from: &str, edges: &BTreeSet<Edge>) -> Vec<(String, String)> {
     let Some(importing) = layer(folder, from) else { return Vec::new() };
     let mut found = Vec::new();

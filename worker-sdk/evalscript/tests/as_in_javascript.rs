@@ -153,7 +153,7 @@ fn strings() {
 
 /// What would need more of JavaScript than is here has no result, rather than a wrong one.
 #[test]
-fn what_is_not_certain_is_refused() {
+fn an_operation_with_an_uncertain_result_is_refused() {
     #[rustfmt::skip]
     let table = [
         ("[2] == 2",                            "`==` of an object and another value"),

@@ -55,21 +55,21 @@ impl Attempts {
         Attempts { latest: Begun { job, attempts, failed: false }, others, pace_ms }
     }
 
-    /// The note when the last attempt at `job` has failed.
+    /// These attempts, with the last one at `job` noted as failed.
     pub(crate) fn failed(mut self, job: u64) -> Self {
         let all = std::iter::once(&mut self.latest).chain(&mut self.others);
         all.filter(|begun| begun.job == job).for_each(|begun| begun.failed = true);
         self
     }
 
-    /// The note when `job` has left the lane.
+    /// These attempts without those at `job`, which has left the lane.
     pub(crate) fn without(self, job: u64) -> Self {
         let pace_ms = self.pace_ms;
         let mut rest = self.all().copied().filter(|begun| begun.job != job).collect::<Vec<_>>().into_iter();
         Attempts { latest: rest.next().unwrap_or_default(), others: rest.collect(), pace_ms }
     }
 
-    /// The note when a job has taken a place in the lane for so long.
+    /// These attempts, with the pace corrected by a job that took this long.
     pub(crate) fn paced(self, taken_ms: u64) -> Self {
         let mean = self.pace_ms.unwrap_or(taken_ms);
         Attempts { pace_ms: Some(mean - mean / LATEST_PART + taken_ms / LATEST_PART), ..self }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What servers note for themselves.
+/// The setting in which NATS servers keep notes of their own. It is not compared.
 const OF_SERVERS: &str = "metadata";
 
 /// The settings of `found` that are not those of `expected`, as text. Settings in `free` may have

@@ -43,10 +43,10 @@ pub(crate) struct PutBack {
 pub(crate) struct Wait {
     /// How long it waits after the lane lease is first handed out.
     pub(crate) after_ms: u64,
-    /// The job; 0 for none.
+    /// The number of the job in the stream; 0 if no job waits.
     pub(crate) job: u64,
-    /// How long it will have waited for a permit by then. Its age decides its place in the
-    /// scheduler's queue.
+    /// How long it will have waited for a permit when that time is over. Its age decides its place
+    /// in the scheduler's queue.
     pub(crate) age_ms: u64,
     /// How often it has been put back for a permit.
     pub(crate) times: u32,

@@ -55,7 +55,7 @@ impl Places {
         }
     }
 
-    /// What to look for at `now`, if a place is free and no other look is under way.
+    /// The next query of the stream, if a place is free and no query runs.
     pub(crate) fn look(&mut self, now: Time) -> Option<Look> {
         if self.looking || self.next_look()? > now {
             return None;

@@ -45,7 +45,7 @@ fn bodies_of_each_api() {
 }
 
 #[test]
-fn what_is_given_goes_before_what_the_body_says() {
+fn given_facts_override_those_of_the_body() {
     let count = |count| Count::new(count).unwrap();
     let given = Given::default;
     check(Api::Process, &body("orbit"), &given().samples(count(7)), "7", "samples 7");
@@ -94,7 +94,7 @@ fn the_place_of_a_collection_depends_on_the_deployment() {
 }
 
 #[test]
-fn what_a_body_leaves_open_counts_as_the_dearer() {
+fn facts_that_a_body_omits_count_as_the_dearer_choice() {
     let mut body = body("float32");
     body["output"] = json!({});
     let open = check(Api::Process, &body, &Given::default(), "0.3333333", "area 0.25, bands 0.6666667, format 2");

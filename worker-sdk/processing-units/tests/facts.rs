@@ -78,7 +78,7 @@ fn factors_are_named() {
 }
 
 #[test]
-fn what_no_amount_can_hold_is_an_error() {
+fn an_estimate_beyond_all_amounts_is_an_error() {
     let count = Count::new(Count::MAX).unwrap();
     let most = parameters(Count::MAX, Count::MAX).samples(count).intervals(count).tiles(count);
     for parameters in [most, parameters(Count::MAX, 10_000)] {

@@ -63,5 +63,5 @@ class Process:
 
 
 def new_id() -> str:
-    """An id of 128 random bits from the system: no fork repeats it, and nobody guesses it."""
+    """An id of 128 random bits from the system: no fork repeats it, and no client can guess it."""
     return os.urandom(16).hex()

@@ -33,7 +33,7 @@ class Threads(Side):
         self._closed = False
 
     def acquire(self, resource: str, fields: Mapping[str, Any], age: float, max_wait: float | None) -> Grant:
-        """A grant whose start has come, unless it is a reservation."""
+        """Asks and waits until the grant's start; a reservation is returned before its start."""
         now = time.monotonic()
         ask = self.process.ask(resource, fields, now, age, max_wait)
         steps = ask.steps(now)

@@ -26,7 +26,7 @@ class NotConnected(OSError):
 
 
 class Connection:
-    """A socket, with the settles whose answers nobody has read yet."""
+    """A socket, with the settles whose answers are not read yet."""
 
     def __init__(self, address: Address, within: float = CONNECT) -> None:
         raw = socket.create_connection((address.host, address.port), max(0.001, min(CONNECT, within)))

@@ -31,7 +31,7 @@ AHEAD: Final = 180_000
 """Milliseconds by which an event's epoch may be ahead of the wall clock."""
 
 MAX_BATCHES: Final = 4096
-"""Messages whose requests are remembered, for a server that says that nobody has heard them."""
+"""Messages whose requests are remembered, for a server that reports *no responders* for one."""
 
 
 class Message(NamedTuple):
@@ -47,7 +47,7 @@ class Answering(Protocol):
     """What a task or a thread waits for."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no caller waits any more."""
 
     def set_result(self, result: Reply | Failure, /) -> None:
         """Ends the wait."""
@@ -115,7 +115,7 @@ class Link:
         return is_ready
 
     def forget(self, id: str) -> None:
-        """Nobody waits for the answer to a request any more."""
+        """Forgets a request: no caller waits for its answer any more."""
         if (waiting := self._waiting.pop(id, None)) is not None and waiting.timer is not None:
             waiting.timer.cancel()
 

@@ -88,7 +88,7 @@ impl Upstream {
         Answer { served, capacity, left: capacity.saturating_sub(window.served), reset }
     }
 
-    /// Serves a stranger, who calls no more once it was served `most` times in a window.
+    /// Serves a stranger, which calls no more once it was served `most` times in a window.
     pub(super) fn stranger(&mut self, at: u64, key: u64, most: u64) -> bool {
         let served = self.window(at, key).0.strangers < most && self.call(at, key).served;
         self.window(at, key).0.strangers += u64::from(served);

@@ -41,7 +41,7 @@ struct Flood {
     inbox: String,
     answers: Subscriber,
     clock: Clock,
-    /// For each place in flight, when its message was sent.
+    /// When the message of each place in flight was sent.
     sent: Vec<Time>,
     array: usize,
     requests: Requests,

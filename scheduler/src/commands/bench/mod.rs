@@ -128,9 +128,8 @@ async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyh
     }
 }
 
-/// A configuration with a resource for each case and three limits that are never reached. As in
-/// production, permits of one case are remembered while the next one runs. With resources of their
-/// own they do not count against its bound.
+/// A configuration with a resource for each case and three limits that are never reached.
+/// Each case has its own resource, so that its permits use no other case's bound.
 fn configuration(url: &str, otlp: Option<&str>) -> String {
     let limit = |name: &str, unit: &str| {
         format!("[[resource.limit]]\nname = \"{name}\"\nunit = \"{unit}\"\ncapacity = 1000000000\nperiod = \"1s\"\n")

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A priority class, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A few workers with small calls and pauses: people who wait for a picture.
+    /// A few workers with small calls and pauses, such as a map that waits for a picture.
     Interactive,
     /// More workers, with longer pauses.
     Standard,

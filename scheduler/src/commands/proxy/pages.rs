@@ -1,4 +1,4 @@
-//! The pages of a proxy for those who watch it.
+//! The pages `/metrics` and `/healthz` of a proxy.
 
 use crate::metrics_page;
 use anyhow::Context;

@@ -19,13 +19,13 @@ const PAGE: isize = 10;
 pub(super) enum Intent {
     Nothing,
     Quit,
-    /// To ask the schedulers now.
+    /// Asks the schedulers now.
     Look,
-    /// To ask why a request waits.
+    /// Asks why a request waits.
     Explain(Name, PermitId),
-    /// To end the pause of a limit of a resource.
+    /// Ends the pause of a limit of a resource.
     Thaw(Name, Name),
-    /// To pause a limit of a resource.
+    /// Pauses a limit of a resource.
     Freeze(Name, Name),
 }
 
@@ -66,7 +66,7 @@ impl Dashboard {
         }
     }
 
-    /// Tells in the last line.
+    /// Shows a message in the last line.
     pub(super) fn tell(&mut self, message: String) {
         self.message = Some(message);
     }

@@ -5,14 +5,14 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use std::collections::BTreeMap;
 
-/// What happens in a second.
+/// Permits granted and refused in a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pace {
     pub(super) granted: f64,
     pub(super) refused: f64,
 }
 
-/// The paces of resources. One that has just been found, or whose leader has changed, has none.
+/// The paces of resources. A resource that was just found, or whose leader has changed, has none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Paces(BTreeMap<Name, Pace>);
 

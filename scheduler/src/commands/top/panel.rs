@@ -15,7 +15,7 @@ impl Panel {
     /// All of them, from the top of the screen down.
     pub(super) const ALL: [Panel; 4] = [Panel::Resources, Panel::Limits, Panel::Classes, Panel::Queue];
 
-    /// The panel so many places further down, and from the last to the first.
+    /// The panel that is this many places further down. The first panel follows the last one.
     pub(super) fn further(self, places: usize) -> Panel {
         Panel::ALL[(self as usize + places) % Panel::ALL.len()]
     }
@@ -27,7 +27,7 @@ pub(super) struct Choice {
     pub(super) arrangement: Arrangement,
     /// What the chosen row shows. Rows move, and the choice goes with them.
     name: Option<String>,
-    /// The row that is chosen if that is gone.
+    /// The row that is chosen if the named one is gone.
     row: usize,
 }
 

@@ -12,7 +12,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-/// From here on limits and classes are beside each other.
+/// A screen of this width or wider has limits and classes side by side.
 const SIDE_BY_SIDE: u16 = 140;
 /// Lines that the queue has at least: its title, its head and some requests.
 const QUEUE_LINES: u16 = 6;

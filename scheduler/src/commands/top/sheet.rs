@@ -10,7 +10,7 @@ pub(super) enum Tone {
     Good,
     Warning,
     Bad,
-    /// Not worth a look.
+    /// Shown dimly, because it needs no attention.
     Quiet,
 }
 

@@ -49,7 +49,7 @@ pub(super) struct WaitingList {
     pub(super) after: Option<PermitId>,
     /// How many wait.
     pub(super) waiting: u64,
-    /// Those that were read.
+    /// The requests that were read.
     pub(super) listed: Vec<Explained>,
     /// How many follow the last of those.
     pub(super) more: u64,
@@ -59,7 +59,7 @@ pub(super) struct WaitingList {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListWanted {
     pub(super) resource: Name,
-    /// Those behind this one; without it, those at the front.
+    /// The request after which the list begins. Without it, the list begins at the front.
     pub(super) after: Option<PermitId>,
 }
 

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_is_given_back() {
+    fn answers_that_no_client_takes_are_given_back() {
         let mut batch = batch(r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#);
         let answers = br#"[{"status":"granted","id":"a","delay_ms":0,"epoch":1},{"status":"refused","id":"b","code":"never_fits","message":"","epoch":1}]"#;
         take(&mut batch, std::str::from_utf8(answers).unwrap());

@@ -32,7 +32,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 const KEPT_FOR_HEALTH: usize = 64;
 /// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Clients that are told so at once, each for so long. Further clients are not let in.
+/// How many clients get that answer at a time, and how long each may take to read it. Further
+/// connections are closed without an answer.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
 /// The answer to a client that finds every place taken by clients with an open request.
 const FULL: &[u8] =
@@ -90,7 +91,7 @@ impl ConnectionLimiter {
             match listener.accept().await {
                 Ok((stream, address)) => self.admit(number, stream, address, &router),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection was not to be had");
+                    tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(PAUSE).await;
                 }
             }

@@ -160,7 +160,7 @@ fn json() -> (header::HeaderName, HeaderValue) {
     (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
 }
 
-/// The protocol's number of a refusal, which is a status of HTTP.
+/// The HTTP status of a refusal.
 pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
 }

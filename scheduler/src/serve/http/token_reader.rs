@@ -26,7 +26,7 @@ pub(super) struct TokenReader {
 
 impl TokenReader {
     /// Reads the tokens now and, if they are in a file, whenever it changes. A file that is wrong
-    /// later leaves the tokens of before in force.
+    /// later leaves the former tokens in force.
     ///
     /// # Errors
     /// Why there are none now.
@@ -77,7 +77,7 @@ impl TokenReader {
                     );
                     publisher.send_replace(holders);
                 }
-                Err(error) => tracing::warn!("{error:#}; the tokens of before stay in force"),
+                Err(error) => tracing::warn!("{error:#}; the former tokens stay in force"),
             }
         }
     }

@@ -30,7 +30,7 @@ pub struct LeaderContext {
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,
-    /// Those of them that count differently.
+    /// The other schedulers that count differently.
     pub differences: Arc<Differences>,
     /// The clock of this process.
     pub clock: Clock,

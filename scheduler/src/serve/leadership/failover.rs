@@ -45,7 +45,7 @@ enum Claim {
 enum Sign {
     /// The leader lives.
     Alive,
-    /// Nothing subscribes to it.
+    /// No process subscribes to it: the leader is gone.
     Gone,
     /// No answer came.
     Silent(String),

@@ -11,7 +11,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
-/// What to go on from.
+/// The state that a new leader goes on from.
 pub(crate) enum Legacy {
     /// The store never knew the resource.
     None,
@@ -21,7 +21,7 @@ pub(crate) enum Legacy {
     Doubtful(Inherited),
     /// A state that was known once, and its epoch. Another leader may have gone on from it.
     Outdated(Snapshot, u64),
-    /// Nothing that can be used.
+    /// A record that cannot be used.
     Lost,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Inherited {
     record: Box<StateRecord>,
     permits: Vec<PermitRecord>,
     pages: StoredPages,
-    /// For how long the record has been there.
+    /// How long the record has been in the store.
     there_for: Span,
 }
 

@@ -9,7 +9,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::LimitStatus;
 
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
-/// Replays of a state are the same each time.
+/// The seed of all replays, so that the same state has the same forecast.
 const SEED: u64 = 1;
 /// The first day of Unix time.
 const EPOCH: Date = jiff::civil::date(1970, 1, 1);

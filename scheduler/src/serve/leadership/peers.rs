@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_more_lets_others_go_first() {
+    fn a_scheduler_that_leads_more_resources_gives_its_peer_a_head_start() {
         let peers = Peers::new("me");
         let resource = &names("x")[0];
         assert_eq!(peers.head_start(at(0), resource), Span::ZERO);

@@ -170,7 +170,7 @@ async fn next(questions: &mut Option<Subscriber>) -> Message {
     std::future::pending().await
 }
 
-/// So many days before `today`, the earliest first.
+/// This many days before `today`, the earliest first.
 fn days_before(today: Date, count: usize) -> Vec<Date> {
     let ago = |days: usize| today.checked_sub(i64::try_from(days).unwrap_or(i64::MAX).days()).ok();
     (1..=count).rev().filter_map(ago).collect()

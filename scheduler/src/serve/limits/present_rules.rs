@@ -1,4 +1,4 @@
-//! The rules in the store, as one who changes them finds them.
+//! The rules in the store, as a command that changes them reads them.
 
 use crate::config::{Applied, Rules, parse_stored_rules};
 use crate::store::{RuleStore, StoreError};

@@ -19,7 +19,7 @@ struct OpenArray {
     text: Vec<u8>,
     answers: Vec<AnswerRange>,
     elements: usize,
-    /// Whether all elements have a place.
+    /// Whether every element of the request is counted in `elements`.
     sealed: bool,
 }
 

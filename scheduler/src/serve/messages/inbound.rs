@@ -32,7 +32,7 @@ impl Address {
         Connection((hash.finish() as u16).max(HERE.0 + 1))
     }
 
-    /// The user of NATS who wants an answer here.
+    /// The user of NATS whose client wants an answer here.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self {
@@ -87,7 +87,7 @@ pub enum Endpoint {
     Token,
     /// A loop's message to itself.
     Echo,
-    /// Not of the protocol.
+    /// A subject that the protocol does not have.
     Unknown(Subject),
 }
 
@@ -108,7 +108,7 @@ impl EndpointKind {
 }
 
 impl Endpoint {
-    /// As what such messages are counted, if they are.
+    /// The counter of such messages, if they are counted.
     pub(crate) fn kind(&self) -> Option<EndpointKind> {
         match self {
             Endpoint::Permit | Endpoint::PermitOf(_) => Some(EndpointKind::Permit),

@@ -161,7 +161,7 @@ fn discord_has_a_limit_for_everything() {
 #[test]
 fn discord_closes_to_all_after_too_many_invalid_calls() {
     let stage = &mut Stage::new("discord");
-    // The limit of a resource that others use too is nobody's fault.
+    // A rejection by a shared limit counts as no invalid call.
     assert_eq!(stage.calls(5, "route=shared channel=a"), 200);
     assert_eq!(stage.calls(12_000, "route=shared channel=a"), 429);
     assert_eq!(stage.calls(5, "route=messages channel=a"), 200);

@@ -112,7 +112,7 @@ fn a_fleet_returns_from_an_outage_of_the_servers_without_a_herd() {
     check_giant(&fleet);
 }
 
-/// The outage is too short for a repetition because of silence. A sixty-fourth of it is 100 ms.
+/// The outage ends before silent requests are repeated. A sixty-fourth of it is 100 ms.
 #[test]
 fn there_is_no_herd_after_some_seconds() {
     let ends = BEGINS + Span::from_millis(6400);
@@ -186,7 +186,7 @@ fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {
 }
 
 #[test]
-fn what_is_asked_for_the_first_time_waits_for_no_budget() {
+fn a_first_request_does_not_wait_for_the_budget_of_resends() {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::NoScheduler);
     let late = BEGINS + Span::from_secs(25);

@@ -17,7 +17,7 @@ fn check_held(script: &str) {
 }
 
 #[test]
-fn what_a_call_holds_is_renewed_three_times_in_its_time_to_live() {
+fn a_lease_is_renewed_three_times_in_its_time_to_live() {
     check(
         r#"
         0 connect
@@ -37,7 +37,7 @@ fn what_a_call_holds_is_renewed_three_times_in_its_time_to_live() {
 }
 
 #[test]
-fn what_holds_no_place_is_not_renewed() {
+fn a_permit_without_a_lease_is_not_renewed() {
     check(
         r#"
         0 connect
@@ -109,7 +109,7 @@ fn renewals_that_are_due_together_travel_together() {
 }
 
 #[test]
-fn a_place_that_may_be_old_already_is_renewed_at_once() {
+fn a_call_that_may_have_been_granted_earlier_is_renewed_at_once() {
     check(
         r#"
         0 connect
@@ -183,9 +183,9 @@ fn a_lost_lease_is_reported_once() {
     );
 }
 
-/// A scheduler that did not grant the permit can count the call by it.
+/// They let a scheduler that did not grant the permit count the call.
 #[test]
-fn a_renewal_says_what_the_permit_was_asked_for_with() {
+fn a_renewal_repeats_cost_and_labels_of_the_request() {
     check(
         r#"
         0 connect

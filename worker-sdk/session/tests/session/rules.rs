@@ -17,7 +17,7 @@ fn the_start_counts_from_the_receipt_of_the_answer() {
 }
 
 #[test]
-fn what_comes_together_travels_together() {
+fn requests_that_wait_for_a_connection_share_messages() {
     check(
         r#"
         0 ask 1-70 wait
@@ -429,7 +429,7 @@ fn a_request_cancelled_after_its_grant_returns_the_permit() {
 }
 
 #[test]
-fn what_was_never_sent_is_cancelled_in_silence() {
+fn a_request_that_was_never_sent_is_cancelled_without_a_message() {
     check(
         r#"
         0 ask 1 wait

@@ -30,7 +30,7 @@ fn a_silence_is_told_after_two_seconds_and_then_every_minute() {
 }
 
 #[test]
-fn it_is_told_by_default_if_the_driver_wants_it_and_otherwise_not() {
+fn silence_is_reported_only_if_the_driver_wants_it() {
     check(
         r#"
         0 connect

@@ -33,7 +33,7 @@ fn without_such_subjects_all_classes_travel_together() {
 }
 
 #[test]
-fn what_is_asked_again_keeps_its_class() {
+fn a_repeated_request_keeps_its_class() {
     check(
         "
         0 one-class

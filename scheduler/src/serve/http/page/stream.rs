@@ -35,7 +35,7 @@ impl Streams {
     /// A stream of `frames`.
     pub(super) fn open(&self, frames: watch::Receiver<Frame>) -> Result<Response, PageError> {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
-            let why = format!("{MAX_STREAMS} browsers look already; close one, or wait a minute");
+            let why = format!("{MAX_STREAMS} browsers are connected already; close one, or retry in a minute");
             return Err(PageError::unavailable(why));
         };
         let (sender, receiver) = mpsc::channel(1);

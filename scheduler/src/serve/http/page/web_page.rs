@@ -1,4 +1,4 @@
-//! What the page asks and shows, and who may see it.
+//! The routes of the web page, with their rights.
 
 use super::feed::Feed;
 use super::jobs::JobQueues;
