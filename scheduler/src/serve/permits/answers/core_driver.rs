@@ -188,7 +188,11 @@ impl CoreDriver {
                     self.traces.refused(now, trace, refusal.code(), limit(refusal.limited_by()));
                 }
             }
-            Command::Queued { .. } | Command::RefuseSettle { .. } | Command::Settled { .. } | Command::Announce(_) => {}
+            Command::Queued { .. }
+            | Command::RefuseSettle { .. }
+            | Command::Settled { .. }
+            | Command::Announce(_)
+            | Command::Note(_) => {}
         }
     }
 
