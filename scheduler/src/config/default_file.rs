@@ -147,7 +147,7 @@ mod tests {
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
-        (TelemetryTable::KEYS, "[telemetry]\notlp = \"https://a\"\n", NAMED),
+        (TelemetryTable::KEYS, "[telemetry]\n", NAMED),
         (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
         (CredentialTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
         (
@@ -185,6 +185,8 @@ mod tests {
             "zone" => "algorithm = \"fixed-window\"\naligned = \"day\"\n",
             "resets" => "algorithm = \"quota\"\n",
             "time_to_live" => "algorithm = \"concurrency\"\n",
+            "otlp" => "",
+            _ if std::ptr::eq(keys, TelemetryTable::KEYS) => "otlp = \"https://a\"\n",
             _ if std::ptr::eq(keys, CredentialTable::KEYS) => "secret_env = \"S\"\n",
             _ if std::ptr::eq(keys, ProviderTable::KEYS) => "client_secret_env = \"D\"\n",
             _ if is_limit => "period = \"1s\"\n",
