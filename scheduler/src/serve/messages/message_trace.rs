@@ -12,12 +12,13 @@ pub struct MessageTrace {
 }
 
 impl MessageTrace {
-    /// What the headers of a message over NATS tell.
+    /// What the headers of a message over NATS tell. A state belongs to one context.
     #[must_use]
     pub fn of(headers: Option<&HeaderMap>) -> Option<Box<Self>> {
         let headers = headers?;
         let contexts = TraceContexts::of(headers.get_all(TRACEPARENT).map(|value| value.as_str()));
-        Self::with(contexts, headers.get(TRACESTATE).map(|value| value.as_str()))
+        let is_one = headers.get_all(TRACEPARENT).count() == 1;
+        Self::with(contexts, headers.get(TRACESTATE).filter(|_| is_one).map(|value| value.as_str()))
     }
 
     /// What the headers of a request over HTTP tell: it has one context for all.
