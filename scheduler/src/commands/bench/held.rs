@@ -1,6 +1,7 @@
 //! The memory that held requests take: those of their clients, of the proxy and of the scheduler,
 //! which all are in this process.
 
+use crate::commands::open_files::files_left;
 use crate::commands::proxy::Proxies;
 use anyhow::Context;
 use rampmeter_protocol::clock::Clock;
@@ -11,10 +12,14 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// The requests that are held, which is as many as a proxy holds by default.
+/// The requests that are held, if there are files for them. A proxy holds as many by default.
 const REQUESTS: usize = 10_000;
-/// A few may have started meanwhile.
-const MOST: usize = REQUESTS - 10;
+/// The files of one request: both ends of its connection are in this process.
+const FILES: usize = 2;
+/// Files that stay free, for all else that this process opens.
+const SPARE: usize = 200;
+/// So many may have started meanwhile.
+const STARTED: usize = 10;
 const REQUEST: &[u8] = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// How long they may take to arrive.
 const PATIENCE: Span = Span::from_secs(120);
@@ -31,26 +36,29 @@ pub(super) struct Held {
     pub(super) more_mebibytes: f64,
 }
 
-/// Sends requests to the proxy at `address`, whose limit lets none start, until all are held.
+/// Sends requests to the proxy at `address`, whose limit lets none start, until all are held. There
+/// are fewer if this process may not open the files for all.
 ///
 /// # Errors
 /// If they do not arrive, or the system does not tell the memory.
 pub(super) async fn measure(proxies: &Proxies, address: SocketAddr) -> anyhow::Result<Held> {
+    let requests = REQUESTS.min(files_left().saturating_sub(SPARE) / FILES);
+    anyhow::ensure!(requests > STARTED, "this process may open too few files to hold requests: `ulimit -n`");
     let before = resident()?;
-    let mut streams = Vec::with_capacity(REQUESTS);
-    for _ in 0..REQUESTS {
+    let mut streams = Vec::with_capacity(requests);
+    for _ in 0..requests {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(REQUEST).await?;
         streams.push(stream);
     }
     let clock = Clock::start();
     let begun = clock.now();
-    while !proxies.metrics().iter().any(|text| held(text) >= MOST) {
+    while !proxies.metrics().iter().any(|text| held(text) + STARTED >= requests) {
         anyhow::ensure!(clock.now() < begun + PATIENCE, "the requests are not held in time");
         tokio::time::sleep(PAUSE).await;
     }
     let mebibytes = resident()?;
-    Ok(Held { requests: streams.len(), mebibytes, more_mebibytes: mebibytes - before })
+    Ok(Held { requests, mebibytes, more_mebibytes: mebibytes - before })
 }
 
 /// How many requests a proxy with these metrics holds.

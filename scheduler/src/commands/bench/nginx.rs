@@ -1,5 +1,7 @@
 //! nginx as a reverse proxy, measured beside ours if this machine has it.
 
+use nix::sys::signal::{self, Signal};
+use nix::unistd::Pid;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,11 +16,11 @@ const PATIENCE: Span = Span::from_secs(10);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// A running nginx. Dropping it ends it and removes its folder.
+/// A running nginx. Dropping it ends it, its workers too, and removes its folder.
 pub(super) struct Nginx {
     pub(super) address: SocketAddr,
     folder: PathBuf,
-    _process: Child,
+    process: Child,
 }
 
 impl Nginx {
@@ -35,8 +37,8 @@ impl Nginx {
         std::fs::write(&file, configuration(&folder.display().to_string(), address, upstream))?;
         let mut command = Command::new(program);
         command.arg("-p").arg(&folder).arg("-c").arg(&file).args(["-e", "stderr"]);
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true).spawn()?;
-        let nginx = Nginx { address, folder, _process: process };
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
+        let nginx = Nginx { address, folder, process };
         let clock = Clock::start();
         let begun = clock.now();
         while TcpStream::connect(address).await.is_err() {
@@ -49,6 +51,10 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
+        // A master that is killed leaves its workers behind; one that is asked to end does not.
+        if let Some(id) = self.process.id().and_then(|id| i32::try_from(id).ok()) {
+            signal::kill(Pid::from_raw(id), Signal::SIGTERM).ok();
+        }
         std::fs::remove_dir_all(&self.folder).ok();
     }
 }
@@ -63,7 +69,7 @@ fn installed() -> Option<PathBuf> {
 fn configuration(folder: &str, address: SocketAddr, upstream: SocketAddr) -> String {
     let places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(|kind| format!("{kind}_temp_path {folder};"));
     format!(
-        "daemon off; worker_processes auto; pid {folder}/pid; error_log stderr crit;\n\
+        "daemon off; worker_processes auto; pid {folder}/pid; error_log stderr emerg;\n\
          events {{ worker_connections 4096; }}\n\
          http {{ access_log off; keepalive_requests 100000000; {}\n\
          upstream api {{ server {upstream}; keepalive 512; keepalive_requests 100000000; }}\n\

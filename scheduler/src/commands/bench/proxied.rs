@@ -9,9 +9,11 @@ use super::thread::alone;
 use crate::commands::open_files::allow_many_files;
 use crate::commands::output;
 use crate::commands::proxy::Proxies;
+use crate::commands::signal::asked_to_stop;
 use crate::commands::table::{right_aligned, table};
 use crate::config::{self, NatsTable, ProxySettings};
 use crate::serve;
+use comfy_table::Table;
 use futures::future::try_join_all;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::clock::Clock;
@@ -73,12 +75,30 @@ struct ProxyFigures {
     p99_us: f64,
 }
 
-/// Measures and prints.
+/// What was measured so far. People see each part at once, programs all of it at the end.
+struct Measurements {
+    is_json: bool,
+    compared: Vec<Compared>,
+    held: Option<Held>,
+}
+
+/// Measures and prints. What was measured before a failure is printed, too.
 ///
 /// # Errors
 /// If there is no NATS server, or a call has no answer.
 pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
     allow_many_files();
+    let mut shown = Measurements { is_json, compared: Vec::new(), held: None };
+    let measured = tokio::select! {
+        measured = measure(rounds, &mut shown) => measured,
+        signal = asked_to_stop() => Err(anyhow::anyhow!("{}: what was measured so far is shown", signal?)),
+    };
+    shown.end()?;
+    measured
+}
+
+/// Measures one part after another.
+async fn measure(rounds: Rounds, shown: &mut Measurements) -> anyhow::Result<()> {
     let mut server = Server::start(&Binary::find().await?, Options::default()).await?;
     let running = serve::start(config::parse(Path::new("bench"), &configuration(server.url()))?).await?;
     running.ready().await;
@@ -89,15 +109,15 @@ pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
     let proxies = Proxies::start(&NatsTable::at(server.url()), settings, None).await?;
     let [ample, full] = proxies.addresses()[..] else { anyhow::bail!("there are two proxies") };
     let paths = Paths { direct: upstream, proxy: ample, nginx: nginx.as_ref().map(|nginx| nginx.address) };
-    let mut compared = Vec::new();
     for connections in CONNECTIONS {
-        compared.push(compare(connections, paths, rounds).await?);
+        shown.compared(compare(connections, paths, rounds).await?)?;
     }
-    let held = held::measure(&proxies, full).await?;
+    drop(nginx);
+    shown.held(held::measure(&proxies, full).await?)?;
     proxies.stop().await;
     running.stop().await?;
     server.stop().await?;
-    print(&compared, held, is_json)
+    Ok(())
 }
 
 fn settings(upstream: SocketAddr, resource: &str) -> anyhow::Result<ProxySettings> {
@@ -208,19 +228,41 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-fn print(compared: &[Compared], held: Held, is_json: bool) -> anyhow::Result<()> {
-    if is_json {
-        return output::json(&serde_json::json!({ "proxy": compared, "held": held }));
+impl Measurements {
+    fn compared(&mut self, compared: Compared) -> anyhow::Result<()> {
+        if !self.is_json {
+            output::line(compared.table())?;
+        }
+        self.compared.push(compared);
+        Ok(())
     }
-    let mut rows = table(&["path", "connections", "per second", "p50 µs", "p99 µs"]);
-    for case in compared {
-        let nginx = case.nginx.as_ref().map(|figures| ("nginx", figures));
-        for (path, figures) in [("direct", &case.direct), ("proxy", &case.proxy)].into_iter().chain(nginx) {
-            let numbers = [figures.per_second, figures.p50_us, figures.p99_us].map(|figure| format!("{figure:.0}"));
-            rows.add_row([path.to_owned(), case.connections.to_string()].into_iter().chain(numbers));
+
+    fn held(&mut self, held: Held) -> anyhow::Result<()> {
+        let Held { requests, mebibytes, more_mebibytes } = self.held.insert(held);
+        match self.is_json {
+            true => Ok(()),
+            false => output::line(format!(
+                "{requests} held requests and their clients: {mebibytes:.0} MiB, {more_mebibytes:.0} more"
+            )),
         }
     }
-    output::line(right_aligned(rows, 1..5))?;
-    let Held { requests, mebibytes, more_mebibytes } = held;
-    output::line(format!("{requests} held requests and their clients: {mebibytes:.0} MiB, {more_mebibytes:.0} more"))
+
+    fn end(&self) -> anyhow::Result<()> {
+        match self.is_json {
+            true => output::json(&serde_json::json!({ "proxy": self.compared, "held": self.held })),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Compared {
+    fn table(&self) -> Table {
+        let mut rows = table(&["path", "connections", "per second", "p50 µs", "p99 µs"]);
+        let nginx = self.nginx.as_ref().map(|figures| ("nginx", figures));
+        for (path, figures) in [("direct", &self.direct), ("proxy", &self.proxy)].into_iter().chain(nginx) {
+            let numbers = [figures.per_second, figures.p50_us, figures.p99_us].map(|figure| format!("{figure:.0}"));
+            rows.add_row([path.to_owned(), self.connections.to_string()].into_iter().chain(numbers));
+        }
+        right_aligned(rows, 1..5)
+    }
 }
