@@ -288,7 +288,7 @@ impl<'a> World<'a> {
         self.event("wake, after a purge", Event::Wake);
         let heard = self.now;
         self.now += STEP;
-        self.event("held up", Event::HeldUp);
+        self.event("held up", Event::AnswersLate);
         self.event("delivered", Event::Delivered(heard));
         self.event("delivered, all", Event::Delivered(self.now));
         if number == RARE {

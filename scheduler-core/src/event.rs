@@ -32,7 +32,7 @@ pub enum Event<R> {
     /// Answers do not arrive. Waiting requests are granted nothing until the next
     /// [`Event::Delivered`]; starts granted since the last one count as granted now. The driver
     /// repeats this event while it lasts.
-    HeldUp,
+    AnswersLate,
     /// The resource has other limits from now on; all else stays as it is. The following wake-ups
     /// charge the waiting requests by them.
     Limits(Box<Resource>),

@@ -17,9 +17,9 @@ const STEPS: [Span; 9] = {
     [millis(1), millis(2), millis(5), millis(10), millis(20), millis(50), millis(100), millis(200), millis(500)]
 };
 /// A client with fewer calls is not known.
-const MIN_CALLS: u32 = 20;
+const MIN_KNOWN: u32 = 20;
 /// Beyond so many calls of a client, older ones count half.
-const MAX_CALLS: u32 = 1000;
+const MAX_REMEMBERED: u32 = 1000;
 /// A client that has been silent for so long is forgotten, and so is the least time of an answer
 /// after one to two of these.
 const MEMORY: Span = Span::from_secs(600);
@@ -110,7 +110,7 @@ impl ClientDelays {
     fn count(&mut self, delay: Span) {
         let step = STEPS.iter().position(|step| delay <= *step).unwrap_or(STEPS.len());
         self.counts[step] += 1;
-        if self.counts.iter().sum::<u32>() > MAX_CALLS {
+        if self.counts.iter().sum::<u32>() > MAX_REMEMBERED {
             self.counts.iter_mut().for_each(|count| *count /= 2);
         }
     }
@@ -129,7 +129,7 @@ impl ClientDelays {
     /// The step that 99 of 100 calls keep within.
     fn jitter(&self) -> Span {
         let calls: u32 = self.counts.iter().sum();
-        if calls < MIN_CALLS {
+        if calls < MIN_KNOWN {
             return LATENESS;
         }
         let mut beyond = calls;

@@ -16,7 +16,7 @@ pub(crate) struct WindowAlignment {
     /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
     guard: Span,
     /// They stay this far from ends that the upstream has told, since no clocks are compared then.
-    told_guard: Span,
+    reported_guard: Span,
 }
 
 /// From its start on, and before its end.
@@ -40,13 +40,13 @@ impl WindowAlignment {
     /// None for windows that begin with their first call.
     pub(crate) fn new(alignment: Option<&Alignment>, length: Span, unix_at_origin: u64, guard: Span) -> Option<Self> {
         let alignment = alignment.cloned();
-        let told_guard = guard;
+        let reported_guard = guard;
         (alignment != Some(Alignment::FirstUse)).then_some(WindowAlignment {
             alignment,
             length,
             unix_at_origin,
             guard,
-            told_guard,
+            reported_guard,
         })
     }
 
@@ -78,13 +78,13 @@ impl WindowAlignment {
     }
 
     /// How far starts stay from a window's ends, which the upstream has told or not.
-    pub(crate) fn guard(&self, are_told: bool) -> Span {
-        if are_told { self.told_guard } else { self.guard }
+    pub(crate) fn guard(&self, are_reported: bool) -> Span {
+        if are_reported { self.reported_guard } else { self.guard }
     }
 
     /// The same where calls arrive at distances that differ by `jitter` from those of their starts.
     pub(crate) fn under_jitter(self, jitter: Span) -> Self {
-        WindowAlignment { guard: self.guard.max(jitter), told_guard: jitter, ..self }
+        WindowAlignment { guard: self.guard.max(jitter), reported_guard: jitter, ..self }
     }
 
     fn time_of(&self, unix: u128) -> Time {

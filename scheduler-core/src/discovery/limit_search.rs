@@ -48,7 +48,7 @@ const LEASE: (u64, u64) = (11, 10);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// A limit that the answer tells of, or that others have used up.
-    Told,
+    KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
     /// The rate of the call's key.
@@ -180,7 +180,7 @@ impl LimitSearch {
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame, key: Option<&Arc<str>>) -> Blame {
         let mut blame = blame;
         match (blame, key) {
-            (Blame::Told | Blame::KeyRate, _) => {}
+            (Blame::KnownLimit | Blame::KeyRate, _) => {}
             (Blame::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => blame = Blame::KeyRate,
             (Blame::Rate(pause), _) => self.rate.note_refused(now, at, pause),
             (Blame::Places, _) => self.cap.refused(now, at, self.in_flight),

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 /// The largest number of equal steps of pending debits. With steps no longer than a limit's period,
 /// a successor holds little back for long.
-const MAX_STEPS: u64 = 16;
+const MAX_DEBIT_STEPS: u64 = 16;
 /// The largest number of steps with inherited ones, enough for a dozen crashes within seconds.
 const MAX_DEBITS: usize = 128;
 
@@ -114,7 +114,7 @@ fn pending_debits(
 /// The ends of new steps: the first at `near`, then equal ones until `far`.
 fn steps(now: Time, near: Time, far: Time) -> BTreeSet<Time> {
     let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
-    let count = rest.div_ceil(first.max(1)).min(MAX_STEPS);
+    let count = rest.div_ceil(first.max(1)).min(MAX_DEBIT_STEPS);
     let step = |index: u64| near + Span::from_nanos((u128::from(rest) * u128::from(index) / u128::from(count)) as u64);
     std::iter::once(near).chain((1..=count).map(step)).collect()
 }

@@ -11,7 +11,7 @@ use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
 use crate::limits::distance;
-pub use crate::limits::usage::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
+pub use crate::limits::usage::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
 use crate::permits::{Permit, Stage, State};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;

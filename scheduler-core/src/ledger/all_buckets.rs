@@ -9,7 +9,7 @@ use super::offer::Offer;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::ids::{Connection, LimitId, Tier};
-use crate::limits::{Bucket, CallMade, Freeze, StartKey, Statement};
+use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -152,8 +152,8 @@ impl Ledger {
 
     /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
     /// answer is believed.
-    pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, statement: &Statement) -> bool {
-        self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, statement))
+    pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, reading: &BucketReading) -> bool {
+        self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
     /// Notes that `connection` says that a freeze is to be longer.

@@ -1,6 +1,6 @@
 //! The state of a limit for one key, whatever its algorithm.
 
-use super::claims::Statement;
+use super::claims::BucketReading;
 use super::counted_bucket::CountedBucket;
 use super::freeze::Freeze;
 use super::pending_debits::PendingDebits;
@@ -80,13 +80,13 @@ impl Bucket {
 
     /// Learns from an answer of the upstream, which came at `now`, what is left. Returns whether
     /// it is believed.
-    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, statement: &Statement) -> bool {
+    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         match self {
             Tokens(tokens) => {
-                tokens.learn_remaining(limit, now, statement.at, statement.remaining);
+                tokens.learn_remaining(limit, now, reading.at, reading.remaining);
                 true
             }
-            Counted(counted) => counted.learn(limit, now, statement),
+            Counted(counted) => counted.learn(limit, now, reading),
         }
     }
 
@@ -378,7 +378,7 @@ impl Bucket {
 
     /// What could be spent now if nothing were held for the starts of `held`.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
-        let held = self.as_counted().map_or(Credit::ZERO, |counted| counted.held_now_by(limit, now, held));
+        let held = self.as_counted().map_or(Credit::ZERO, |counted| counted.used_now_by(limit, now, held));
         self.level_until(limit, now, now) + held
     }
 

@@ -15,7 +15,7 @@ const MAX_CLAIMS: usize = 32;
 
 /// What one answer says of one bucket.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Statement {
+pub(crate) struct BucketReading {
     /// The start of its call.
     pub(crate) at: Time,
     pub(crate) connection: Connection,

@@ -28,7 +28,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Beyond this many changes ahead, ends are rounded up so that many coincide.
 const EXACT_STEPS: usize = 4096;
-/// Rounding makes a holding longer by at most one part in this many.
+/// Rounding makes a call longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
 /// Windows that an estimate walks one by one; all later ones count as long as the period.
 const MAX_WALKED_WINDOWS: usize = 64;
@@ -36,7 +36,7 @@ const NANOSECOND: Span = Span::from_nanos(1);
 
 /// What one call holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Holding {
+struct CountedCall {
     cost: Credit,
     tier: Tier,
     until: Time,
@@ -58,7 +58,7 @@ struct Holding {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CountedBucket {
     /// Calls by their start: in fixed windows those ahead, otherwise all that are not over.
-    calls: BTreeMap<StartKey, Holding>,
+    calls: BTreeMap<StartKey, CountedCall>,
     /// When the last anonymous usage ends.
     anonymous_until: Time,
     /// How much longer calls count than a predecessor reported.
@@ -137,7 +137,7 @@ impl CountedBucket {
         let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
         let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
-        blocks().for_each(|block| counted.hold(limit, block.from, block.until, block.credit));
+        blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
         counted
     }
 
@@ -151,16 +151,16 @@ impl CountedBucket {
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
-        let (mut at, mut held, mut changes) = (from, Credit::ZERO, self.held_from(from).peekable());
+        let (mut at, mut used, mut changes) = (from, Credit::ZERO, self.used_from(from).peekable());
         while at < Time::NEVER {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
-                held = then;
+                used = then;
             }
             let found = match self.windows(limit) {
-                Some(windows) if held + cost.credit <= limit.full().max(cost.credit) => {
-                    start_in_window(limit, windows, held, at, cost)
+                Some(windows) if used + cost.credit <= limit.full().max(cost.credit) => {
+                    start_in_window(limit, windows, used, at, cost)
                 }
-                None if held + limit.demand(cost.credit, cost.tier) <= limit.full() => {
+                None if used + limit.demand(cost.credit, cost.tier) <= limit.full() => {
                     self.first_obstacle(limit, at, cost).map_or(Ok(at), Err)
                 }
                 Some(_) | None => Err(changes.peek().map_or(Time::NEVER, |(time, _)| *time)),
@@ -173,23 +173,23 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// The first time after `from` at which `cost`, held from `from` on, would block starts.
+    /// The first time after `from` at which `cost`, counted from `from` on, would block starts.
     fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
         let until = self.last_rise.min(self.counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
-        let mut changes = self.held_from(from).take_while(|(time, _)| *time <= until);
-        let obstacle = changes.find(|(time, held)| {
-            let rises = *held > std::mem::replace(&mut before, *held);
-            rises && self.blocks_starts_at(limit, *time, *held, cost)
+        let mut changes = self.used_from(from).take_while(|(time, _)| *time <= until);
+        let obstacle = changes.find(|(time, used)| {
+            let rises = *used > std::mem::replace(&mut before, *used);
+            rises && self.blocks_starts_at(limit, *time, *used, cost)
         });
         obstacle.map(|(time, _)| time)
     }
 
     /// Whether `cost` would block starts at `time`, which leave the smaller of both headrooms.
-    fn blocks_starts_at(&self, limit: &Limit, time: Time, held: Credit, cost: StartCost) -> bool {
+    fn blocks_starts_at(&self, limit: &Limit, time: Time, used: Credit, cost: StartCost) -> bool {
         let starting = self.calls.range(StartKey { at: time, serial: 0 }..=last_key_at(time));
-        let tier = starting.map(|(_, holding)| holding.tier).min().unwrap_or(0).min(cost.tier);
-        held + cost.credit + limit.headroom(tier) > limit.full()
+        let tier = starting.map(|(_, call)| call.tier).min().unwrap_or(0).min(cost.tier);
+        used + cost.credit + limit.headroom(tier) > limit.full()
     }
 
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
@@ -201,19 +201,19 @@ impl CountedBucket {
     }
 
     fn commit_until(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
-        self.hold(limit, key.at, until, cost.credit);
+        self.add_usage(limit, key.at, until, cost.credit);
         self.list_call(limit, key, cost, until);
     }
 
-    /// A start that anonymous usage clearly includes is listed, and held only for the extension.
+    /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
     pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
-        if key.at < self.ambiguous_from && self.held_at(key.at.max(self.now)) >= cost.credit {
+        if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // A longer period lasts longer than reported: the first listed start shows by how much.
             if !limit.has_windows() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
-            self.hold(limit, until - self.extension, until, cost.credit);
+            self.add_usage(limit, until - self.extension, until, cost.credit);
             self.list_call(limit, key, cost, until);
         } else {
             self.commit_until(limit, key, cost, until);
@@ -228,7 +228,7 @@ impl CountedBucket {
         } else if limit.has_windows() {
             return;
         }
-        self.calls.insert(key, Holding { cost: cost.credit, tier: cost.tier, until, revived: false });
+        self.calls.insert(key, CountedCall { cost: cost.credit, tier: cost.tier, until, revived: false });
         self.ends.insert((listed_until(limit, key, until), key));
     }
 
@@ -238,7 +238,7 @@ impl CountedBucket {
     }
 
     pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
-        self.calls.get(&key).map(|holding| holding.until)
+        self.calls.get(&key).map(|call| call.until)
     }
 
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
@@ -247,12 +247,12 @@ impl CountedBucket {
 
     /// Removes a call and what it holds; false if it is unknown.
     fn remove_call(&mut self, limit: &Limit, key: StartKey) -> bool {
-        let Some(Holding { cost, until, .. }) = self.calls.remove(&key) else { return false };
+        let Some(CountedCall { cost, until, .. }) = self.calls.remove(&key) else { return false };
         self.ends.remove(&(listed_until(limit, key, until), key));
         if key.at > self.now {
             self.promised -= cost;
         }
-        self.hold(limit, key.at, until, -cost);
+        self.add_usage(limit, key.at, until, -cost);
         true
     }
 
@@ -266,16 +266,16 @@ impl CountedBucket {
             return true;
         }
         let (before, until) = (self.calls.get(&key).copied(), self.counted_until(limit, now));
-        let holding = before.unwrap_or(Holding { cost: cost.credit, tier: cost.tier, until: self.now, revived: true });
-        if until > holding.until {
-            self.ends.remove(&(holding.until, key));
+        let call = before.unwrap_or(CountedCall { cost: cost.credit, tier: cost.tier, until: self.now, revived: true });
+        if until > call.until {
+            self.ends.remove(&(call.until, key));
             self.ends.insert((until, key));
-            self.calls.insert(key, Holding { until, ..holding });
-            self.hold(limit, holding.until, until, holding.cost);
+            self.calls.insert(key, CountedCall { until, ..call });
+            self.add_usage(limit, call.until, until, call.cost);
         }
-        let most = || self.held_from(self.now).take_while(|(time, _)| *time < until).map(|(_, held)| held).max();
-        let fits = || most().is_none_or(|most| most <= limit.full().max(holding.cost));
-        before.is_some() && (holding.revived && self.now < self.anonymous_until || fits())
+        let most = || self.used_from(self.now).take_while(|(time, _)| *time < until).map(|(_, used)| used).max();
+        let fits = || most().is_none_or(|most| most <= limit.full().max(call.cost));
+        before.is_some() && (call.revived && self.now < self.anonymous_until || fits())
     }
 
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
@@ -285,9 +285,9 @@ impl CountedBucket {
         }
         let is_present = self.windows(limit).is_some_and(|windows| windows.window(key.at).contains(now));
         let (more, until) = match self.calls.get_mut(&key) {
-            Some(holding) => (actual - std::mem::replace(&mut holding.cost, actual), holding.until),
+            Some(call) => (actual - std::mem::replace(&mut call.cost, actual), call.until),
             // What was not used in a window that has ended is of no use in another.
-            None if is_present => ((actual - charged).max(-self.held_at(now)), self.counted_until(limit, now)),
+            None if is_present => ((actual - charged).max(-self.used_at(now)), self.counted_until(limit, now)),
             None => return,
         };
         if key.at > self.now {
@@ -295,11 +295,11 @@ impl CountedBucket {
         } else if let Some(reports) = &mut self.reports {
             reports.note_correction(key.at, more);
         }
-        self.hold(limit, key.at, until, more);
+        self.add_usage(limit, key.at, until, more);
     }
 
     pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
-        self.hold(limit, now, self.counted_until(limit, now), credit);
+        self.add_usage(limit, now, self.counted_until(limit, now), credit);
     }
 
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
@@ -310,14 +310,14 @@ impl CountedBucket {
             }
             let at = *entry.key();
             self.total = self.total.saturating_add(entry.remove());
-            self.note_held(limit, at);
+            self.note_used(limit, at);
         }
         let started = self.calls.range((Excluded(last_key_at(self.now)), Included(last_key_at(now))));
         let mut begun = Credit::ZERO;
-        for (key, holding) in started {
-            begun += holding.cost;
+        for (key, call) in started {
+            begun += call.cost;
             if let Some(reports) = self.reports.as_mut().filter(|_| limit.has_windows()) {
-                reports.note_start(key.at, holding.cost);
+                reports.note_start(key.at, call.cost);
             }
         }
         self.promised -= begun;
@@ -329,9 +329,9 @@ impl CountedBucket {
         }
     }
 
-    /// What could be held now, less all promises; in fixed windows, less those of later windows.
+    /// What could be used now, less all promises; in fixed windows, less those of later windows.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
-        let rest = limit.full() - self.held_at(now);
+        let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
@@ -340,7 +340,7 @@ impl CountedBucket {
     pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let windows = self.windows(limit)?;
         let paced = PacedWindow::of(limit, windows, windows.window(now))?;
-        Some((paced.given(now) - self.held_at(now)).max(Credit::ZERO))
+        Some((paced.given(now) - self.used_at(now)).max(Credit::ZERO))
     }
 
     /// When the present window ends, if time is cut into windows.
@@ -351,20 +351,20 @@ impl CountedBucket {
     /// What listed starts of the window at `now` hold; none without windows.
     fn promised_in_window(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let next = StartKey { at: self.windows(limit)?.window(now).ends, serial: 0 };
-        Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, holding)| sum + holding.cost))
+        Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, call)| sum + call.cost))
     }
 
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
-        let held = self.held_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, held)| held);
-        limit.full() - held.min().unwrap_or(Credit::ZERO)
+        let used = self.used_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, used)| used);
+        limit.full() - used.min().unwrap_or(Credit::ZERO)
     }
 
     /// What starts of `keys` in the present window hold; none without fixed windows.
-    pub(crate) fn held_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
+    pub(crate) fn used_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
         let window = self.windows(limit).map(|windows| windows.window(now));
         let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));
-        let held = keys.filter(is_now).filter_map(|key| self.calls.get(&key));
-        held.fold(Credit::ZERO, |sum, holding| sum + holding.cost)
+        let used = keys.filter(is_now).filter_map(|key| self.calls.get(&key));
+        used.fold(Credit::ZERO, |sum, call| sum + call.cost)
     }
 
     /// All calls are assumed to hold their cost to its end.
@@ -375,8 +375,8 @@ impl CountedBucket {
         let owed = backlog + limit.demand(cost.credit, cost.tier);
         let rounds = owed.div_ceil(limit.full()).saturating_sub(1);
         let rest = owed - limit.full().times(rounds);
-        let fits = |(_, held): &(Time, Credit)| *held + rest <= limit.full();
-        let at = self.held_from(now).find(fits).map_or(Time::NEVER, |(time, _)| time);
+        let fits = |(_, used): &(Time, Credit)| *used + rest <= limit.full();
+        let at = self.used_from(now).find(fits).map_or(Time::NEVER, |(time, _)| time);
         at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
@@ -391,16 +391,16 @@ impl CountedBucket {
     ) -> Time {
         let demand = limit.demand(cost.credit, cost.tier);
         let mut owed = backlog + demand;
-        let (mut at, mut held, mut changes) = (now, Credit::ZERO, self.held_from(now).peekable());
+        let (mut at, mut used, mut changes) = (now, Credit::ZERO, self.used_from(now).peekable());
         for _ in 0..MAX_WALKED_WINDOWS {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
-                held = then;
+                used = then;
             }
-            let room = (limit.full() - held).max(Credit::ZERO);
+            let room = (limit.full() - used).max(Credit::ZERO);
             if owed <= room || at == Time::NEVER {
                 let paced = PacedWindow::of(limit, windows, windows.window(at)).filter(|_| at < Time::NEVER);
                 // The headroom of a paced window is a part of what is free.
-                let used = held + owed - (demand - cost.credit).max(Credit::ZERO);
+                let used = used + owed - (demand - cost.credit).max(Credit::ZERO);
                 return paced.map_or(at, |paced| at.max(paced.gives(used, cost.tier)));
             }
             owed -= room;
@@ -433,12 +433,12 @@ impl CountedBucket {
 
     pub(crate) fn is_unused(&self, _: &Limit, now: Time) -> bool {
         let over = self.steps.last_key_value().is_none_or(|(end, _)| *end <= now);
-        over && self.calls.is_empty() && self.held_at(now) == Credit::ZERO
+        over && self.calls.is_empty() && self.used_at(now) == Credit::ZERO
     }
 
     /// Changes future usage between `from` and `until`, and in all fixed windows that this time
     /// meets.
-    fn hold(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
+    fn add_usage(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;
         }
@@ -474,16 +474,16 @@ impl CountedBucket {
         }
     }
 
-    fn held_at(&self, time: Time) -> Credit {
+    fn used_at(&self, time: Time) -> Credit {
         self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum.saturating_add(*change))
     }
 
     /// Usage at `from`, and after each later change.
-    fn held_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
-        let first = self.held_at(from);
-        let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |held, (time, change)| {
-            *held = held.saturating_add(*change);
-            Some((*time, *held))
+    fn used_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
+        let first = self.used_at(from);
+        let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |used, (time, change)| {
+            *used = used.saturating_add(*change);
+            Some((*time, *used))
         });
         std::iter::once((from, first)).chain(changes)
     }

@@ -16,7 +16,7 @@ mod window_phase;
 mod window_start;
 
 pub(crate) use bucket::{Bucket, CallMade};
-pub(crate) use claims::Statement;
+pub(crate) use claims::BucketReading;
 pub(crate) use freeze::{Freeze, UNCONFIRMED};
 pub(crate) use pending_debits::PendingDebits;
 pub(crate) use timeline::{StartKey, just_after, just_past};

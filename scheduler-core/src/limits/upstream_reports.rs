@@ -3,7 +3,7 @@
 use super::claims::Claims;
 use super::expected_usage::ExpectedUsage;
 use super::level_history::{LevelHistory, MAX_FEW, MAX_LEVELS};
-use super::usage::{ClaimedUsage, RecordTimes, ToldUsage, distance};
+use super::usage::{ClaimedUsage, RecordTimes, ReportedUsage, distance};
 use super::window_phase::{Interval, Phase};
 use crate::arithmetic::{Credit, Rate};
 use crate::ids::Connection;
@@ -42,7 +42,7 @@ impl UpstreamReports {
     }
 
     /// What a predecessor was told.
-    pub(crate) fn restored(limit: &Limit, now: Time, told: &ToldUsage, times: RecordTimes) -> Self {
+    pub(crate) fn restored(limit: &Limit, now: Time, told: &ReportedUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
         let at = |nanos| times.latest(nanos);
         let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.expires_nanos.map(at));
@@ -57,7 +57,7 @@ impl UpstreamReports {
     }
 
     /// What a successor is to know; nothing if nothing was told.
-    pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ToldUsage> {
+    pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ReportedUsage> {
         let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
             micros: rate.micros_up(claim.credit),
             until_nanos: distance(now, claim.until),
@@ -66,8 +66,8 @@ impl UpstreamReports {
         let ends = self.phase.as_ref().map(Phase::cut);
         let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));
         let expected_micros = rate.micros_up(self.expected.expected());
-        let told = ToldUsage { window_ends, claims: claims.collect(), expected_micros };
-        (told != ToldUsage::default()).then_some(told)
+        let told = ReportedUsage { window_ends, claims: claims.collect(), expected_micros };
+        (told != ReportedUsage::default()).then_some(told)
     }
 
     /// Notes the cost of a start in a fixed window.
@@ -77,8 +77,8 @@ impl UpstreamReports {
     }
 
     /// Notes what is held of a sliding window from `at` on, others' usage left out.
-    pub(crate) fn note_held(&mut self, at: Time, held: Credit) {
-        self.starts.note(at, held);
+    pub(crate) fn note_used(&mut self, at: Time, used: Credit) {
+        self.starts.note(at, used);
     }
 
     /// Remembers many starts from now on.
@@ -103,7 +103,7 @@ impl UpstreamReports {
     }
 
     /// What was held right after the starts until `time`; none if that is forgotten.
-    pub(crate) fn held_at(&self, time: Time) -> Option<Credit> {
+    pub(crate) fn used_at(&self, time: Time) -> Option<Credit> {
         self.starts.noted_at(time)
     }
 

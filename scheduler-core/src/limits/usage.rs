@@ -36,12 +36,12 @@ pub struct Usage {
     /// snapshot.
     pub doubted: bool,
     /// What the upstream has told of it, if anything.
-    pub told: Option<ToldUsage>,
+    pub told: Option<ReportedUsage>,
 }
 
 /// What the upstream's answers tell of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToldUsage {
+pub struct ReportedUsage {
     /// One of its windows ends between these, in nanoseconds after the snapshot.
     pub window_ends: Option<(i64, i64)>,
     /// What others have used, which [`Usage::spans`] include.

@@ -6,24 +6,24 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
-/// The first start from `from` on in its window, of which `held` is used, or else the window's end.
+/// The first start from `from` on in its window, whose usage is `used`, or else the window's end.
 /// The headroom to leave, with what is held back for others, shrinks to nothing towards the end:
 /// capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
     windows: Windows<'_>,
-    held: Credit,
+    used: Credit,
     from: Time,
     cost: StartCost,
 ) -> Result<Time, Time> {
     let window = windows.window(from);
     let (first, last) = windows.starts_in(window);
-    let paced = PacedWindow::of(limit, windows, window).map(|paced| paced.gives(held + cost.credit, cost.tier));
+    let paced = PacedWindow::of(limit, windows, window).map(|paced| paced.gives(used + cost.credit, cost.tier));
     let first = first.max(from).max(paced.unwrap_or(from));
     // A call that costs more than the window gives out has a window for itself.
     let most = limit.full().max(cost.credit) - cost.credit;
     let headroom = limit.headroom(cost.tier) + windows.held_back(limit, window);
-    let (room, headroom) = (most - held, headroom.min(most));
+    let (room, headroom) = (most - used, headroom.min(most));
     let start = if headroom <= room {
         first
     } else {

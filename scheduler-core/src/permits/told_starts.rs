@@ -14,7 +14,7 @@ const MAX_TOLD: usize = 65_536;
 #[derive(Debug, Default)]
 pub(crate) struct ToldStarts {
     is_watched: bool,
-    is_held_up: bool,
+    are_answers_late: bool,
     told: VecDeque<ToldStart>,
 }
 
@@ -29,8 +29,8 @@ pub(crate) struct ToldStart {
 
 impl ToldStarts {
     /// Whether answers are held up, so that waiting requests are granted nothing.
-    pub(crate) fn are_held_up(&self) -> bool {
-        self.is_held_up
+    pub(crate) fn are_late(&self) -> bool {
+        self.are_answers_late
     }
 
     pub(crate) fn note_told(&mut self, start: ToldStart) {
@@ -46,12 +46,12 @@ impl ToldStarts {
     pub(crate) fn note_delivered(&mut self, until: Time) -> bool {
         while self.told.pop_front_if(|told| told.at <= until).is_some() {}
         self.is_watched = true;
-        std::mem::take(&mut self.is_held_up)
+        std::mem::take(&mut self.are_answers_late)
     }
 
     /// Answers do not arrive. Takes all starts; those that are put off are told anew.
-    pub(crate) fn hold_up(&mut self) -> VecDeque<ToldStart> {
-        self.is_held_up = true;
+    pub(crate) fn take_late(&mut self) -> VecDeque<ToldStart> {
+        self.are_answers_late = true;
         std::mem::take(&mut self.told)
     }
 }
@@ -70,7 +70,7 @@ mod tests {
         for serial in 0..=MAX_TOLD as u64 {
             starts.note_told(ToldStart { at: Time::ORIGIN + Span::from_nanos(serial + 1), slot, serial });
         }
-        let kept = starts.hold_up();
+        let kept = starts.take_late();
         assert_eq!((kept.len(), kept.front().map(|told| told.serial)), (MAX_TOLD, Some(1)));
     }
 }

@@ -65,12 +65,12 @@ pub(crate) enum Counting {
     /// Windows of time, of which each holds so much.
     Windows(WindowAlignment),
     /// Room that calls take up for some time.
-    Holding(Hold),
+    Occupied(Occupancy),
 }
 
 /// For how long a call takes up room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Hold {
+pub(crate) struct Occupancy {
     length: Span,
     /// Whether it ends when the call is settled, and can be renewed.
     until_settled: bool,
@@ -80,14 +80,14 @@ impl Counting {
     /// How `algorithm` counts; starts stay away from the ends of windows by `guard`.
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
         // A window that begins with its first call has no more than any stretch of time as long.
-        let sliding = Counting::Holding(Hold { length: period + guard, until_settled: false });
+        let sliding = Counting::Occupied(Occupancy { length: period + guard, until_settled: false });
         let windows = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
         match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
             Algorithm::FixedWindow(alignment) => windows(Some(alignment)).unwrap_or(sliding),
             Algorithm::Quota(alignment) => windows(alignment.as_ref()).unwrap_or(sliding),
             Algorithm::SlidingWindow => sliding,
-            Algorithm::Concurrency => Counting::Holding(Hold { length: period, until_settled: true }),
+            Algorithm::Concurrency => Counting::Occupied(Occupancy { length: period, until_settled: true }),
         }
     }
 
@@ -100,20 +100,20 @@ impl Counting {
     pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
         match self {
             Counting::Windows(alignment) => Some(alignment),
-            Counting::Tokens | Counting::Holding(_) => None,
+            Counting::Tokens | Counting::Occupied(_) => None,
         }
     }
 
     /// Whether calls take up room until they are settled.
     pub(crate) fn is_until_settled(&self) -> bool {
-        matches!(self, Counting::Holding(hold) if hold.until_settled)
+        matches!(self, Counting::Occupied(occupancy) if occupancy.until_settled)
     }
 
     /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         match self {
             Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
-            Counting::Tokens | Counting::Holding(_) => self,
+            Counting::Tokens | Counting::Occupied(_) => self,
         }
     }
 
@@ -121,10 +121,10 @@ impl Counting {
     pub(crate) fn under_jitter(self, period: Span, jitter: Span) -> Self {
         match self {
             Counting::Windows(alignment) => Counting::Windows(alignment.under_jitter(jitter)),
-            Counting::Holding(hold) if !hold.until_settled => {
-                Counting::Holding(Hold { length: period + jitter, ..hold })
+            Counting::Occupied(occupancy) if !occupancy.until_settled => {
+                Counting::Occupied(Occupancy { length: period + jitter, ..occupancy })
             }
-            Counting::Tokens | Counting::Holding(_) => self,
+            Counting::Tokens | Counting::Occupied(_) => self,
         }
     }
 
@@ -134,17 +134,19 @@ impl Counting {
         match self {
             Counting::Tokens => None,
             Counting::Windows(alignment) => Some(alignment.window(time).ends),
-            Counting::Holding(hold) => Some(time + hold.length),
+            Counting::Occupied(occupancy) => Some(time + occupancy.length),
         }
     }
 
     /// How much longer calls count under `other`, where both are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Counting) -> Option<Span> {
         match (self, other) {
-            (Counting::Holding(own), Counting::Holding(others)) if !own.until_settled && own.length < others.length => {
+            (Counting::Occupied(own), Counting::Occupied(others))
+                if !own.until_settled && own.length < others.length =>
+            {
                 Some(others.length.saturating_sub(own.length))
             }
-            (Counting::Tokens | Counting::Windows(_) | Counting::Holding(_), _) => None,
+            (Counting::Tokens | Counting::Windows(_) | Counting::Occupied(_), _) => None,
         }
     }
 }

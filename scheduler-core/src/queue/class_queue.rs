@@ -218,19 +218,19 @@ impl ClassQueue {
         self.all.remove(&waiting.place(true));
     }
 
-    pub(crate) fn held(&self) -> LimitSet {
-        self.clients.held()
+    pub(crate) fn contended(&self) -> LimitSet {
+        self.clients.contended()
     }
 
-    pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
-        self.clients.hold(now, held);
+    pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
+        self.clients.set_contended(now, contended);
     }
 
     /// What will be taken before this turn at the recent pace of the clocks: the contended limits
     /// that the request needs, and how long each refills for it.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
-        let contended = if self.clients.are_several() { self.clients.held() } else { LimitSet::default() };
+        let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::default() };
         position.set.and(contended).limits().filter_map(move |limit| {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
@@ -305,7 +305,7 @@ impl ClassQueue {
     /// When a request was last served that needs the same contended limits; without contention, the
     /// same limits.
     fn last_served(&self, set: LimitSet) -> Time {
-        let contended = set.and(self.clients.held());
+        let contended = set.and(self.clients.contended());
         let waited_for = if contended == LimitSet::default() { set } else { contended };
         let served = self.served.iter().enumerate();
         let served = served.filter(|(index, _)| waited_for.has(LimitId(*index as u8))).map(|(_, at)| *at);

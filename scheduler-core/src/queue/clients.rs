@@ -16,13 +16,13 @@ const FORGOTTEN_AT_ONCE: usize = 4;
 /// The clients of one class: start-time fair queueing (Goyal, Vin and Cheng, 1997).
 ///
 /// A request's slice begins where its client's last slice ends, but not before the clock: an idle
-/// client saves no credit. Each contended limit, for which a request is held, has a clock. It
+/// client saves no credit. Each contended limit, for which a request is held back, has a clock. It
 /// shows the beginnings of the slices served now. A request goes by the slowest of its limits'
 /// clocks. Service without a contended limit is free: it is not counted, and moves no clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
-    /// The limits for which a request is held.
-    held: LimitSet,
+    /// The limits for which a request is held back.
+    contended: LimitSet,
     /// By limit.
     clocks: Vec<VirtualClock>,
     /// How often all clients have begun anew. Those of former generations are like new ones.
@@ -76,24 +76,24 @@ impl Clients {
 
     /// Notes that a request was served in its turn, which began at `tag`.
     pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
-        let contended = set.and(self.held);
+        let contended = set.and(self.contended);
         contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
         self.leave(name, slice, contended != LimitSet::default());
     }
 
-    /// Sets the limits for which requests are held. The clock of a newly contended limit continues
-    /// from the fastest one, as all clients are even there.
-    pub(crate) fn hold(&mut self, now: Time, held: LimitSet) {
-        let (fastest, goes_on) = (self.fastest(), self.held != LimitSet::default());
-        for limit in held.without(self.held).limits() {
+    /// Sets the limits for which requests are held back. The clock of a newly contended limit
+    /// continues from the fastest one, as all clients are even there.
+    pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
+        let (fastest, goes_on) = (self.fastest(), self.contended != LimitSet::default());
+        for limit in contended.without(self.contended).limits() {
             let clock = &mut self.clocks[limit.index()];
             if goes_on { clock.catch_up(fastest) } else { clock.restart(now, fastest) }
         }
-        self.held = held;
+        self.contended = contended;
     }
 
-    pub(crate) fn held(&self) -> LimitSet {
-        self.held
+    pub(crate) fn contended(&self) -> LimitSet {
+        self.contended
     }
 
     pub(crate) fn clock(&self, limit: LimitId) -> &VirtualClock {
@@ -103,7 +103,7 @@ impl Clients {
     /// Begins anew, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
-        self.held = LimitSet::default();
+        self.contended = LimitSet::default();
         self.generation += 1;
     }
 
@@ -123,7 +123,7 @@ impl Clients {
 
     /// The slowest clock of the contended limits; without any, the fastest clock of all.
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
-        let contended = set.and(self.held).limits().map(|limit| self.clock(limit).time).min();
+        let contended = set.and(self.contended).limits().map(|limit| self.clock(limit).time).min();
         contended.unwrap_or_else(|| self.fastest())
     }
 
@@ -159,7 +159,7 @@ impl Clients {
     /// Forgets idle clients that are like new ones: those of former generations, and those that all
     /// clocks have passed.
     fn forget_idle(&mut self) {
-        let slowest = self.held.limits().map(|limit| self.clock(limit).time).min().unwrap_or_default();
+        let slowest = self.contended.limits().map(|limit| self.clock(limit).time).min().unwrap_or_default();
         for _ in 0..FORGOTTEN_AT_ONCE {
             let Some((generation, end, _)) = self.idle.first() else { return };
             if *generation == self.generation && *end > slowest && self.idle.len() <= MAX_IDLE {
@@ -180,7 +180,7 @@ mod tests {
     fn beyond_the_bound_clients_with_the_least_service_begin_anew() {
         let mut clients = Clients::new(1, Time::ORIGIN);
         let set = LimitSet::default().with(LimitId(0));
-        clients.hold(Time::ORIGIN, set);
+        clients.set_contended(Time::ORIGIN, set);
         for number in 0..=MAX_IDLE as u64 {
             let name = Arc::from(number.to_string());
             let slice = clients.join(&name, set, None, Span::from_nanos(number + 1));

@@ -68,7 +68,7 @@ pub(crate) struct KeyQueue {
     demand: BTreeMap<ClassId, QueueDemand>,
     /// The request for which the key keeps what it needs: it was first here, and may wait for
     /// another key now.
-    holder: Option<(KeyQueuePosition, Slot)>,
+    kept_for: Option<(KeyQueuePosition, Slot)>,
     /// When the first request may go, as far as is known.
     pub(super) alarm: Option<Time>,
 }
@@ -93,27 +93,27 @@ impl KeyQueue {
 
     /// Reserves what the request in `slot` needs. It was first in the queue, at `position`.
     pub(crate) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
-        self.holder = Some((position, slot));
+        self.kept_for = Some((position, slot));
     }
 
     /// The request for which the key keeps what it needs, and where it was first.
-    pub(crate) fn holder(&self) -> Option<(KeyQueuePosition, Slot)> {
-        self.holder
+    pub(crate) fn kept_for(&self) -> Option<(KeyQueuePosition, Slot)> {
+        self.kept_for
     }
 
     /// Keeps nothing more for the request in `slot`.
     pub(crate) fn release(&mut self, slot: Slot) {
-        self.holder.take_if(|(_, kept_for)| *kept_for == slot);
+        self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
     }
 
     /// The request for which the key keeps what it needs, if it goes before `position`.
-    pub(crate) fn holder_before(
+    pub(crate) fn kept_for_before(
         &self,
         position: KeyQueuePosition,
         starved: impl Fn(KeyQueuePosition) -> bool,
     ) -> Option<Slot> {
         let before = |(other, _): &(KeyQueuePosition, Slot)| rank(*other, &starved) < rank(position, &starved);
-        self.holder.filter(before).map(|(_, slot)| slot)
+        self.kept_for.filter(before).map(|(_, slot)| slot)
     }
 
     pub(crate) fn first(&self, starved: impl Fn(KeyQueuePosition) -> bool) -> Option<(KeyQueuePosition, Slot)> {
@@ -147,6 +147,6 @@ impl KeyQueue {
     }
 
     pub(crate) fn is_deserted(&self) -> bool {
-        self.waiting.is_empty() && self.holder.is_none()
+        self.waiting.is_empty() && self.kept_for.is_none()
     }
 }

@@ -98,9 +98,9 @@ impl Queues {
         self.classes[waiting.class.index()].leave(resource, waiting, Some(service));
     }
 
-    /// Sets the limits for which requests of a class are held.
-    pub(crate) fn hold(&mut self, now: Time, class: ClassId, held: LimitSet) {
-        self.classes[class.index()].hold(now, held);
+    /// Sets the limits for which requests of a class are held back.
+    pub(crate) fn set_contended(&mut self, now: Time, class: ClassId, contended: LimitSet) {
+        self.classes[class.index()].set_contended(now, contended);
     }
 
     /// The queues of `class` and of more urgent ones.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How long a period lasts. The present one and the one before are shown.
 const PERIOD: Span = Span::from_secs(300);
 /// Clients that one period tells apart, of a hundred bytes each. People look at fifty.
-const MAX_CLIENTS: usize = 1024;
+const MAX_TOLD_APART: usize = 1024;
 /// Upper bounds of waits, in milliseconds; the last bucket is for what is above all.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
 
@@ -86,7 +86,7 @@ impl ServicePeriod {
 
     fn note(&mut self, service: &GrantedService<'_>) {
         self.classes.entry(service.class).or_default().note(service);
-        let has_room = self.clients.len() < MAX_CLIENTS && !service.client.is_empty();
+        let has_room = self.clients.len() < MAX_TOLD_APART && !service.client.is_empty();
         match self.clients.get_mut(service.client) {
             Some(known) => known.note(service),
             None if has_room => self.clients.entry(Arc::from(service.client)).or_default().note(service),
@@ -169,10 +169,13 @@ mod tests {
     #[test]
     fn beyond_the_bound_clients_count_for_their_class_alone() {
         let mut recent = RecentService::new(at(0));
-        for number in 0..=MAX_CLIENTS {
+        for number in 0..=MAX_TOLD_APART {
             recent.note(at(0), &service(&number.to_string(), 0));
         }
-        assert_eq!((recent.clients().len(), recent.class(ClassId(0)).granted), (MAX_CLIENTS, MAX_CLIENTS as u64 + 1));
+        assert_eq!(
+            (recent.clients().len(), recent.class(ClassId(0)).granted),
+            (MAX_TOLD_APART, MAX_TOLD_APART as u64 + 1)
+        );
     }
 
     #[test]

@@ -20,9 +20,9 @@ impl<R: Clone> Scheduler<R> {
     /// Whether a new request of `class` may backfill a window before the next dispatch.
     /// `earliest` is the start that the request would get if no other request waited.
     pub(crate) fn may_backfill(&self, class: ClassId, earliest: Time) -> bool {
-        let held = self.queues.class(class).held().and(self.resource.windowed());
+        let contended = self.queues.class(class).contended().and(self.resource.windowed());
         let before = |next: Time| earliest - self.resource.spec().horizon < next;
-        held != LimitSet::default() && self.plan.next().is_none_or(before)
+        contended != LimitSet::default() && self.plan.next().is_none_or(before)
     }
 
     /// Starts requests of `class` that fit into the rest of the windows for which others are held.

@@ -32,12 +32,12 @@ impl<R: Clone> Scheduler<R> {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
         let resource = self.with_found(resource);
-        self.count_by(now, resource);
+        self.switch_limits(now, resource);
         self.enforce_found(now);
     }
 
     /// Has these limits count from now on.
-    pub(crate) fn count_by(&mut self, now: Time, resource: Resource) {
+    pub(crate) fn switch_limits(&mut self, now: Time, resource: Resource) {
         let succession = Succession::between(&self.resource, &resource);
         self.ledger.change(now, &resource, &succession);
         if !resource.shares_bills_with(&self.resource) {

@@ -20,8 +20,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Answers do not arrive: puts each undelivered start off by the time since it was told.
-    pub(crate) fn held_up(&mut self, now: Time) {
-        for start in self.told.hold_up() {
+    pub(crate) fn answers_late(&mut self, now: Time) {
+        for start in self.told.take_late() {
             let open = self.open_start(start);
             if let Some(granted) = open {
                 self.put_off(now, start.slot, granted, now.since(start.at));

@@ -30,7 +30,7 @@ impl<R: Clone> Scheduler<R> {
         bill: &Bill,
         observation: &Observation,
     ) -> Option<Blame> {
-        self.tell_in_flight(now);
+        self.update_in_flight(now);
         let blame = self.blame(bill, observation);
         let charged: Vec<Name> =
             bill.applicable().limits().map(|limit| self.resource[limit].spec().name.clone()).collect();
@@ -51,7 +51,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Tells the search how many calls are in flight.
-    fn tell_in_flight(&mut self, now: Time) {
+    fn update_in_flight(&mut self, now: Time) {
         if let Some(search) = &mut self.search {
             search.note_in_flight(self.calls.in_flight().count_young(now));
         }
@@ -68,10 +68,10 @@ impl<R: Clone> Scheduler<R> {
         match &observation.verdict {
             Verdict::Passed => None,
             Verdict::Busy => Some(Blame::Places),
-            Verdict::Exhausted { .. } | Verdict::Limited { by_other_accounts: true, .. } => Some(Blame::Told),
-            Verdict::Limited { scope, .. } if !may_mean_guess(scope) => Some(Blame::Told),
+            Verdict::Exhausted { .. } | Verdict::Limited { by_other_accounts: true, .. } => Some(Blame::KnownLimit),
+            Verdict::Limited { scope, .. } if !may_mean_guess(scope) => Some(Blame::KnownLimit),
             Verdict::Limited { .. } if observation.readings.iter().any(|reading| self.is_used_up(bill, reading)) => {
-                Some(Blame::Told)
+                Some(Blame::KnownLimit)
             }
             Verdict::Limited { retry_after: None, .. } if search.blames_places() => Some(Blame::Places),
             Verdict::Limited { retry_after, .. } => Some(Blame::Rate(retry_after.unwrap_or(SILENT_PAUSE))),
@@ -95,14 +95,14 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Reviews what was found, and has it count.
-    pub(crate) fn search_on(&mut self, now: Time) {
+    pub(crate) fn apply_found_limits(&mut self, now: Time) {
         let Some(search) = self.search.as_mut().filter(|_| !self.term.is_ending()) else { return };
         if search.next_review() <= now {
             search.review(now);
         }
         if search.take_other_limits() {
             let resource = search.resource();
-            self.count_by(now, resource);
+            self.switch_limits(now, resource);
             self.begin_found(now);
         }
         self.enforce_found(now);

@@ -31,7 +31,7 @@ const RECHECK: Span = Span::from_millis(50);
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.is_held_up() || self.former.are_charging() {
+        if self.are_answers_late() || self.former.are_charging() {
             return;
         }
         self.plan.begin();
@@ -71,7 +71,7 @@ impl<R: Clone> Scheduler<R> {
             self.take_turn(now, class, slot, StartReason::InTurn);
         }
         let blocked = self.plan.blocked(class);
-        self.queues.hold(now, class, blocked);
+        self.queues.set_contended(now, class, blocked);
         self.backfill(now, class);
     }
 

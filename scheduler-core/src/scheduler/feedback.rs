@@ -14,7 +14,7 @@ use crate::adaptation::{Attribution, Limits, Observation, Reading, Verdict, may_
 use crate::command::{Command, FreezeNotice, Note};
 use crate::discovery::Blame;
 use crate::ids::{Connection, LimitId};
-use crate::limits::{Interval, Statement, UNCONFIRMED};
+use crate::limits::{BucketReading, Interval, UNCONFIRMED};
 use crate::permits::Granted;
 use crate::policy::Bill;
 use crate::policy::spec::Follow;
@@ -226,14 +226,14 @@ impl<R: Clone> Scheduler<R> {
             from: at + reset.saturating_sub(reading.reset_grain),
             until: now + reset + reading.reset_grain,
         });
-        let statement = Statement {
+        let reading = BucketReading {
             at,
             connection,
             remaining: in_use.rate().credit(reading.remaining),
             resets: ends.map(|ends| ends.until),
             ends: ends.filter(|_| may_be_of(in_use, reading)),
         };
-        let is_believed = self.ledger.learn(now, bill, limit, &statement);
+        let is_believed = self.ledger.learn(now, bill, limit, &reading);
         if !is_believed {
             self.counters.disbelieved += 1;
         }

@@ -89,7 +89,7 @@ impl<R: Clone> Scheduler<R> {
         waiting.at_key = None;
         self.queues.class_mut(waiting.class).leave_key_wait(waiting);
         self.enter_queue(slot);
-        let kept = self.holder_before(now, position, bucket).is_some();
+        let kept = self.kept_for_before(now, position, bucket).is_some();
         let key_queue = self.queues.keys.open(bucket);
         key_queue.leave(position);
         if !kept {
@@ -115,7 +115,7 @@ impl<R: Clone> Scheduler<R> {
         let limit = self.ledger.keys.limit_of(charge);
         let mut bucket = self.ledger.keys.bucket(now, charge.limit, &charge.key);
         let slot = self.ledger.keys.find(charge.limit, &charge.key);
-        if let Some(holder) = slot.and_then(|slot| self.holder_before(now, position, slot)) {
+        if let Some(holder) = slot.and_then(|slot| self.kept_for_before(now, position, slot)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
             let its_tier = self.resource.tier(waiting.class);
             let at = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
@@ -127,9 +127,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// The request for which a key keeps something, if it waits for another key and goes before
     /// `position`.
-    fn holder_before(&self, now: Time, position: KeyQueuePosition, bucket: Slot) -> Option<&Permit<R>> {
+    fn kept_for_before(&self, now: Time, position: KeyQueuePosition, bucket: Slot) -> Option<&Permit<R>> {
         let key_queue = self.queues.keys.get(bucket)?;
-        let holder = self.permits.get(key_queue.holder_before(position, starved(&self.resource, now))?);
+        let holder = self.permits.get(key_queue.kept_for_before(position, starved(&self.resource, now))?);
         holder.waiting().at_key.map(|_| holder)
     }
 
@@ -154,7 +154,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn key_demand(&self, charge: &KeyCharge, class: ClassId) -> Credit {
         let Some(queue) = self.queue_of_key(charge) else { return Credit::ZERO };
         let holder =
-            queue.holder().filter(|(position, _)| position.class <= class).map(|(_, slot)| self.permits.get(slot));
+            queue.kept_for().filter(|(position, _)| position.class <= class).map(|(_, slot)| self.permits.get(slot));
         let kept = holder.filter(|holder| holder.waiting().at_key.is_some());
         let rate = self.ledger.keys.limit_of(charge).rate();
         queue.through(class).backlog + kept.map_or(Credit::ZERO, |holder| rate.credit(holder.bill.get(charge.limit)))

@@ -208,7 +208,7 @@ impl<R: Clone> Scheduler<R> {
         // 2. The event.
         self.take(now, event);
         // 3. Limits that were found count.
-        self.search_on(now);
+        self.apply_found_limits(now);
         // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && self.waiting() > 0;
         self.queues.updates.note(changed);
@@ -237,7 +237,7 @@ impl<R: Clone> Scheduler<R> {
             Event::StoreLost => self.store_lost(now),
             Event::Doubt => self.term.doubt(),
             Event::Delivered(until) => self.delivered(until),
-            Event::HeldUp => self.held_up(now),
+            Event::AnswersLate => self.answers_late(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
             Event::Recheck => self.term.hasten_checkpoint(),
@@ -267,7 +267,7 @@ impl<R: Clone> Scheduler<R> {
     /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let dispatch = self.plan.next().filter(|_| !self.told.are_held_up());
+        let dispatch = self.plan.next().filter(|_| !self.told.are_late());
         let wakeups = [
             (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
             (WakeupReason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
@@ -286,8 +286,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether waiting requests are granted nothing, as answers do not arrive.
-    pub(crate) fn is_held_up(&self) -> bool {
-        self.told.are_held_up()
+    pub(crate) fn are_answers_late(&self) -> bool {
+        self.told.are_late()
     }
 
     /// Whether the store allows this start.

@@ -17,7 +17,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
 
 /// Permits that one step of a [`Walk`] examines: a fraction of a millisecond.
-const MAX_EXAMINED: usize = 1024;
+const MAX_WALKED: usize = 1024;
 /// Requests that one step probes or ends: a fraction of a millisecond, too.
 const MAX_MATCHES: usize = 64;
 
@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
     /// The waiting requests that the next step finds, and where to go on if there are more.
     pub(super) fn step(&self, Walk(from): Walk, matches: impl Fn(&Waiting<R>) -> bool) -> (Vec<Slot>, Option<Walk>) {
         let mut found = Vec::new();
-        for place in from..from + MAX_EXAMINED {
+        for place in from..from + MAX_WALKED {
             let Some(slot) = self.permits.nth_place(place) else { return (found, None) };
             if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some_and(&matches) {
                 found.push(slot);
@@ -66,6 +66,6 @@ impl<R: Clone> Scheduler<R> {
                 return (found, Some(Walk(place + 1)));
             }
         }
-        (found, Some(Walk(from + MAX_EXAMINED)))
+        (found, Some(Walk(from + MAX_WALKED)))
     }
 }

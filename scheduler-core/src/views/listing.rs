@@ -8,7 +8,7 @@ use crate::scheduler::Scheduler;
 /// The largest number of requests to list; people read no more.
 const MAX_LISTED: usize = 10;
 /// Requests in key queues that are counted one by one, which takes a fraction of a millisecond.
-const MAX_COUNTED: usize = 10_000;
+const MAX_LISTED_COUNT: usize = 10_000;
 
 /// A page of waiting requests, and how many follow it.
 pub(super) struct RequestPage {
@@ -63,7 +63,7 @@ impl<R: Clone> Scheduler<R> {
     fn count_after(&self, slot: Slot) -> u64 {
         let last = self.permits().get(slot).waiting();
         if last.at_key.is_some() {
-            return self.in_key_queues_after(Some(last)).take(MAX_COUNTED).count() as u64;
+            return self.in_key_queues_after(Some(last)).take(MAX_LISTED_COUNT).count() as u64;
         }
         let (ahead, _) = self.queues().class(last.class).order().ahead_of(self.resource(), last.position.turn);
         let before: usize = self.queues().before(last.class).iter().map(|queue| queue.order().len()).sum();

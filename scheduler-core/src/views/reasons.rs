@@ -97,7 +97,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
     fn waits_for_store(&self, now: Time, bill: &Bill) -> bool {
-        self.is_held_up() || !self.is_covered(bill, now)
+        self.are_answers_late() || !self.is_covered(bill, now)
     }
 
     /// The state of the bucket in which `bill` is charged to `limit`.

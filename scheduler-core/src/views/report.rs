@@ -26,7 +26,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.advance(now);
-        let mut limits = limits_of(self.resource(), self.ledger(), now);
+        let mut limits = limit_statuses(self.resource(), self.ledger(), now);
         for (limit, labels) in self.key_labels().missing() {
             limits[limit.index()].missing_labels = labels.to_vec();
         }
@@ -88,7 +88,7 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.
-fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
@@ -125,7 +125,7 @@ fn limits_of(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus
 
 /// The status of limits in shadow mode, and what was measured of each.
 fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
-    let limits = limits_of(shadow.resource(), shadow.ledger(), now).into_iter();
+    let limits = limit_statuses(shadow.resource(), shadow.ledger(), now).into_iter();
     limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
 }
 

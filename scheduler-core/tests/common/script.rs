@@ -118,7 +118,7 @@ impl Player<'_> {
                 let limit = self.world.scheduler.resource().limit(limit).expect("a limit");
                 self.world.handle(now, Event::Empty(vec![limit]));
             }
-            ["held-up"] => self.world.handle(now, Event::HeldUp),
+            ["held-up"] => self.world.handle(now, Event::AnswersLate),
             ["delivered"] => self.world.handle(now, Event::Delivered(now)),
             ["hand-over"] => self.world.handle(now, Event::HandOver),
             ["undelivered", id] => self.world.handle(now, Event::Undelivered(PermitId::new(id).unwrap())),

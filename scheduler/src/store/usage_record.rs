@@ -1,7 +1,7 @@
 //! The stored form of usage, for limits that are no token buckets.
 
 use super::array_form::stored_as_array;
-use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, ToldUsage, Usage, UsageSpan};
+use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The usage of a limit that is no token bucket.
@@ -83,14 +83,14 @@ impl UsageRecord {
 }
 
 impl ToldRecord {
-    fn of(told: &ToldUsage) -> Self {
+    fn of(told: &ReportedUsage) -> Self {
         let others = told.claims.iter().map(ClaimRow::from).collect();
         ToldRecord { ends: told.window_ends, others, expected: told.expected_micros }
     }
 
-    fn told(&self) -> ToldUsage {
+    fn told(&self) -> ReportedUsage {
         let claims = self.others.iter().map(ClaimRow::claim).collect();
-        ToldUsage { window_ends: self.ends, claims, expected_micros: self.expected }
+        ReportedUsage { window_ends: self.ends, claims, expected_micros: self.expected }
     }
 }
 
@@ -103,8 +103,8 @@ mod tests {
         let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
         let claim = |micros, until_nanos, expires_nanos| ClaimedUsage { micros, until_nanos, expires_nanos };
         let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
-        let told = ToldUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
-        for (told, golden) in [(told, golden), (ToldUsage::default(), empty)] {
+        let told = ReportedUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
+        for (told, golden) in [(told, golden), (ReportedUsage::default(), empty)] {
             assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
             assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);
         }

@@ -1,6 +1,6 @@
 //! Usage by blocks of time, as a successor and another limit take it over.
 
-use super::{CountedBucket, Holding};
+use super::{CountedBucket, CountedCall};
 use crate::arithmetic::{Credit, StartCost};
 use crate::limits::usage::{MAX_BLOCKS, UsageBlock, condensed};
 use crate::policy::Limit;
@@ -18,7 +18,7 @@ impl CountedBucket {
             self.reports.as_ref().and_then(|reports| reports.phase_alone(now, to.spec().period)).map(Box::new);
         let mut recast =
             CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, reports) };
-        for (key, Holding { cost, tier, until, .. }) in &self.calls {
+        for (key, CountedCall { cost, tier, until, .. }) in &self.calls {
             let window = recast.windows(to).map(|windows| windows.window(key.at));
             let until = window.map_or(*until + longer.unwrap_or(Span::ZERO), |window| window.ends);
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
@@ -28,7 +28,7 @@ impl CountedBucket {
             // more.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
-            recast.hold(to, now, last + longer, unknown.max(Credit::ZERO));
+            recast.add_usage(to, now, last + longer, unknown.max(Credit::ZERO));
         }
         recast
     }
@@ -40,7 +40,7 @@ impl CountedBucket {
             anonymous.remove_call(limit, *key);
         }
         for (end, change) in anonymous.steps.clone() {
-            anonymous.hold(limit, end, end + longer, (-change).max(Credit::ZERO));
+            anonymous.add_usage(limit, end, end + longer, (-change).max(Credit::ZERO));
         }
         anonymous
     }
@@ -48,17 +48,17 @@ impl CountedBucket {
     /// Usage by time, and by window, if all listed calls hold at least until `renewed`.
     pub(super) fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
-        let (mut from, mut held) = (self.now, self.total);
+        let (mut from, mut used) = (self.now, self.total);
         for (until, change) in self.steps_renewed(renewed) {
-            while let Some(windows) = self.windows(limit).filter(|_| held > Credit::ZERO && blocks.len() < MAX_BLOCKS)
+            while let Some(windows) = self.windows(limit).filter(|_| used > Credit::ZERO && blocks.len() < MAX_BLOCKS)
                 && let ends = windows.window(from).ends
                 && ends < until
             {
-                blocks.push(UsageBlock { from, until: ends, credit: held });
+                blocks.push(UsageBlock { from, until: ends, credit: used });
                 from = ends;
             }
-            blocks.push(UsageBlock { from, until, credit: held });
-            (from, held) = (until.max(from), held + change);
+            blocks.push(UsageBlock { from, until, credit: used });
+            (from, used) = (until.max(from), used + change);
         }
         blocks.retain(|block| block.credit > Credit::ZERO && block.from < block.until);
         blocks
@@ -69,8 +69,8 @@ impl CountedBucket {
         let mut steps: Vec<(Time, Credit)> = self.steps.iter().map(|(time, change)| (*time, *change)).collect();
         if let Some(end) = renewed {
             let known = steps.len();
-            let earlier = self.calls.values().filter(|holding| holding.until < end);
-            steps.extend(earlier.map(|holding| (holding.until, holding.cost)));
+            let earlier = self.calls.values().filter(|call| call.until < end);
+            steps.extend(earlier.map(|call| (call.until, call.cost)));
             let longer = steps[known..].iter().fold(Credit::ZERO, |sum, (_, cost)| sum + *cost);
             steps.push((end, -longer));
             steps.sort_by_key(|(time, _)| *time);

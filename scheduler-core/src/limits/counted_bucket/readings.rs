@@ -7,7 +7,7 @@
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::Connection;
-use crate::limits::claims::Statement;
+use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::window_phase::{Heard, Interval, Phase};
@@ -35,14 +35,14 @@ impl CountedBucket {
 
     /// Learns from an answer, which came at `now`, what others use and when windows end. Returns
     /// whether it is believed.
-    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, statement: &Statement) -> bool {
+    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
-        let ends = statement.ends;
-        let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, statement.connection));
-        if let Some(until) = self.present_until(limit, now, statement) {
-            self.learn_remaining(limit, now, statement, until);
-            self.learn_usage_of_others(limit, now, statement);
+        let ends = reading.ends;
+        let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, reading.connection));
+        if let Some(until) = self.present_until(limit, now, reading) {
+            self.learn_remaining(limit, now, reading, until);
+            self.learn_usage_of_others(limit, now, reading);
         }
         heard != Heard::Contradicts
     }
@@ -80,33 +80,32 @@ impl CountedBucket {
     }
 
     /// Until when usage counts that the answer tells of; none if it is of another window.
-    fn present_until(&self, limit: &Limit, now: Time, statement: &Statement) -> Option<Time> {
+    fn present_until(&self, limit: &Limit, now: Time, reading: &BucketReading) -> Option<Time> {
         let Some(windows) = self.windows(limit) else {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
             let ends = |at: Time| Time::from_nanos(at.nanos().div_ceil(part).saturating_mul(part));
             let latest = self.counted_until(limit, now);
-            return Some(statement.resets.map_or(latest, |resets| ends(resets).min(latest)));
+            return Some(reading.resets.map_or(latest, |resets| ends(resets).min(latest)));
         };
         let window = windows.window(now);
         let half = Span::from_nanos(window.length().nanos() / 2);
         let is_near = |stated: Interval| stated.from <= window.ends + half && window.ends <= stated.until + half;
-        let is_present =
-            window.contains(statement.at) && (self.phase().is_none() || statement.ends.is_none_or(is_near));
+        let is_present = window.contains(reading.at) && (self.phase().is_none() || reading.ends.is_none_or(is_near));
         is_present.then_some(window.ends)
     }
 
-    fn learn_remaining(&mut self, limit: &Limit, now: Time, statement: &Statement, until: Time) {
-        let foreign = upstream_full(limit) - statement.remaining - self.own_at(limit, now, statement.at);
+    fn learn_remaining(&mut self, limit: &Limit, now: Time, reading: &BucketReading, until: Time) {
+        let foreign = upstream_full(limit) - reading.remaining - self.own_at(limit, now, reading.at);
         let Some(reports) = &mut self.reports else { return };
         let claimed = reports.claims.total(now);
-        reports.claims.repeat(now, statement.connection, foreign);
+        reports.claims.repeat(now, reading.connection, foreign);
         let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
         let surplus = (claimed - most).max(Credit::ZERO);
         if foreign > claimed {
             // Of a window that the upstream resets earlier, no more than this is known.
-            let resets = statement.resets.filter(|resets| *resets < until);
-            let until = reports.claims.add(now, statement.connection, foreign - claimed, (until, resets));
-            self.hold(limit, now, until, foreign - claimed);
+            let resets = reading.resets.filter(|resets| *resets < until);
+            let until = reports.claims.add(now, reading.connection, foreign - claimed, (until, resets));
+            self.add_usage(limit, now, until, foreign - claimed);
         } else if surplus > Credit::ZERO {
             let lowered = surplus.min(reports.take_lowering(now, limit, RAISE_PART));
             let lowered = reports.claims.lower(lowered);
@@ -116,19 +115,19 @@ impl CountedBucket {
 
     /// Notes what others have certainly used of the window, for the next ones. All our own starts
     /// until now may have been counted.
-    fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, statement: &Statement) {
+    fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, reading: &BucketReading) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
-        let used = upstream_full(limit) - statement.remaining - self.own_at(limit, now, now);
+        let used = upstream_full(limit) - reading.remaining - self.own_at(limit, now, now);
         self.reports.iter_mut().for_each(|reports| reports.expected.note(window, used));
     }
 
     /// What our own starts until `at` hold, and anonymous usage.
     fn own_at(&self, limit: &Limit, now: Time, at: Time) -> Credit {
         let Some(reports) = &self.reports else { return Credit::ZERO };
-        let held = self.held_at(now) - reports.claims.total(now);
+        let used = self.used_at(now) - reports.claims.total(now);
         match self.promised_in_window(limit, now) {
-            Some(promised) => held - promised - reports.started_after(at),
-            None => reports.held_at(at).unwrap_or(held),
+            Some(promised) => used - promised - reports.started_after(at),
+            None => reports.used_at(at).unwrap_or(used),
         }
     }
 
@@ -167,19 +166,19 @@ impl CountedBucket {
         let Some((former, former_slack)) = former else { return };
         let mut anonymous = before.anonymous(limit, Span::ZERO);
         let placed = reports.started_since(former.starts) + reports.claims.total(now);
-        anonymous.hold(limit, now, former.ends, -placed.min(anonymous.held_at(now)));
+        anonymous.add_usage(limit, now, former.ends, -placed.min(anonymous.used_at(now)));
         let recent = reports.started_since(window.starts - slack - LATENESS);
         let claimed = reports.claims.total(now);
         let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(reports));
-        for (key, holding) in &self.calls {
+        for (key, call) in &self.calls {
             let until = anew.counted_until(limit, key.at);
-            anew.commit_until(limit, *key, StartCost { credit: holding.cost, tier: holding.tier }, until);
+            anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
-        anew.hold(limit, now, window.ends, recent);
+        anew.add_usage(limit, now, window.ends, recent);
         // Of another window, what others have used is told anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
-        anew.hold(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
+        anew.add_usage(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
@@ -198,23 +197,23 @@ impl CountedBucket {
     }
 
     fn release(&mut self, limit: &Limit, until: Time, credit: Credit) {
-        let credit = credit.min(self.held_at(self.now).max(Credit::ZERO));
-        self.hold(limit, self.now, until, -credit);
+        let credit = credit.min(self.used_at(self.now).max(Credit::ZERO));
+        self.add_usage(limit, self.now, until, -credit);
     }
 
     pub(super) fn note_start(&mut self, limit: &Limit, at: Time, cost: Credit) {
         match &mut self.reports {
             Some(reports) if limit.has_windows() => reports.note_start(at, cost),
-            Some(_) => self.note_held(limit, at),
+            Some(_) => self.note_used(limit, at),
             None => {}
         }
     }
 
-    /// Notes what is held of a sliding window after a change at `at`.
-    pub(super) fn note_held(&mut self, limit: &Limit, at: Time) {
+    /// Notes what is used of a sliding window after a change at `at`.
+    pub(super) fn note_used(&mut self, limit: &Limit, at: Time) {
         if let Some(reports) = self.reports.as_mut().filter(|_| !limit.has_windows()) {
             let claimed = reports.claims.total(at);
-            reports.note_held(at, self.total - claimed);
+            reports.note_used(at, self.total - claimed);
         }
     }
 }

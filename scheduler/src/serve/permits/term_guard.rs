@@ -170,7 +170,7 @@ impl TermGuard {
     pub(crate) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
         if let Some(heard) = self.loopback.hear(now, payload) {
             if heard.was_late {
-                self.core.handle(now, Event::HeldUp);
+                self.core.handle(now, Event::AnswersLate);
             }
             self.core.handle(now, Event::Delivered(heard.sent_at));
         }
@@ -180,7 +180,7 @@ impl TermGuard {
     /// Nothing has come in: if the echo is late, so are answers.
     pub(crate) fn notice_late_echo(&mut self, now: Time) {
         if self.loopback.notice_late(now) {
-            self.core.handle(now, Event::HeldUp);
+            self.core.handle(now, Event::AnswersLate);
         }
     }
 
