@@ -1,8 +1,9 @@
 //! Deadlines, cancelled requests, and the order of the requests that stay.
 
-use crate::common::{Said, Wish, World, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
+use crate::common::{Said, Wish, World, limit, ms, name, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
@@ -383,6 +384,42 @@ fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
     let refused = waiting.iter().filter(|request| matches!(world.said(**request), Some(Said::Refused(_))));
     assert_eq!(refused.count(), 950, "all but those that were to start within the horizon");
+}
+
+/// A resource with so many waiting requests, behind one that has taken all of this second.
+fn crowd(spec: &ResourceSpec, count: usize) -> World {
+    let mut world = World::new(spec);
+    world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]).named("dear"));
+    for _ in 0..count {
+        world.ask(ms(0), &wish(Mode::Wait, &[]));
+    }
+    world
+}
+
+#[test]
+fn one_event_refuses_some_requests_for_a_spent_quota_and_the_next_goes_on_at_once() {
+    let day = Span::from_secs(86_400);
+    let quota = LimitSpec { name: name("daily"), algorithm: Algorithm::Quota(None), ..limit("requests", 1e6, day) };
+    let mut world = crowd(&resource(vec![limit("requests", 1000.0, span(1000)), quota]), 1000);
+    let (before, waiting) = (world.answers.len(), world.scheduler.waiting());
+    let verdict = Verdict::Exhausted { scope: Scope::Limit("daily".to_owned()), reset: Some(day) };
+    let spent = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
+    world.settle_observed(ms(1), "dear", Outcome::Used(Vec::new()), Some(spent));
+    let mut counts = vec![world.answers.len() - before - 1];
+    counts.extend(answers_by_event(&mut world, ms(2)));
+    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
+}
+
+#[test]
+fn one_event_of_a_hand_over_refuses_some_requests_and_the_next_goes_on_at_once() {
+    let mut world = crowd(&resource(vec![limit("requests", 1000.0, span(1000))]), 1000);
+    let (before, waiting) = (world.answers.len(), world.scheduler.waiting());
+    world.handle(ms(1), Event::HandOver);
+    let mut counts = vec![world.answers.len() - before];
+    counts.extend(answers_by_event(&mut world, ms(1)));
+    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
+    assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
 }
 
 #[test]

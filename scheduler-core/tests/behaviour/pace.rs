@@ -109,6 +109,17 @@ fn status_and_explanations_tell_of_the_pace() {
 }
 
 #[test]
+fn a_window_that_is_used_up_is_no_matter_of_pace() {
+    let mut world = World::new(&paced(Algorithm::FixedWindow(Alignment::Epoch), 100.0));
+    world.ask(ms(0), &wish(Mode::Wait, &[("requests", 8.0)]).named("first"));
+    world.ask(ms(0), &wish(Mode::Wait, &[("requests", 4.0)]));
+    let reason = |world: &mut World| world.scheduler.explain(ms(0), &Question::default()).unwrap().first[0].reason;
+    assert_eq!(reason(&mut world), Some(Reason::Pace));
+    world.settle(ms(0), "first", Outcome::Used(vec![("requests".to_owned(), amount(97.0))]));
+    assert_eq!(reason(&mut world), Some(Reason::Stock));
+}
+
+#[test]
 fn a_limit_without_such_windows_has_no_pace() {
     let refused = [
         Algorithm::TokenBucket,

@@ -115,6 +115,24 @@ fn never_more_than_written_and_never_less_than_the_floor() {
 }
 
 #[test]
+fn more_than_written_is_no_change_however_long_it_is_stated() {
+    for spec in [windows(), tokens()] {
+        let mut world = play(
+            &spec,
+            "
+            0     reserve a                        -> a@0
+            0     answered a 200 left=999 of=1000  -> a:settled
+            3000  reserve b                        -> b@3000
+            3000  answered b 200 left=999 of=1000  -> b:settled
+            6000  reserve c                        -> c@6000
+            6000  answered c 200 left=999 of=1000  -> c:settled
+            ",
+        );
+        assert_eq!(world.scheduler.take_capacity_changes(ms(60_000)).len(), 0);
+    }
+}
+
+#[test]
 fn what_is_written_counts_where_nothing_is_to_be_followed() {
     let never = LimitSpec { learn: Learn::Never, ..windows().limits.remove(0) };
     let written = ResourceSpec { follow: Follow::Written, ..windows() };
