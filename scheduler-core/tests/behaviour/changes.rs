@@ -303,27 +303,6 @@ fn requests_that_wait_for_keys_are_charged_anew() {
     assert_eq!(world.scheduler.limit_status(at(201_000)).iter().map(|limit| limit.keys).sum::<u64>(), 0);
 }
 
-/// A key in whose queue requests waited before a change is forgotten, even if none waits after it.
-#[test]
-fn keys_that_no_request_waits_for_after_a_change_are_forgotten() {
-    let each = |requests| {
-        let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-        resource(vec![LimitSpec { applies, ..limit("requests", requests, span(1000)) }])
-    };
-    let mut world = World::new(&each(10.0));
-    let of_x = |requests| Wish { labels: vec![("client", "x")], ..wish(Mode::Wait, &[("requests", requests)]) };
-    world.ask(at(0), &of_x(10.0));
-    for _ in 0..10 {
-        world.ask(at(0), &of_x(1.0));
-    }
-    change(&mut world, &each(1e6));
-    finish(&mut world);
-    world.run_until(at(100_000));
-    assert_eq!(world.scheduler.waiting(), 0);
-    (0..100).for_each(|later| world.handle(at(200_000 + later), Event::Wake));
-    assert_eq!(world.scheduler.limit_status(at(201_000))[0].keys, 0);
-}
-
 /// People see the requests that no step has reached yet, with what the former limits charge.
 #[test]
 fn requests_are_explained_before_their_step() {
