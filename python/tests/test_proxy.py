@@ -88,7 +88,8 @@ def test_requests_that_know_a_proxy_alone(
     api = upstream(allowed)
     host = "api.example.com"
     cert, key = authority_for(host, tmp_path)
-    url = proxy(api.url, "api", f'[proxy.intercept]\nca_cert_file = "{cert}"\nca_key_file = "{key}"\nhosts = ["{host}"]')
+    files = f'ca_cert_file = "{cert}"\nca_key_file = "{key}"'
+    url = proxy(api.url, "api", f'[proxy.intercept]\n{files}\nhosts = ["{host}"]')
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv("HTTPS_PROXY", url)

@@ -35,7 +35,9 @@ impl Host {
     /// As `authority` writes it, at `port` if it writes none. There is none if it has a user, too.
     pub(crate) fn at(authority: &Authority, port: u16) -> Option<Self> {
         let Host { name, port: written } = Host::of(authority);
-        let is_plain = !authority.as_str().contains('@') && authority.as_str().ends_with(|last| last != ':');
+        // What stands behind the host is a port, or nothing.
+        let is_whole = authority.port_u16().is_some() || authority.as_str() == authority.host();
+        let is_plain = !authority.as_str().contains('@') && is_whole;
         is_plain.then(|| Host { name, port: Some(written.unwrap_or(port)) })
     }
 
