@@ -10,8 +10,8 @@
 //! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `tls`
 //! encrypts. `route` and `terms` say what a request asks for, `tokens` counts those of language
 //! models, `credential` is what the proxy shows in place of its clients, `trace` is the span of a
-//! request, and `failure` what the proxy answers itself. `intercept` has the tunnels of programs that
-//! only know `HTTPS_PROXY`.
+//! request, and `failure` what the proxy answers itself. `intercept` has the tunnels of programs
+//! that only know `HTTPS_PROXY`.
 
 mod amounts;
 mod answer;

@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// How often spans are sent: soon enough for someone who waits for them, and seldom enough that
-/// they travel together.
+/// How often spans are sent: soon enough to be seen while a request is looked into, and seldom
+/// enough that spans travel together.
 const EVERY: Duration = Duration::from_millis(500);
 /// Spans in one request: some hundred kilobytes.
 const MAX_SPANS: usize = 512;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 
 /// A span that has ended.
 ///
-/// Its attributes are few, and each is bounded by who makes the span: values that clients choose do
-/// not belong here unless the configuration knows them.
+/// Its attributes are few, and each is bounded where the span is made: values that clients choose
+/// do not belong here unless the configuration knows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// The span itself.

@@ -47,7 +47,7 @@ def build(tree, folder, wanted):
     packages = sorted({f"--package={tests.package}" for tests in wanted})
     targets = sorted({"--lib" if tests.target == "lib" else f"--test={tests.target}" for tests in wanted})
     command = ["cargo", "test", "--no-run", "--message-format=json", f"--target-dir={folder}", *packages, *targets]
-    # Nobody debugs these programs, and without lines they are linked sooner.
+    # These programs are not debugged, and without lines they are linked sooner.
     environment = {"CARGO_PROFILE_DEV_DEBUG": "0", **os.environ}
     ran = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     messages = [json.loads(line) for line in ran.stdout.splitlines() if line.startswith("{")]

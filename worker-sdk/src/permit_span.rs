@@ -46,7 +46,7 @@ mod recorded {
     use rampmeter_protocol::request::Mode;
     use std::borrow::Cow;
 
-    /// Who makes the spans.
+    /// The instrumentation scope of the spans.
     const SCOPE: &str = "rampmeter-worker-sdk";
 
     impl PermitSpan {

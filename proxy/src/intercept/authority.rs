@@ -33,7 +33,7 @@ const VALID_S: u64 = 7 * DAY_S;
 const RENEW_MS: u64 = DAY_S * 1000;
 /// Permissions of a key's file that let others than its owner read it.
 const READ_BY_OTHERS: u32 = 0o044;
-/// Who made a certificate, for people who look at it.
+/// The name in a certificate, for people that look at it.
 const SUBJECT: &str = "made by a Rampmeter proxy";
 
 /// An authority and its private key, as PEM.

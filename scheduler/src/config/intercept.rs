@@ -18,8 +18,8 @@ keys! {
         /// The certificate of your own authority, as PEM, and those above it behind. Programs trust
         /// it. The files are read again when they change.
         ca_cert_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca.pem""#),
-        /// Its private key, as PEM (PKCS #8, without a password). Who has it can be any host to
-        /// these programs.
+        /// Its private key, as PEM (PKCS #8, without a password). Its owner can be any host
+        /// to these programs.
         ca_key_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca-key.pem""#),
         /// The hosts in whose place the proxy answers, from `upstream`. Without this: the host of
         /// `upstream`. To other hosts there are no tunnels.
