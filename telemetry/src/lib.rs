@@ -4,7 +4,7 @@
 //! [`Exporter`] builds and sends them in a task of its own. If the collector is away or slow, spans
 //! are lost and [counted](lost_spans), and nothing else happens.
 //!
-//! The crate knows nothing of permits. [`otlp`] has the part of the protocol that spans need, and
+//! The crate knows nothing of permits. `otlp` has the part of the protocol that spans need, and
 //! [`span`] what a span tells.
 
 mod collector;
