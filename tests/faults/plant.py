@@ -2,7 +2,7 @@
 """Plants faults in the core, in sessions, in jobs, in HTTP, in evalscripts and in the proxy, and sees
 whether a test fails for each.
 
-    tests/faults/plant.py              all of them, which takes half an hour
+    tests/faults/plant.py              all of them
     tests/faults/plant.py 'head|lost'  those whose name or folder this regular expression finds
     tests/faults/plant.py --list       their folders and names
     tests/faults/plant.py --check      whether each can be planted, without a test
