@@ -43,7 +43,7 @@ IN_CORE = [
     ("a change of limits forgets the use", "change_limits", r"self\.former\.add\(counted\);", "drop(counted);"),
     ("any number of clients has a row", "next_number", r"self\.names\.len\(\) < MAX_NAMES", "true"),
     ("a refused call of a key stops all keys", "observe", r"blamed == Some\(Blame::KeyRate\)", "false"),
-    ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= SEVERAL", "false"),
+    ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= BLAMING_KEYS", "false"),
     ("a key takes the place of one that is in use", "make_room", r"now >= self\.none_idle_until", "true"),
     ("a call of a slow key takes no more", "priced_limit", r"limit\.spec\(\)\.guessed", "false"),
     ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),
@@ -299,7 +299,7 @@ IN_PAGE = [
 IN_TRACES = [
     ("a span has an attribute for a unit that no limit counts", "counted", r"resource\.counts\(unit\)", "!unit.is_empty()"),
     ("a settle has no link to its permit", "settled", r"permit\.into_iter\(\)\.collect\(\)", "Vec::new()"),
-    ("a wait without a pause is linked from the last 429", "is_of_a_pause", r"Reason::Frozen \| Reason::Probe", "Reason::Stock"),
+    ("a wait without a pause is linked from the last 429", "is_upstream_pause", r"Reason::Frozen \| Reason::Probe", "Reason::Stock"),
     ("recorded permits are kept for ever", "note", r"self\.order\.len\(\) == MAX_GRANTED", "false"),
 ]
 IN_SPANS = [

@@ -32,7 +32,8 @@ impl Host {
         Host { name, port: authority.port_u16() }
     }
 
-    /// As `authority` writes it, at `port` if it writes none. There is none if it has a user, too.
+    /// The host in `authority`, at `port` if that writes no port. There is none if `authority` has
+    /// a user, or something else than a number as its port.
     pub(crate) fn at(authority: &Authority, port: u16) -> Option<Self> {
         let Host { name, port: written } = Host::of(authority);
         // What stands behind the host is a port, or nothing.
@@ -46,13 +47,13 @@ impl Host {
         &self.name
     }
 
-    /// Whether it is `wanted`, which has a port; `port` is that of its scheme.
+    /// Whether this is the host `wanted`, which has a port. If this host has none, `port` counts.
     pub(crate) fn has(&self, wanted: &Host, port: u16) -> bool {
         self.name == wanted.name && Some(self.port.unwrap_or(port)) == wanted.port
     }
 
-    /// Whether a request in the tunnel to this host is for this host, wherever it names one. It has
-    /// to name one.
+    /// Whether a request in the tunnel to this host names this host and no other, in its target and
+    /// its `Host` headers. A request that names no host is for none.
     pub(crate) fn is_meant_by(&self, head: &Parts) -> bool {
         let in_headers = head.headers.get_all(HOST).iter().map(|host| Authority::try_from(host.as_bytes()).ok());
         let mut named = head.uri.authority().cloned().map(Some).into_iter().chain(in_headers).peekable();

@@ -1,9 +1,9 @@
-//! The rate of each key, if nothing tells of it.
+//! Finds the rate of each key if neither the configuration nor a header states it.
 //!
 //! Each key has a [`RateProbe`] of its own, so that its refused calls lower no other key's rate.
-//! But keys may also share a limit that counts calls of all keys together. Then calls of several
-//! keys are refused within a moment, and they are many of all calls: the shared rate is to blame.
-//! The first refusal of a key is no evidence of that: rates of equal keys rise alike at first.
+//! But keys may also share one limit. Then calls of several keys are refused within a moment, and
+//! these are a large share of all calls: the shared rate is to blame. A key's first refusal is no
+//! evidence of a shared limit, because the rates of equal keys rise alike at first.
 
 use super::rate_probe::{FIRST, RateProbe};
 use rampmeter_protocol::time::{Span, Time};
@@ -19,14 +19,16 @@ const IDLE: Span = Span::from_secs(60);
 const MAX_RECORDED: usize = 256;
 const RECORDED_BYTES: usize = 16 << 10;
 
-/// The shared rate is to blame if calls of so many keys are refused within a moment, and one in so
-/// many calls. Keys with rates of their own have one in a hundred refused, not all at once.
-const SEVERAL: usize = 4;
-const MANY_PART: u32 = 20;
-/// A moment has so many answers, but is not shorter or longer than this.
-const ANSWERS: u32 = 100;
-const SHORTEST: Span = Span::from_secs(2);
-const LONGEST: Span = Span::from_secs(30);
+/// The shared rate is to blame if, within a moment, calls of at least this many keys are refused
+/// again, and these refusals are at least one in [`BLAMING_PART`] answers.
+const BLAMING_KEYS: usize = 4;
+/// If each key has its own limit, about one call in 100 is refused, and not all at the same time.
+const BLAMING_PART: u32 = 20;
+/// A moment ends after this many answers, but lasts at least [`SHORTEST_MOMENT`] and at most
+/// [`LONGEST_MOMENT`].
+const MOMENT_ANSWERS: u32 = 100;
+const SHORTEST_MOMENT: Span = Span::from_secs(2);
+const LONGEST_MOMENT: Span = Span::from_secs(30);
 
 /// The rates of keys in calls a second.
 ///
@@ -35,9 +37,9 @@ const LONGEST: Span = Span::from_secs(30);
 pub(crate) struct KeyRates {
     known: BTreeMap<Arc<str>, KeyRate>,
     changed: BTreeSet<Arc<str>>,
-    /// The rate in the middle of those that were refused.
-    middle: Option<f64>,
-    /// Before, no key is idle.
+    /// The median rate of the keys of which a call was refused; none before the first refusal.
+    median: Option<f64>,
+    /// No key has been idle for [`IDLE`] before this time.
     none_idle_until: Time,
     moment: Moment,
 }
@@ -55,13 +57,13 @@ impl KeyRates {
         let known = |(key, rate)| (key, KeyRate { probe: RateProbe::restored(now, rate), heard: now });
         let mut rates = KeyRates { known: rates.take(MAX_KEYS).map(known).collect(), ..KeyRates::default() };
         rates.changed = rates.known.keys().cloned().collect();
-        rates.find_middle();
+        rates.update_median();
         rates
     }
 
-    /// The rate in the middle of those of refused keys; the first rate before any was refused.
-    pub(crate) fn middle(&self) -> f64 {
-        self.middle.unwrap_or(FIRST)
+    /// The median rate of refused keys; [`FIRST`] before any was refused.
+    pub(crate) fn median_of_refused(&self) -> f64 {
+        self.median.unwrap_or(FIRST)
     }
 
     pub(crate) fn note_served(&mut self, now: Time, key: &Arc<str>) {
@@ -72,15 +74,15 @@ impl KeyRates {
         });
     }
 
-    /// Notes that a call was refused which started at `at`; the upstream asks for this pause.
-    /// Returns whether the key alone is to blame.
+    /// Notes that a call that started at `at` was refused, and the pause that the upstream asks
+    /// for. Returns whether this key is to blame, not the shared rate.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, key: &Arc<str>, pause: Span) -> bool {
         let was_refused = self.known.get(key).is_some_and(|known| known.probe.was_refused());
         self.moment.note(now, Some(key).filter(|_| was_refused));
         let is_alone = !self.moment.blames_all();
         if is_alone {
             self.change(now, key, |probe| probe.note_refused(now, at, pause));
-            self.find_middle();
+            self.update_median();
         }
         is_alone
     }
@@ -138,11 +140,11 @@ impl KeyRates {
         is_idle
     }
 
-    fn find_middle(&mut self) {
+    fn update_median(&mut self) {
         let refused = self.known.values().map(|known| &known.probe).filter(|probe| probe.was_refused());
         let mut rates: Vec<f64> = refused.map(RateProbe::rate).collect();
         let middle = rates.len() / 2;
-        self.middle = (!rates.is_empty()).then(|| *rates.select_nth_unstable_by(middle, f64::total_cmp).1);
+        self.median = (!rates.is_empty()).then(|| *rates.select_nth_unstable_by(middle, f64::total_cmp).1);
     }
 }
 
@@ -152,7 +154,7 @@ struct Moment {
     since: Time,
     answers: u32,
     refused: u32,
-    /// Keys whose calls were refused again, at most [`SEVERAL`].
+    /// Keys whose calls were refused again, at most [`BLAMING_KEYS`].
     keys: BTreeSet<Arc<str>>,
 }
 
@@ -160,16 +162,16 @@ impl Moment {
     /// Notes an answer. It may be another refusal to a call of the key `refused`.
     fn note(&mut self, now: Time, refused: Option<&Arc<str>>) {
         let lasted = now.since(self.since);
-        if lasted >= LONGEST || lasted >= SHORTEST && self.answers >= ANSWERS {
+        if lasted >= LONGEST_MOMENT || lasted >= SHORTEST_MOMENT && self.answers >= MOMENT_ANSWERS {
             *self = Moment { since: now, ..Moment::default() };
         }
         self.answers += 1;
         self.refused += u32::from(refused.is_some());
-        self.keys.extend(refused.filter(|_| self.keys.len() < SEVERAL).cloned());
+        self.keys.extend(refused.filter(|_| self.keys.len() < BLAMING_KEYS).cloned());
     }
 
     fn blames_all(&self) -> bool {
-        self.keys.len() >= SEVERAL && self.refused.saturating_mul(MANY_PART) >= self.answers
+        self.keys.len() >= BLAMING_KEYS && self.refused.saturating_mul(BLAMING_PART) >= self.answers
     }
 }
 
@@ -193,7 +195,7 @@ mod tests {
         assert!(rates.note_refused(at(10), at(5), &keys[0], Span::ZERO));
         assert_eq!((rate(&rates, "a"), rate(&rates, "b")), (Some(FIRST / 2.0), Some(FIRST)));
         assert_eq!(rates.take_changed().collect::<Vec<_>>(), [(Arc::clone(&keys[0]), FIRST / 2.0)]);
-        assert_eq!(rates.middle(), FIRST / 2.0);
+        assert_eq!(rates.median_of_refused(), FIRST / 2.0);
     }
 
     #[test]

@@ -291,7 +291,7 @@ impl LimitSearch {
         }
         let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST), BURST);
         let applies = Applies { key, ..Applies::default() };
-        self.put(now, Origin::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.middle()));
+        self.put(now, Origin::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.median_of_refused()));
     }
 
     fn guess_cap(&mut self, now: Time, cap: u64) {

@@ -33,7 +33,7 @@ struct Recorder {
     spans: Spans,
     resource: Name,
     granted: GrantedTraces,
-    /// The settle that told of the latest 429.
+    /// The span of the settle that reported the latest 429.
     rejection: Option<TraceContext>,
 }
 
@@ -62,8 +62,8 @@ impl Traces {
     /// A request was granted.
     pub(crate) fn granted<R>(&mut self, now: Time, trace: &Arc<RequestTrace>, grant: &Grant<R>, limit: Option<Name>) {
         let Some(recorder) = &mut self.0 else { return };
-        let held = trace.reason().is_some_and(is_of_a_pause);
-        let links = recorder.rejection.filter(|_| held).into_iter().collect();
+        let was_paused = trace.reason().is_some_and(is_upstream_pause);
+        let links = recorder.rejection.filter(|_| was_paused).into_iter().collect();
         if !grant.repeated {
             recorder.granted.note(grant.id.clone(), trace.context());
         }
@@ -85,8 +85,8 @@ impl Traces {
         recorder.answered(now, trace, answer.into_iter().chain(limit).collect(), Vec::new(), Some(code.as_str()));
     }
 
-    /// The trace of a settle: that of its message, or that of its permit. Nothing if it is not
-    /// recorded.
+    /// The trace of a settle, under its message's span if that is recorded, else under its
+    /// permit's. Nothing if neither is recorded.
     pub(crate) fn of_settle(
         &self,
         settle: &Settle<'_>,
@@ -173,11 +173,11 @@ impl SettleTrace {
     }
 }
 
-/// The spans of recorded permits, by id. An id is a secret, and leaves this table for no span.
+/// The spans of recorded permits, by id. An id is a secret: no span has it.
 #[derive(Debug, Default)]
 struct GrantedTraces {
     by_id: HashMap<PermitId, TraceContext>,
-    /// The ids from the oldest on, those that were settled too.
+    /// All noted ids, the oldest first, including those that were settled.
     order: VecDeque<PermitId>,
 }
 
@@ -201,8 +201,8 @@ impl GrantedTraces {
     }
 }
 
-/// Whether a request waits for this reason because the upstream has said so.
-fn is_of_a_pause(reason: Reason) -> bool {
+/// Whether a request with this reason waits because the upstream asked for a pause.
+fn is_upstream_pause(reason: Reason) -> bool {
     matches!(reason, Reason::Frozen | Reason::Probe)
 }
 
