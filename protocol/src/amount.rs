@@ -63,6 +63,12 @@ impl Amount {
         Self::new(units).or_else(|_| Self::from_micros(micros.ceil() as u64))
     }
 
+    /// So many units.
+    #[must_use]
+    pub const fn whole(units: u16) -> Self {
+        Amount(units as u64 * Self::ONE.0)
+    }
+
     /// An amount from millionths.
     ///
     /// # Errors
@@ -90,6 +96,13 @@ impl Amount {
     #[must_use]
     pub const fn saturating_sub(self, other: Amount) -> Amount {
         Amount(self.0.saturating_sub(other.0))
+    }
+
+    /// This and `other`; the largest amount if they are more.
+    #[must_use]
+    pub const fn saturating_add(self, other: Amount) -> Amount {
+        let (sum, largest) = (self.0.saturating_add(other.0), MAX_AMOUNT * Self::ONE.0);
+        Amount(if sum < largest { sum } else { largest })
     }
 }
 

@@ -19,7 +19,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
-use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -329,14 +329,7 @@ impl<'a> World<'a> {
         let ask = self.next_ask(Mode::Allow);
         self.scheduler.handle(self.now, Event::Ask(ask));
         self.take_commands();
-        let reading = Reading {
-            scope: Scope::Unnamed,
-            remaining: amount(1.0),
-            capacity: None,
-            reset: None,
-            reset_grain: Span::ZERO,
-            described: Described::default(),
-        };
+        let reading = Reading::new(Scope::Unnamed, amount(1.0));
         let observation = Some(Observation { verdict, readings: vec![reading], spent: Vec::new() });
         let settle = Settle {
             to: None,

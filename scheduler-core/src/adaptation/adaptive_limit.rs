@@ -11,12 +11,15 @@ use crate::limits::{Bucket, PendingDebits, Usage};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
+use std::ops::RangeInclusive;
 
 /// The first and the longest pause after a rejection without `Retry-After`; it doubles.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
+/// Starts that are no older may not have reached the upstream, or were too late and are returned.
+const ON_THE_WAY: Span = Span::from_secs(1);
 /// A bucket that seems too low rises by at most one part in this many of the nominal refill.
 const RAISE_PART: u64 = 20;
 
@@ -152,7 +155,7 @@ impl AdaptiveLimit {
     /// Whether a call of this cost stays close enough to the proven stock.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(slow_start) = &self.slow_start else { return true };
-        let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at));
+        let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at, at));
         let (cost, full) = (self.credit(cost), self.limit.full());
         let level = self.level(now) - cost;
         let beyond = if level < full.divided_by(NEARLY_EMPTY_PART) { cost } else { cost.times(MAX_CALLS_BEYOND) };
@@ -164,7 +167,7 @@ impl AdaptiveLimit {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
         let nearly_empty = self.margin() + self.credit(Amount::ONE);
-        if self.bucket.level_after(&self.limit, at).is_some_and(|level| level < nearly_empty) {
+        if self.bucket.level_after(&self.limit, at, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
     }
@@ -213,14 +216,14 @@ impl AdaptiveLimit {
     /// For how many nanoseconds the upstream could still have served at `at`, as far as the bucket
     /// knows. Negative if the rejection of this cost was to be expected.
     pub(crate) fn slack(&self, at: Time, cost: Amount) -> i128 {
-        let level = self.upstream_after(at).unwrap_or(-self.credit(cost));
+        let level = self.upstream_after(at, at).unwrap_or(-self.credit(cost));
         self.estimator.nominal.rate().nanos_of(level)
     }
 
     /// Learns that the upstream rejected a call of this cost at `at` and asked to wait for `after`.
     /// A rejected call takes nothing, so its charge returns.
     pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
-        let after_call = self.upstream_after(at);
+        let after_call = self.upstream_after(at, at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.slow_start = None;
         let missing = |adaptive: &AdaptiveLimit| adaptive.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
@@ -234,17 +237,27 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns the level of the upstream between `asked` and `heard`, perhaps in whole tokens. A
-    /// deficit within the stock held back, except half the margin, teaches nothing.
-    pub(crate) fn learn_level(&mut self, now: Time, asked: Time, heard: Time, remaining: Amount) {
-        let past = |at| self.upstream_after(at);
+    /// Learns the level of the upstream at some time of `read`, after a call that took `own` of it.
+    /// A deficit within the stock held back, except half the margin, teaches nothing. Nor does a
+    /// surplus that calls on their way explain.
+    pub(crate) fn learn_level(
+        &mut self,
+        now: Time,
+        read: RangeInclusive<Time>,
+        own: Amount,
+        told: &RangeInclusive<Amount>,
+    ) {
+        let (asked, heard) = read.into_inner();
+        let past = |at| self.upstream_after(at, at);
         let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
-        let (least, most) = (first.min(last), first.max(last) + self.credit(Amount::ONE));
-        let stated = self.credit(remaining);
-        if stated < least - self.held_back() + self.margin().divided_by(2) {
-            self.lower(now, asked, least - stated);
-        } else if stated > most {
-            self.raise(now, stated - most);
+        let (least, short) = (first.min(last), self.credit(*told.end()));
+        if short < least - self.held_back() + self.margin().divided_by(2) {
+            return self.lower(now, asked, least - short);
+        }
+        let Some(before) = self.upstream_after(asked - ON_THE_WAY, heard) else { return };
+        let surplus = self.credit(*told.start()) + self.credit(own) - before;
+        if surplus > Credit::ZERO {
+            self.raise(now, surplus);
         }
     }
 
@@ -267,9 +280,9 @@ impl AdaptiveLimit {
         self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));
     }
 
-    /// The level of the upstream right after the starts until `at`, as far as the bucket knows.
-    fn upstream_after(&self, at: Time) -> Option<Credit> {
-        Some(self.bucket.level_after(&self.limit, at)? + self.held_back())
+    /// The level of the upstream at `at` after the starts until `last`, as far as the bucket knows.
+    fn upstream_after(&self, last: Time, at: Time) -> Option<Credit> {
+        Some(self.bucket.level_after(&self.limit, last, at)? + self.held_back())
     }
 
     /// How far this bucket's levels are kept below the upstream's.

@@ -2,6 +2,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
+use std::ops::RangeInclusive;
 
 /// The content of one answer, independent of the upstream's dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,8 @@ pub struct Reading {
     pub scope: Scope,
     /// The remaining amount.
     pub remaining: Amount,
+    /// The steps in which `remaining` is told: one, or what the upstream rounds to.
+    pub remaining_grain: Amount,
     /// The amount in a full bucket or window.
     pub capacity: Option<Amount>,
     /// The time until the bucket is full or the window ends.
@@ -81,6 +84,27 @@ pub struct Described {
 }
 
 impl Reading {
+    /// A remaining amount in whole units, of which nothing else is told.
+    #[must_use]
+    pub fn new(scope: Scope, remaining: Amount) -> Self {
+        Reading {
+            scope,
+            remaining,
+            remaining_grain: Amount::ONE,
+            capacity: None,
+            reset: None,
+            reset_grain: Reading::grain_of(None),
+            described: Described::default(),
+        }
+    }
+
+    /// What may remain. A fraction may be rounded up; larger steps may be rounded either way.
+    #[must_use]
+    pub fn told(&self) -> RangeInclusive<Amount> {
+        let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
+        self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
+    }
+
     /// The grain of a time that is written as `reset`.
     #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {

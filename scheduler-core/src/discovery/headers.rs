@@ -140,12 +140,11 @@ mod tests {
         for (is_gradual, capacity, left, reset, grain, expected) in table {
             let amount = |units: u64| Amount::from_micros(units * 1_000_000).unwrap();
             let reading = Reading {
-                scope: Scope::Unnamed,
-                remaining: amount(left),
                 capacity: Some(amount(capacity)),
                 reset: Some(Span::from_millis(reset)),
                 reset_grain: Span::from_millis(grain),
                 described: Described { is_gradual, ..Described::default() },
+                ..Reading::new(Scope::Unnamed, amount(left))
             };
             assert_eq!(period(&reading), expected.map(Span::from_millis), "{reading:?}");
         }

@@ -303,9 +303,9 @@ impl Bucket {
         recast
     }
 
-    /// The level right after the starts until `time`; none if that is forgotten.
-    pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        self.tokens()?.level_after(limit, time)
+    /// The level at `time` after the starts until `last_start`; none if that is forgotten.
+    pub(crate) fn level_after(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
+        self.tokens()?.level_after(limit, last_start, time)
     }
 
     /// Corrects the level by `by` from `since` on.

@@ -99,9 +99,9 @@ impl LevelHistory {
         push(&mut self.points, self.most, (at, level), |_, later| later);
     }
 
-    /// The level at `time` after all starts until then; none if that is forgotten.
-    pub(crate) fn level_at(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        let (at, level) = self.points.get(first_after(&self.points, time).checked_sub(1)?)?;
+    /// The level at `time` after all starts until `last_start`; none if that is forgotten.
+    pub(crate) fn level_at(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
+        let (at, level) = self.points.get(first_after(&self.points, last_start).checked_sub(1)?)?;
         Some((*level + limit.rate().refill_within(time.since(*at))).min(limit.full()))
     }
 

@@ -158,8 +158,8 @@ impl TokenBucket {
         bucket
     }
 
-    pub(crate) fn level_after(&self, limit: &Limit, time: Time) -> Option<Credit> {
-        self.extra().levels.level_at(limit, time)
+    pub(crate) fn level_after(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
+        self.extra().levels.level_at(limit, last_start, time)
     }
 
     pub(crate) fn shift_from(&mut self, limit: &Limit, now: Time, since: Time, by: Credit) {
@@ -173,7 +173,7 @@ impl TokenBucket {
     /// forgotten. A surplus teaches nothing: a bucket that is too low fills up like any other.
     pub(crate) fn learn_remaining(&mut self, limit: &Limit, now: Time, at: Time, remaining: Credit) {
         let margin = limit.rate().credit(limit.margin());
-        let known = self.level_after(limit, at);
+        let known = self.level_after(limit, at, at);
         let level = known.unwrap_or_else(|| self.level_now(limit, now) - limit.rate().refill_within(now.since(at)));
         let short = level + margin - remaining;
         self.extra_mut().is_kept = true;

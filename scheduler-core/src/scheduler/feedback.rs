@@ -10,7 +10,7 @@
 //! needs the word of a second client, such as the one that makes the probe call after the minute.
 
 use super::Scheduler;
-use crate::adaptation::{Attribution, Limits, Observation, Reading, Verdict, may_be_of};
+use crate::adaptation::{Attribution, Limits, Observation, Reading, Scope, Verdict, may_be_of};
 use crate::command::{Command, FreezeNotice, Note};
 use crate::discovery::Blame;
 use crate::ids::{Connection, LimitId};
@@ -94,7 +94,8 @@ impl<R: Clone> Scheduler<R> {
     /// Notes levels that the upstream read at some time between `asked` and `heard`.
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
-            self.ledger.adaptive_mut(*limit).learn_level(now, asked, heard, *level);
+            let told = Reading::new(Scope::Unnamed, *level).told();
+            self.ledger.adaptive_mut(*limit).learn_level(now, asked..=heard, Amount::ZERO, &told);
         }
     }
 
@@ -218,7 +219,8 @@ impl<R: Clone> Scheduler<R> {
         self.follow_capacity(now, connection, bill, limit, reading);
         let in_use = &self.ledger.adaptive(limit).limit;
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
-            self.ledger.adaptive_mut(limit).learn_level(now, at, at, reading.remaining);
+            let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
+            self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.told());
             return;
         }
         // The answer was written between the call's start and now.
@@ -229,7 +231,7 @@ impl<R: Clone> Scheduler<R> {
         let reading = BucketReading {
             at,
             connection,
-            remaining: in_use.rate().credit(reading.remaining),
+            remaining: in_use.rate().credit(*reading.told().end()),
             resets: ends.map(|ends| ends.until),
             ends: ends.filter(|_| may_be_of(in_use, reading)),
         };

@@ -33,9 +33,8 @@ fn capped() -> ResourceSpec {
 /// What an answer tells of the bucket of a limit: what is left of what, in a minute.
 fn told(name: &str, left: f64, of: f64) -> Reading {
     let described = Described { name: Some(name.to_owned()), period: Some(MINUTE), ..Described::default() };
-    let (remaining, capacity) = (amount(left), Some(amount(of)));
-    let scope = Scope::Limit(name.to_owned());
-    Reading { scope, remaining, capacity, reset: Some(MINUTE), reset_grain: span(1), described }
+    let whole = Reading::new(Scope::Limit(name.to_owned()), amount(left));
+    Reading { capacity: Some(amount(of)), reset: Some(MINUTE), reset_grain: span(1), described, ..whole }
 }
 
 fn passed(readings: Vec<Reading>) -> Observation {

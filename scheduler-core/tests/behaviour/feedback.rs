@@ -273,6 +273,58 @@ fn what_is_left_lowers_a_level_at_once_and_raises_it_slowly() {
 }
 
 #[test]
+fn what_calls_on_their_way_leave_is_no_surplus() {
+    play(
+        &ten_per_second(),
+        "
+        0     wait a                   -> a@0
+        5000  wait b requests=2        -> b@5000
+        5000  wait c requests=5        -> c@5000
+        # The first call to arrive took two of ten, and the other one has not arrived.
+        5040  answered b 200 left=8    -> b:settled
+        5040  levels                   -> requests=3.4
+        ",
+    );
+}
+
+#[test]
+fn a_refused_call_has_taken_nothing_of_what_is_left() {
+    play(
+        &resource(vec![limit("requests", 100.0, span(10_000))]),
+        "
+        0     wait a requests=100             -> a@0
+        2000  wait b requests=8               -> b@2000
+        # Five of eight were missing, and the call did not take the three.
+        2100  answered b 429 after=500 left=3 -> b:settled
+        2100  levels                          -> requests=4
+        ",
+    );
+}
+
+#[test]
+fn what_is_told_in_thousands_is_neither_short_nor_a_surplus() {
+    let spec = resource(vec![limit("requests", 10_000.0, span(10_000))]);
+    for (left, told, level) in [
+        ("7000", "the 7600 that are left, rounded down", "7640"),
+        ("8000", "the same, rounded up", "7640"),
+        ("6000", "less than that rounds to", "7039"),
+    ] {
+        println!("{told}");
+        play(
+            &spec,
+            &format!(
+                "
+                0     wait a                                  -> a@0
+                5000  wait b requests=2400                    -> b@5000
+                5040  answered b 200 left={left} steps=1000   -> b:settled
+                5040  levels                                  -> requests={level}
+                "
+            ),
+        );
+    }
+}
+
+#[test]
 fn a_level_that_was_read_is_compared_with_that_of_its_time() {
     let spec = ResourceSpec { limits: vec![limit("requests", 10.0, span(1000))], ..ten_per_second() };
     let mut world = play(

@@ -41,7 +41,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -240,16 +240,15 @@ fn observed(status: &str, options: &[&str]) -> Observation {
             Some(("unit", unit)) => scope = Scope::Unit(unit.to_owned()),
             Some(("limit", limit)) => scope = Scope::Limit(limit.to_owned()),
             Some(("left", left)) => observation.readings.push(Reading {
-                scope: scope.clone(),
-                remaining: amount(left.parse().unwrap()),
-                capacity: None,
-                reset: None,
                 reset_grain: Span::ZERO,
-                described: Described::default(),
+                ..Reading::new(scope.clone(), amount(left.parse().unwrap()))
             }),
             Some(("of", capacity)) => last_reading(&mut observation).capacity = Some(amount(capacity.parse().unwrap())),
             Some(("reset", reset)) => last_reading(&mut observation).reset = Some(millis(reset)),
             Some(("grain", grain)) => last_reading(&mut observation).reset_grain = millis(grain),
+            Some(("steps", units)) => {
+                last_reading(&mut observation).remaining_grain = amount(units.parse().unwrap());
+            }
             None if *option == "others" => others = true,
             Some(_) | None => panic!("no such option: {option}"),
         }

@@ -138,27 +138,27 @@ impl AnswerHeaders<'_> {
         let used = bucket.used.and_then(|header| self.value(header, |text| number::spent(number::number(text)?)));
         let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
         let (reset, reset_grain) = self.first_reset(bucket.reset);
-        let scope = self.scope(&bucket.of);
         let described = Described { is_gradual: bucket.refill == Refill::Gradually, ..Described::default() };
-        Some(Reading { scope, remaining: remaining.or(unused)?, capacity, reset, reset_grain, described })
+        let remaining_grain = bucket.rounded_to;
+        let whole = Reading::new(self.scope(&bucket.of), remaining.or(unused)?);
+        Some(Reading { remaining_grain, capacity, reset, reset_grain, described, ..whole })
     }
 
     fn figures(&mut self, figures: &Figures) -> Option<Reading> {
         let stock = self.value(figures.header, figures.read)?;
-        let (remaining, capacity, reset) = (stock.remaining, Some(stock.capacity), stock.reset.map(bounded));
+        let (capacity, reset) = (Some(stock.capacity), stock.reset.map(bounded));
         let reset_grain = Reading::grain_of(reset);
         let described = Described { is_gradual: true, period: stock.period, ..Described::default() };
-        let scope = Scope::Unit(figures.unit.to_owned());
-        Some(Reading { scope, remaining, capacity, reset, reset_grain, described })
+        let whole = Reading::new(Scope::Unit(figures.unit.to_owned()), stock.remaining);
+        Some(Reading { capacity, reset, reset_grain, described, ..whole })
     }
 
     /// A window that is used up; any other tells nothing.
     fn share(&mut self, share: &Share) -> Option<Reading> {
         let used = self.value(share.used, number::number)?;
         let (reset, reset_grain) = self.first_reset(&[share.reset]);
-        let scope = Scope::Limit(share.limit.to_owned());
-        let (remaining, described) = (Amount::ZERO, Described::default());
-        (used >= 1.0).then_some(Reading { scope, remaining, capacity: None, reset, reset_grain, described })
+        let empty = Reading::new(Scope::Limit(share.limit.to_owned()), Amount::ZERO);
+        (used >= 1.0).then_some(Reading { reset, reset_grain, ..empty })
     }
 
     /// The first of the resets that an answer has, and its grain.

@@ -47,9 +47,8 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let mut named = policies.iter().filter(|policy| policy.name == name);
     let policy = named.clone().find(|policy| policy.partition == partition).or_else(|| named.next());
     let reset = reset(&item.params);
+    let scope = scope(name.clone(), policy.and_then(|policy| policy.unit.clone()));
     Some(Reading {
-        scope: scope(name.clone(), policy.and_then(|policy| policy.unit.clone())),
-        remaining: amount(item.params.get("r")?)?,
         capacity: policy.and_then(|policy| policy.capacity),
         reset,
         reset_grain: Reading::grain_of(reset),
@@ -59,6 +58,7 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
             is_keyed: Some(partition.is_some()),
             ..Described::default()
         },
+        ..Reading::new(scope, amount(item.params.get("r")?)?)
     })
 }
 
@@ -86,12 +86,10 @@ fn earlier(text: &str) -> Option<Reading> {
     };
     let reset = field("reset").and_then(|seconds| number::span(seconds * 1000.0));
     Some(Reading {
-        scope: Scope::Unnamed,
-        remaining: number::left(field("remaining")?)?,
         capacity: field("limit").and_then(number::left),
         reset,
         reset_grain: Reading::grain_of(reset),
-        described: Described::default(),
+        ..Reading::new(Scope::Unnamed, number::left(field("remaining")?)?)
     })
 }
 

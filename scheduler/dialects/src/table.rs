@@ -88,6 +88,8 @@ pub(crate) enum Tells {
 pub(crate) struct Bucket {
     pub(crate) of: BucketScope,
     pub(crate) remaining: &'static str,
+    /// The steps in which it tells what remains.
+    pub(crate) rounded_to: Amount,
     pub(crate) capacity: &'static str,
     /// What is used of the capacity; it tells what remains if no other header does.
     pub(crate) used: Option<&'static str>,

@@ -6,6 +6,9 @@ use crate::table::{
     When,
 };
 use crate::unit::RetryAfterUnit;
+use rampmeter_protocol::amount::Amount;
+
+const THOUSAND: Amount = Amount::whole(1000);
 
 const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
 const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasRetryAfter, means: Means::Overloaded };
@@ -50,6 +53,7 @@ pub(crate) static IETF: Table = Table {
     buckets: &[Bucket {
         of: BucketScope::Unnamed,
         remaining: "ratelimit-remaining",
+        rounded_to: Amount::ONE,
         capacity: "ratelimit-limit",
         used: None,
         reset: &[("ratelimit-reset", Syntax::Seconds)],
@@ -74,6 +78,7 @@ pub(crate) static DISCORD: Table = Table {
     buckets: &[Bucket {
         of: BucketScope::Limit("x-ratelimit-bucket"),
         remaining: "x-ratelimit-remaining",
+        rounded_to: Amount::ONE,
         capacity: "x-ratelimit-limit",
         used: None,
         reset: &[("x-ratelimit-reset-after", Syntax::Seconds), ("x-ratelimit-reset", Syntax::Epoch)],
@@ -95,6 +100,7 @@ pub(crate) static OPENAI: Table = Table {
         Bucket {
             of: BucketScope::Unit("requests"),
             remaining: "x-ratelimit-remaining-requests",
+            rounded_to: Amount::ONE,
             capacity: "x-ratelimit-limit-requests",
             used: None,
             reset: &[("x-ratelimit-reset-requests", Syntax::Duration)],
@@ -103,6 +109,7 @@ pub(crate) static OPENAI: Table = Table {
         Bucket {
             of: BucketScope::Unit("tokens"),
             remaining: "x-ratelimit-remaining-tokens",
+            rounded_to: Amount::ONE,
             capacity: "x-ratelimit-limit-tokens",
             used: None,
             reset: &[("x-ratelimit-reset-tokens", Syntax::Duration)],
@@ -125,6 +132,7 @@ pub(crate) static ANTHROPIC: Table = Table {
         Bucket {
             of: BucketScope::Unit("requests"),
             remaining: "anthropic-ratelimit-requests-remaining",
+            rounded_to: Amount::ONE,
             capacity: "anthropic-ratelimit-requests-limit",
             used: None,
             reset: &[("anthropic-ratelimit-requests-reset", Syntax::Rfc3339)],
@@ -133,6 +141,7 @@ pub(crate) static ANTHROPIC: Table = Table {
         Bucket {
             of: BucketScope::Unit("tokens"),
             remaining: "anthropic-ratelimit-tokens-remaining",
+            rounded_to: THOUSAND,
             capacity: "anthropic-ratelimit-tokens-limit",
             used: None,
             reset: &[("anthropic-ratelimit-tokens-reset", Syntax::Rfc3339)],
@@ -141,6 +150,7 @@ pub(crate) static ANTHROPIC: Table = Table {
         Bucket {
             of: BucketScope::Unit("input-tokens"),
             remaining: "anthropic-ratelimit-input-tokens-remaining",
+            rounded_to: THOUSAND,
             capacity: "anthropic-ratelimit-input-tokens-limit",
             used: None,
             reset: &[("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339)],
@@ -149,6 +159,7 @@ pub(crate) static ANTHROPIC: Table = Table {
         Bucket {
             of: BucketScope::Unit("output-tokens"),
             remaining: "anthropic-ratelimit-output-tokens-remaining",
+            rounded_to: THOUSAND,
             capacity: "anthropic-ratelimit-output-tokens-limit",
             used: None,
             reset: &[("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339)],
@@ -185,6 +196,7 @@ pub(crate) static GITHUB: Table = Table {
     buckets: &[Bucket {
         of: BucketScope::Limit("x-ratelimit-resource"),
         remaining: "x-ratelimit-remaining",
+        rounded_to: Amount::ONE,
         capacity: "x-ratelimit-limit",
         used: Some("x-ratelimit-used"),
         reset: &[("x-ratelimit-reset", Syntax::Epoch)],

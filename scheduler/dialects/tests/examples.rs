@@ -289,20 +289,20 @@ fn anthropic() {
             anthropic-ratelimit-output-tokens-reset: 2026-10-21T07:27:59Z",
          "passed
             unit=requests 49/50 reset 1s
-            unit=input-tokens 48000/50000 reset 2.5s
-            unit=output-tokens 10000/10000 reset 0ns"),
+            unit=input-tokens 48000/50000 in steps of 1000 reset 2.5s
+            unit=output-tokens 10000/10000 in steps of 1000 reset 0ns"),
         ("429
             retry-after: 7
             anthropic-ratelimit-input-tokens-remaining: 0
             anthropic-ratelimit-input-tokens-reset: 2026-10-21T07:29:00Z",
-         "limited unit=input-tokens for 7s\nunit=input-tokens 0/? reset 60s"),
+         "limited unit=input-tokens for 7s\nunit=input-tokens 0/? in steps of 1000 reset 60s"),
         ("529\nretry-after: 7",
          "passed"),
         ("200
             anthropic-ratelimit-tokens-limit: 90000
             anthropic-ratelimit-tokens-remaining: 88000
             anthropic-ratelimit-tokens-reset: 2026-10-21T07:28:03Z",
-         "passed\nunit=tokens 88000/90000 reset 3s"),
+         "passed\nunit=tokens 88000/90000 in steps of 1000 reset 3s"),
         // The windows of a subscription tell the used share, which counts once all is used.
         ("200
             anthropic-ratelimit-unified-5h-utilization: 0.26

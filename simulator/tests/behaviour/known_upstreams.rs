@@ -11,9 +11,8 @@ use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Limi
 use rampmeter_simulator::cost::Draw;
 use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Fleet, Values};
-use rampmeter_simulator::judge::{Violation, judge, judge_grants};
+use rampmeter_simulator::judge::judge;
 use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use rampmeter_upstream::Preset;
@@ -23,9 +22,6 @@ use std::ops::Range;
 const SEEDS: Range<u64> = 0..500;
 /// A seed of its own, so that these worlds differ from the others of a seed.
 const OWN: u64 = 0x5EED_0F48;
-/// Of so many calls one may be refused. What is left is told when a call arrives. If several calls
-/// start at the same time, the first tells of what the others take, too.
-const REFUSED: usize = 100;
 
 /// An upstream, and its limits rightly written.
 struct Known {
@@ -200,16 +196,7 @@ fn fleet(dice: &mut Dice, number: u64, known: &Known) -> Fleet {
 fn fault(seed: u64) -> Option<String> {
     let (world, _) = world(seed);
     let outcome = world.run().unwrap();
-    let judged = match judge(&world, &outcome) {
-        Err(violation) if are_few(&violation, &outcome) => judge_grants(&world, &outcome),
-        judged => judged,
-    };
-    judged.err().map(|violation| violation.to_string())
-}
-
-/// Whether so few calls were refused that the order of simultaneous calls explains it.
-pub(crate) fn are_few(violation: &Violation, outcome: &Outcome) -> bool {
-    matches!(violation, Violation::Rejected(refused) if *refused <= outcome.ok().div_ceil(REFUSED))
+    judge(&world, &outcome).err().map(|violation| violation.to_string())
 }
 
 /// Discord never tells when the windows of its global limit begin. A call counts for a second, and

@@ -5,7 +5,7 @@ use super::{PERIOD, spec};
 use crate::common::{Said, World, amount, ms, wish};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::ids::Connection;
@@ -294,12 +294,10 @@ impl Play {
         let is_whole = self.headers == Headers::WholeSeconds;
         let reset = if is_whole { told.reset.div_ceil(1000) * 1000 } else { told.reset };
         let reading = Reading {
-            scope: Scope::Unnamed,
-            remaining: amount(told.left as f64),
             capacity: Some(amount(told.capacity as f64)),
             reset: Some(Span::from_millis(reset)),
             reset_grain: if is_whole { Span::from_secs(1) } else { Span::from_millis(1) },
-            described: Described::default(),
+            ..Reading::new(Scope::Unnamed, amount(told.left as f64))
         };
         let retry_after = Some(Span::from_millis(reset));
         let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };

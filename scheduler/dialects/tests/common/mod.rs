@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use rampmeter_dialects::{Dialect, DialectReading, Reader};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
@@ -60,7 +61,9 @@ fn verdict(verdict: &Verdict) -> String {
 
 fn reading(reading: &Reading) -> String {
     let of = reading.capacity.map_or_else(|| "?".to_owned(), |capacity| capacity.to_string());
-    format!("{} {}/{of} reset {}", scope(&reading.scope), reading.remaining, span(reading.reset))
+    let is_whole = reading.remaining_grain == Amount::ONE;
+    let steps = if is_whole { String::new() } else { format!(" in steps of {}", reading.remaining_grain) };
+    format!("{} {}/{of}{steps} reset {}", scope(&reading.scope), reading.remaining, span(reading.reset))
 }
 
 fn scope(scope: &Scope) -> String {
