@@ -1,16 +1,39 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
-use crate::common::{Wish, World, limit, play, resource, shared, span, ten_per_second, wish};
+use crate::common::{Wish, World, amount, limit, play, resource, shared, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Margin, ResourceSpec};
 use std::collections::BTreeMap;
 
 /// Ten requests and ten units in a second.
 fn two_units() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 10.0, span(1000))])
+}
+
+#[test]
+fn a_backfill_moves_no_newcomer_behind_those_that_it_passed() {
+    let window = LimitSpec {
+        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
+        margin: Margin::Fixed(amount(0.0)),
+        ..limit("requests", 10.0, span(10_000))
+    };
+    play(
+        &shared(resource(vec![window]), &[]),
+        "
+        1000   wait z client=z requests=9      -> z@1000
+        # One is left in this window.
+        1000   wait a1 client=a requests=6     ->
+        1000   wait c1 client=c requests=2     ->
+        1000   wait c2 client=c requests=2     ->
+        1000   wait c3 client=c requests=2     ->
+        1000   wait a2 client=a requests=1     -> a2@1000
+        1000   wait b client=b requests=2      ->
+        20000                                  -> a1@10000 c1@10000 b@10000 c2@20000 c3@20000
+        ",
+    );
 }
 
 #[test]
