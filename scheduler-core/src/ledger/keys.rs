@@ -227,6 +227,11 @@ impl Keys {
         }
     }
 
+    /// Whether key queues are to be looked at.
+    pub(crate) fn have_changed(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
     /// A bucket whose key queue is to be looked at.
     pub(crate) fn pop_changed(&mut self) -> Option<Slot> {
         self.changed.pop_first()

@@ -210,7 +210,7 @@ impl<R: Clone> Scheduler<R> {
         // 3. Limits that were found count.
         self.apply_found_limits(now);
         // 4. Waiting requests that can start are granted their starts.
-        let changed = self.ledger.take_change() && self.waiting() > 0;
+        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
         self.queues.updates.note(changed);
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);

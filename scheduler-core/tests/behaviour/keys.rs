@@ -1,6 +1,6 @@
 //! Limits for some requests only, and limits with a bucket for each key.
 
-use crate::common::{Judge, Wish, World, limit, ms, play, play_on, resource, span, wish};
+use crate::common::{Judge, Wish, World, amount, limit, ms, play, play_on, play_under, resource, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::labels::Labels;
@@ -395,6 +395,27 @@ fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
         0     allow e                       -> e@0
         200   allow f client:z              -> f@200
         200   allow g client:w              -> g:too_many_keys+1000
+        ",
+    );
+}
+
+#[test]
+fn a_key_whose_last_waiting_request_leaves_makes_room() {
+    let bounds = Bounds { max_keys: 1, ..Bounds::default() };
+    let spec = ResourceSpec { bounds, ..ten_each() };
+    let mut lowered = spec.clone();
+    lowered.limits[0].capacity = amount(5.0);
+    play_under(
+        &spec,
+        &[("lowered", lowered)],
+        "
+        0     allow a client:x requests=10  -> a@0
+        0     wait b client:x requests=8    ->
+        10    limits lowered                -> b:never_fits
+        5000  allow c client:y requests=5   -> c@5000
+        5000  wait d client:y               ->
+        5010  unused d                      -> d:unknown_permit d:settled
+        9000  allow e client:z              -> e@9000
         ",
     );
 }
