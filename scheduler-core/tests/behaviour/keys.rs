@@ -402,12 +402,20 @@ fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
 #[test]
 fn a_key_whose_last_waiting_request_leaves_makes_room() {
     let bounds = Bounds { max_keys: 1, ..Bounds::default() };
-    let spec = ResourceSpec { bounds, ..ten_each() };
-    let mut lowered = spec.clone();
+    let mut spec = ResourceSpec { bounds, ..ten_each() };
+    spec.limits[0].applies.group = Some(crate::common::name("routes"));
+    let (mut lowered, mut narrowed) = (spec.clone(), spec.clone());
     lowered.limits[0].capacity = amount(5.0);
+    let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
+    let applies = Applies { matching, group: Some(crate::common::name("routes")), ..Applies::default() };
+    narrowed.limits.push(LimitSpec {
+        name: crate::common::name("heavy"),
+        applies,
+        ..limit("requests", 10.0, span(1000))
+    });
     play_under(
         &spec,
-        &[("lowered", lowered)],
+        &[("lowered", lowered), ("narrowed", narrowed)],
         "
         0     allow a client:x requests=10  -> a@0
         0     wait b client:x requests=8    ->
@@ -415,7 +423,11 @@ fn a_key_whose_last_waiting_request_leaves_makes_room() {
         5000  allow c client:y requests=5   -> c@5000
         5000  wait d client:y               ->
         5010  unused d                      -> d:unknown_permit d:settled
-        9000  allow e client:z              -> e@9000
+        9000  allow e client:z requests=5   -> e@9000
+        9000  wait f client:z route:/heavy  ->
+        # A more specific limit counts this request, and no key does.
+        9010  limits narrowed               -> f@9010
+        20000 allow g client:w              -> g@20000
         ",
     );
 }
