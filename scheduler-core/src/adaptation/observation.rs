@@ -1,7 +1,10 @@
 //! What an answer of the upstream says about its limits.
 
+use crate::ids::Connection;
+use crate::limits::StartKey;
+use crate::policy::Bill;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use std::ops::RangeInclusive;
 
 /// The content of one answer, independent of the upstream's dialect.
@@ -81,6 +84,24 @@ pub struct Described {
     pub is_gradual: bool,
     /// Whether it has a bucket for each value of a key. Nothing if the answer does not say.
     pub is_keyed: Option<bool>,
+}
+
+/// A call that the upstream has answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnsweredCall<'a> {
+    /// When its answer is heard of.
+    pub(crate) now: Time,
+    pub(crate) connection: Connection,
+    pub(crate) start: StartKey,
+    pub(crate) bill: &'a Bill,
+    pub(crate) observation: &'a Observation,
+}
+
+impl AnsweredCall<'_> {
+    /// When it was made. A call that is answered before its start was early.
+    pub(crate) fn at(&self) -> Time {
+        self.start.at.min(self.now)
+    }
 }
 
 impl Reading {

@@ -54,6 +54,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// The refusal of a bill that needs a spent quota.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds().map(|hold| hold.start))?;
+        let retry_after = (until < Time::NEVER).then(|| until.since(now));
+        Some(Refusal::QuotaSpent { limit, retry_after })
+    }
+
     /// Whether there is room for the buckets of a bill's keys.
     pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         let keys = &mut self.ledger.keys;
@@ -124,7 +131,7 @@ impl<R: Clone> Scheduler<R> {
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         // During a change, what the waiting requests take is not known.
         let is_changing = self.former.are_charging();
-        let offer = self.offer_behind_queue(now, ask.class, &ask.bill);
+        let offer = self.waits().offer_behind_queue(now, ask.class, &ask.bill);
         if !is_changing && offer.at.since(now) > latest {
             let refusal = self.too_late(now, &ask, offer);
             return self.outbox.refuse(ask.to, Some(ask.id), refusal);
@@ -159,7 +166,7 @@ impl<R: Clone> Scheduler<R> {
         let delay = offer.at.since(now);
         let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
-            let behind = self.offer_behind_queue(now, ask.class, &ask.bill);
+            let behind = self.waits().offer_behind_queue(now, ask.class, &ask.bill);
             return self.outbox.refuse(ask.to, Some(ask.id), behind.not_in_time(now));
         }
         let waiting = self.waiting();

@@ -5,43 +5,35 @@
 //! kept. They pay for their starts as in their turns, so that none has more than its share for
 //! long.
 
-use super::Scheduler;
-use super::dispatch_plan::HeldStart;
+use super::dispatch_plan::{DispatchPlan, HeldStart};
+use super::waits::Waits;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Bill, LimitSet};
-use crate::queue::StartReason;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 /// Requests that are tried: enough to use nearly all of the rest, however long the queue is.
 const MAX_CANDIDATES: usize = 64;
 
-impl<R: Clone> Scheduler<R> {
-    /// Whether a new request of `class` may backfill a window before the next dispatch.
-    /// `earliest` is the start that the request would get if no other request waited.
-    pub(crate) fn may_backfill(&self, class: ClassId, earliest: Time) -> bool {
-        let contended = self.queues.class(class).contended().and(self.resource.windowed());
-        let before = |next: Time| earliest - self.resource.spec().horizon < next;
-        contended != LimitSet::default() && self.plan.next().is_none_or(before)
-    }
+/// Whether a new request of `class` may backfill a window before the next dispatch.
+/// `earliest` is the start that the request would get if no other request waited.
+pub(super) fn may_backfill<R>(waits: &Waits<'_, R>, plan: &DispatchPlan, class: ClassId, earliest: Time) -> bool {
+    let contended = waits.queues.class(class).contended().and(waits.resource.windowed());
+    let before = |next: Time| earliest - waits.resource.spec().horizon < next;
+    contended != LimitSet::default() && plan.next().is_none_or(before)
+}
 
-    /// Starts requests of `class` that fit into the rest of the windows for which others are held.
-    pub(crate) fn backfill(&mut self, now: Time, class: ClassId) {
-        let windowed = self.resource.windowed();
-        let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
-        let Some(until) = held.iter().map(|hold| hold.start.at).min() else { return };
-        let amount = |hold: &HeldStart| self.permits.get(hold.slot).bill.get(hold.limit);
-        // A request that needs as much as the held one cannot fit either.
-        let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
-        let is_held = |slot: Slot| self.plan.holds().any(|hold| hold.slot == slot);
-        let candidates = self.queues.class(class).order().front(MAX_CANDIDATES);
-        let candidates = candidates.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
-        let candidates: Vec<Slot> = candidates.map(|(slot, _)| slot).collect();
-        let tier = self.resource.tier(class);
-        for slot in candidates {
-            if self.blocking_key(now, slot, tier).is_none() {
-                self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
-            }
-        }
-    }
+/// The requests of `class` that fit into the rest of the windows for which others are held, and
+/// the first of the held starts.
+pub(super) fn candidates<R>(waits: &Waits<'_, R>, plan: &DispatchPlan, class: ClassId) -> Option<(Time, Vec<Slot>)> {
+    let windowed = waits.resource.windowed();
+    let held: Vec<&HeldStart> = plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
+    let until = held.iter().map(|hold| hold.start.at).min()?;
+    let amount = |hold: &HeldStart| waits.permits.get(hold.slot).bill.get(hold.limit);
+    // A request that needs as much as the held one cannot fit either.
+    let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
+    let is_held = |slot: Slot| plan.holds().any(|hold| hold.slot == slot);
+    let front = waits.queues.class(class).order().front(MAX_CANDIDATES);
+    let fitting = front.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
+    Some((until, fitting.map(|(slot, _)| slot).collect()))
 }

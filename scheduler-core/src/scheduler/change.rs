@@ -8,8 +8,8 @@
 use super::Scheduler;
 use super::key_labels::KeyLabels;
 use crate::collections::Slot;
+use crate::command::Command;
 use crate::policy::{Bill, Call, Resource, Succession};
-use crate::queue::Waiting;
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
@@ -31,9 +31,27 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
-        let resource = self.with_found(resource);
+        let resource = self.unwritten.rewrite(resource);
         self.switch_limits(now, resource);
         self.enforce_found(now);
+    }
+
+    /// Has limits that were found count from now on.
+    pub(crate) fn apply_found_limits(&mut self, now: Time) {
+        if self.term.is_ending() {
+            return;
+        }
+        if let Some(resource) = self.unwritten.review(now) {
+            self.switch_limits(now, resource);
+            self.unwritten.begin_found(now, &self.resource, &mut self.ledger);
+        }
+        self.enforce_found(now);
+        self.unwritten.take_notes(&self.resource).into_iter().for_each(|note| self.outbox.push(Command::Note(note)));
+    }
+
+    /// Has guesses count as they are now.
+    pub(crate) fn enforce_found(&mut self, now: Time) {
+        self.unwritten.enforce_found(now, &self.resource, &mut self.ledger);
     }
 
     /// Has these limits count from now on.
@@ -60,16 +78,6 @@ impl<R: Clone> Scheduler<R> {
         self.queues.begin_edition(&self.resource, now);
         self.plan.set_next(None);
         former
-    }
-
-    /// Whether a waiting request has no turn under the present limits yet.
-    pub(crate) fn is_former(&self, waiting: &Waiting<R>) -> bool {
-        waiting.edition < self.queues.edition()
-    }
-
-    /// The limits by which a waiting request is charged.
-    pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &Resource {
-        self.former.of(waiting.edition).unwrap_or(&self.resource)
     }
 
     /// Takes the next steps of a change of limits, or of a hand-over.
@@ -101,7 +109,7 @@ impl<R: Clone> Scheduler<R> {
     fn charge_anew(&mut self, now: Time, slot: Slot) {
         let permit = self.permits.get(slot);
         let (before, waiting) = (Arc::clone(&permit.bill), permit.waiting());
-        let former = self.limits_of(waiting);
+        let former = self.waits().limits_of(waiting);
         let is_same = self.resource.shares_bills_with(former);
         let implied = || (!is_same).then(|| Box::new(Call::from_bill(&before, former)));
         let (call, class) = (waiting.call.clone().or_else(implied), waiting.class);

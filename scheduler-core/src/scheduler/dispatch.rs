@@ -11,6 +11,7 @@
 //! therefore delays no other answer.
 
 use super::Scheduler;
+use super::backfill::candidates;
 use super::dispatch_plan::HeldStart;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId, Tier};
@@ -31,7 +32,7 @@ const RECHECK: Span = Span::from_millis(50);
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.are_answers_late() || self.former.are_charging() {
+        if self.told.are_late() || self.former.are_charging() {
             return;
         }
         self.plan.begin();
@@ -54,9 +55,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts starved requests, or holds the starts that they wait for.
     fn promote(&mut self, now: Time) {
-        for (class, slot) in self.starving(now) {
+        for (class, slot) in self.waits().starving(now) {
             // A start may have ended the starvation of others of its class.
-            if self.starving(now).contains(&(class, slot)) {
+            if self.waits().starving(now).contains(&(class, slot)) {
                 self.take_turn(now, class, slot, StartReason::Promoted);
             }
         }
@@ -73,6 +74,17 @@ impl<R: Clone> Scheduler<R> {
         let blocked = self.plan.blocked(class);
         self.queues.set_contended(now, class, blocked);
         self.backfill(now, class);
+    }
+
+    /// Starts requests of `class` that fit into the rest of the windows for which others are held.
+    fn backfill(&mut self, now: Time, class: ClassId) {
+        let Some((until, slots)) = candidates(&self.waits(), &self.plan, class) else { return };
+        let tier = self.resource.tier(class);
+        for slot in slots {
+            if self.waits().blocking_key(now, slot, tier).is_none() {
+                self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
+            }
+        }
     }
 
     /// The first request that needs no blocked limit. If its client has one with an earlier
@@ -116,7 +128,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a request that no key holds up, refuses it, or holds its start if that is not after
     /// `latest`.
-    pub(crate) fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, reason: StartReason, latest: Time) {
+    fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, reason: StartReason, latest: Time) {
         let Some(offer) = self.offer_or_turn_away(now, slot, tier) else { return };
         match self.blocking(now, slot, offer, tier) {
             None => self.start(now, slot, offer, tier, reason),
@@ -221,26 +233,14 @@ impl<R: Clone> Scheduler<R> {
             if deadline >= soonest {
                 return;
             }
-            let (_, offer) = self.outlook(now, slot);
+            let (_, offer) = self.waits().outlook(now, slot);
             self.turn_away(slot, offer.not_in_time(now));
         }
     }
 
-    /// The requests that are due for promotion, the longest overdue first.
-    fn starving(&self, now: Time) -> Vec<(ClassId, Slot)> {
-        let mut due: Vec<(Time, ClassId, Slot)> = self.promotions().filter(|(at, ..)| *at <= now).collect();
-        due.sort_unstable();
-        due.into_iter().map(|(_, class, slot)| (class, slot)).collect()
-    }
-
-    fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> {
-        let queues = self.queues.classes().iter().zip(self.resource.classes_by_id());
-        queues.flat_map(|(queue, (id, class))| queue.promotions(class).map(move |(at, slot)| (at, id, slot)))
-    }
-
     fn next_dispatch_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
         let starts = holds.iter().map(|hold| hold.due);
-        let promotions = self.promotions().map(|(at, ..)| at);
+        let promotions = self.waits().promotions().map(|(at, ..)| at);
         let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);

@@ -9,17 +9,19 @@
 //! limits that its call was charged to. It stops their calls for a minute at most: a longer pause
 //! needs the word of a second client, such as the one that makes the probe call after the minute.
 
-use super::Scheduler;
-use crate::adaptation::{Attribution, Limits, Observation, Reading, Scope, Verdict, may_be_of};
+use super::outbox::Outbox;
+use super::unwritten_limits::UnwrittenLimits;
+use crate::adaptation::{AnsweredCall, Attribution, Limits, Reading, RecentCalls, Scope, Verdict, may_be_of};
 use crate::command::{Command, FreezeNotice, Note};
 use crate::discovery::Blame;
-use crate::ids::{Connection, LimitId};
+use crate::fencing::Term;
+use crate::ids::LimitId;
+use crate::ledger::Ledger;
 use crate::limits::{BucketReading, Interval, UNCONFIRMED};
-use crate::permits::Granted;
-use crate::policy::Bill;
 use crate::policy::spec::Follow;
-use crate::refusal::Refusal;
+use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 
@@ -41,53 +43,46 @@ struct Pause {
     is_claim: bool,
 }
 
-impl<R: Clone> Scheduler<R> {
-    /// Takes note of the answer to a call over `connection` that was charged `bill`. If a limit
-    /// rejected the call, returns the bill that it is settled at: the other charges are refunded.
-    pub(crate) fn observe(
-        &mut self,
-        now: Time,
-        (connection, granted): (Connection, &Granted),
-        bill: &Bill,
-        observation: &Observation,
-    ) -> Option<Bill> {
-        let mut settled = None;
-        let at = granted.start.at.min(now);
-        let blamed = self.search_by(now, (connection, at), bill, observation);
-        match &observation.verdict {
-            Verdict::Passed => self.ledger.note_served(now, granted.start, at, bill),
-            // The upstream has taken nothing, and will as soon as another call has ended.
-            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(Blame::Places) => {
-                settled = Some(bill.keyed_part());
+/// The buckets, and what learns from the upstream beside them.
+///
+/// Guarantees that a checkpoint is due soon after calls are stopped or let go, so that a successor
+/// knows of it, and that clients hear of each freeze that voids their promises.
+#[derive(Debug)]
+pub(crate) struct Feedback<'a, R> {
+    pub(super) resource: &'a Resource,
+    pub(super) ledger: &'a mut Ledger,
+    pub(super) unwritten: &'a mut UnwrittenLimits,
+    pub(super) calls: &'a RecentCalls,
+    pub(super) term: &'a mut Term,
+    pub(super) outbox: &'a mut Outbox<R>,
+    pub(super) counters: &'a mut Counters,
+}
+
+impl<R> Feedback<'_, R> {
+    /// Learns from the answer to a call. If a limit rejected the call, returns the bill that it is
+    /// settled at: the other charges are refunded.
+    pub(crate) fn observe(&mut self, call: AnsweredCall<'_>) -> Option<Bill> {
+        let blamed = self.unwritten.learn(self.resource, self.calls, call);
+        let settled = match &call.observation.verdict {
+            Verdict::Passed => {
+                self.ledger.note_served(call.now, call.start, call.at(), call.bill);
+                None
             }
-            Verdict::Busy => {}
+            // The upstream has taken nothing, and will as soon as another call has ended.
+            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(Blame::Places) => Some(call.bill.keyed_part()),
+            Verdict::Busy => None,
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
-                let mut limits = Attribution::new(&self.resource, bill).blamed(scope);
-                if blamed == Some(Blame::KeyRate) {
-                    // Calls of other keys go on.
-                    limits.retain(|limit| !self.resource[*limit].spec().guessed || bill.key_charge(*limit).is_some());
-                }
-                let pauses = self.pauses(now, connection, bill, &limits, *retry_after);
-                if !by_other_accounts {
-                    settled = Some(self.learn_rejection(now, at, bill, &pauses));
-                }
-                self.freeze(now, connection, bill, &pauses);
+                let pauses = self.pauses(call, &self.limits_blamed(call, scope, blamed), *retry_after);
+                let settled = (!by_other_accounts).then(|| self.learn_rejection(call, &pauses));
+                self.freeze(call, &pauses);
+                settled
             }
             Verdict::Exhausted { scope, reset } => {
-                let reset = reset.unwrap_or(UNKNOWN_RESET);
-                let (limits, are_quotas) = Attribution::new(&self.resource, bill).exhausted(scope);
-                let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
-                let pauses = self.pauses(now, connection, bill, &limits, Some(told));
-                match are_quotas {
-                    true => self.spend_quotas(now, connection, bill, &pauses),
-                    false => self.freeze(now, connection, bill, &pauses),
-                }
-                settled = Some(bill.keyed_part());
+                self.exhaust(call, scope, reset.unwrap_or(UNKNOWN_RESET));
+                Some(call.bill.keyed_part())
             }
-        }
-        for reading in &observation.readings {
-            self.compare(now, (connection, at), bill, observation, reading);
-        }
+        };
+        call.observation.readings.iter().for_each(|reading| self.compare(call, reading));
         settled
     }
 
@@ -99,20 +94,18 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// When what was learned is to be reviewed, as long as a request waits.
-    pub(crate) fn next_review(&self) -> Option<Time> {
-        self.ledger.next_review().filter(|_| self.waiting() > 0)
-    }
-
-    /// The refusal of a bill that needs a spent quota.
-    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds().map(|hold| hold.start))?;
-        let retry_after = (until < Time::NEVER).then(|| until.since(now));
-        Some(Refusal::QuotaSpent { limit, retry_after })
+    fn limits_blamed(&self, call: AnsweredCall<'_>, scope: &Scope, blamed: Option<Blame>) -> Limits {
+        let mut limits = Attribution::new(self.resource, call.bill).blamed(scope);
+        if blamed == Some(Blame::KeyRate) {
+            // Calls of other keys go on.
+            limits.retain(|limit| !self.resource[*limit].spec().guessed || call.bill.key_charge(*limit).is_some());
+        }
+        limits
     }
 
     /// The pause of each limit, as far as it is believed.
-    fn pauses(&self, now: Time, connection: Connection, bill: &Bill, limits: &Limits, told: Option<Span>) -> Pauses {
+    fn pauses(&self, call: AnsweredCall<'_>, limits: &Limits, told: Option<Span>) -> Pauses {
+        let AnsweredCall { now, connection, bill, .. } = call;
         let pause = |limit: &LimitId| {
             let believed = told.map(|told| match self.ledger.is_claimed_by_another(now, bill, *limit, connection) {
                 true => told,
@@ -125,20 +118,22 @@ impl<R: Clone> Scheduler<R> {
 
     /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
     /// correction sets the level as a whole. The charges to keys stay, too.
-    fn learn_rejection(&mut self, now: Time, at: Time, bill: &Bill, pauses: &Pauses) -> Bill {
+    fn learn_rejection(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) -> Bill {
+        let (at, bill) = (call.at(), call.bill);
         let mut settled = bill.keyed_part();
         let slack = |pause: &&Pause| self.ledger.adaptive(pause.limit).slack(at, bill.get(pause.limit));
         let is_guess = |limit: LimitId| self.resource[limit].spec().guessed;
         let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_guess(pause.limit));
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(slack) {
             let cost = bill.get(*limit);
-            self.ledger.adaptive_mut(*limit).learn_rejection(now, at, cost, *believed);
+            self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed);
             settled.set(*limit, cost);
         }
         settled
     }
 
-    fn freeze(&mut self, now: Time, connection: Connection, bill: &Bill, pauses: &Pauses) {
+    fn freeze(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) {
+        let AnsweredCall { now, connection, bill, .. } = call;
         let mut longest = Span::ZERO;
         let mut voids = false;
         for Pause { limit, believed, is_claim } in pauses {
@@ -153,16 +148,24 @@ impl<R: Clone> Scheduler<R> {
             }
             longest = longest.max(pause);
         }
-        self.term.hasten_checkpoint();
-        if voids {
-            let limits = pauses.iter().map(|pause| pause.limit).collect();
-            self.outbox.push(Command::Announce(FreezeNotice { limits, span: longest }));
+        self.announce(voids, pauses.iter().map(|pause| pause.limit), longest);
+    }
+
+    /// Stops the calls that need what is spent until its `reset`.
+    fn exhaust(&mut self, call: AnsweredCall<'_>, scope: &Scope, reset: Span) {
+        let (limits, are_quotas) = Attribution::new(self.resource, call.bill).exhausted(scope);
+        let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
+        let pauses = self.pauses(call, &limits, Some(told));
+        match are_quotas {
+            true => self.spend_quotas(call, &pauses),
+            false => self.freeze(call, &pauses),
         }
     }
 
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
     /// call follows if only one client says so.
-    fn spend_quotas(&mut self, now: Time, connection: Connection, bill: &Bill, pauses: &Pauses) {
+    fn spend_quotas(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) {
+        let AnsweredCall { now, connection, bill, .. } = call;
         for Pause { limit, believed, is_claim } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
@@ -178,45 +181,37 @@ impl<R: Clone> Scheduler<R> {
         self.term.hasten_checkpoint();
     }
 
-    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
-    #[must_use]
-    pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
-        let all = self.resource.limits_by_id().map(|(limit, _)| limit);
-        let chosen = all.filter(|limit| chosen.is_none_or(|chosen| chosen == *limit));
-        chosen.filter(|limit| self.ledger.is_paused(now, *limit)).collect()
-    }
-
     /// Ends the pauses of these limits: the upstream's word no longer counts.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
         self.term.hasten_checkpoint();
     }
 
-    /// Freezes these limits by an operator's order. Clients hear of it if it voids promises.
+    /// Freezes these limits by an operator's order.
     pub(crate) fn freeze_by_order(&mut self, now: Time, limits: &[LimitId], span: Span) {
         let announced = now + self.resource.spec().horizon;
         let mut voids = false;
         for limit in limits {
             voids |= self.ledger.freeze_by_order(*limit, announced, now + span);
         }
+        self.announce(voids, limits.iter().copied(), span);
+    }
+
+    /// Lets the store know of a freeze, and clients if it voids promises.
+    fn announce(&mut self, voids: bool, limits: impl Iterator<Item = LimitId>, span: Span) {
         self.term.hasten_checkpoint();
         if voids {
-            self.outbox.push(Command::Announce(FreezeNotice { limits: limits.to_vec(), span }));
+            self.outbox.push(Command::Announce(FreezeNotice { limits: limits.collect(), span }));
         }
     }
 
     /// Compares a reading with the limit that it is about.
-    fn compare(
-        &mut self,
-        now: Time,
-        (connection, at): (Connection, Time),
-        bill: &Bill,
-        observation: &Observation,
-        reading: &Reading,
-    ) {
-        let attribution = Attribution::new(&self.resource, bill);
+    fn compare(&mut self, call: AnsweredCall<'_>, reading: &Reading) {
+        let AnsweredCall { now, connection, bill, observation, .. } = call;
+        let attribution = Attribution::new(self.resource, bill);
         let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
-        self.follow_capacity(now, connection, bill, limit, reading);
+        self.follow_capacity(call, limit, reading);
+        let at = call.at();
         let in_use = &self.ledger.adaptive(limit).limit;
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
@@ -236,29 +231,21 @@ impl<R: Clone> Scheduler<R> {
             ends: ends.filter(|_| may_be_of(in_use, reading)),
         };
         let is_believed = self.ledger.learn(now, bill, limit, &reading);
-        if !is_believed {
-            self.counters.disbelieved += 1;
-        }
+        self.counters.disbelieved += u64::from(!is_believed);
     }
 
     /// Keeps to the capacity that a reading states. A key's own capacity is a part of what is left.
-    fn follow_capacity(&mut self, now: Time, connection: Connection, bill: &Bill, limit: LimitId, reading: &Reading) {
-        let follows = self.resource.spec().follow == Follow::Headers && bill.key_charge(limit).is_none();
+    fn follow_capacity(&mut self, call: AnsweredCall<'_>, limit: LimitId, reading: &Reading) {
+        let follows = self.resource.spec().follow == Follow::Headers && call.bill.key_charge(limit).is_none();
         let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));
         if reading.capacity > Some(written) || !is_of_it {
             self.counters.disbelieved += 1;
         }
         if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
-            && self.ledger.adaptive_mut(limit).hear_capacity(now, connection, capacity)
+            && self.ledger.adaptive_mut(limit).hear_capacity(call.now, call.connection, capacity)
         {
             self.outbox.push(Command::Note(Note::CapacityChanged(limit)));
             self.term.hasten_checkpoint();
         }
-    }
-
-    /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
-    #[must_use]
-    pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
-        self.ledger.adaptive(limit).stated.lowered().map(|stated| stated.capacity)
     }
 }

@@ -7,7 +7,6 @@ mod ask;
 mod backfill;
 mod change;
 mod delivery;
-mod discover;
 mod dispatch;
 mod dispatch_plan;
 mod feedback;
@@ -15,7 +14,6 @@ mod former_limits;
 mod key_labels;
 mod key_waits;
 mod outbox;
-mod outlook;
 pub(crate) mod parts;
 mod pending;
 pub mod purge;
@@ -23,13 +21,14 @@ mod rejections;
 mod settle;
 mod store;
 pub mod undelivered;
+mod unwritten_limits;
 mod updates;
 mod waiting;
+pub(crate) mod waits;
 
 use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
-use crate::discovery::LimitSearch;
 use crate::discovery::found_limit::FoundSnapshot;
 use crate::event::Event;
 use crate::fencing::Term;
@@ -45,6 +44,7 @@ use outbox::Outbox;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
+use unwritten_limits::UnwrittenLimits;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -95,8 +95,7 @@ pub struct Scheduler<R> {
     term: Term,
     /// What calls take of the limits.
     ledger: Ledger,
-    /// The search for unwritten limits, if the resource wants one.
-    search: Option<Box<LimitSearch>>,
+    unwritten: UnwrittenLimits,
     /// Limits that are measured and not enforced.
     shadow_limits: ShadowLimits,
     permits: Permits<R>,
@@ -153,10 +152,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// The same, with the limits that a predecessor has found.
     pub(crate) fn beginning(resource: Resource, epoch: u64, now: Time, found: &[FoundSnapshot]) -> Self {
-        let search = LimitSearch::begin(&resource, now, found).map(Box::new);
-        let resource = search.as_ref().map_or(resource, |search| search.resource());
+        let unwritten = UnwrittenLimits::new(&resource, now, found);
+        let resource = unwritten.complete(resource);
         let mut scheduler = Scheduler {
-            search,
+            unwritten,
             former: FormerLimits::default(),
             term: Term::new(epoch, now),
             ledger: Ledger::new(&resource, now),
@@ -239,12 +238,12 @@ impl<R: Clone> Scheduler<R> {
             Event::Delivered(until) => self.delivered(until),
             Event::AnswersLate => self.answers_late(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
-            Event::Levels { asked, heard, levels } => self.compare_levels(now, asked, heard, &levels),
+            Event::Levels { asked, heard, levels } => self.feedback().compare_levels(now, asked, heard, &levels),
             Event::Recheck => self.term.hasten_checkpoint(),
             Event::Epoch(epoch) => self.term.raise_epoch(epoch),
             Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
-            Event::Thaw(limits) => self.thaw(now, &limits),
-            Event::Freeze { limits, span } => self.freeze_by_order(now, &limits, span),
+            Event::Thaw(limits) => self.feedback().thaw(now, &limits),
+            Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
@@ -267,14 +266,15 @@ impl<R: Clone> Scheduler<R> {
     /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
+        let is_any_waiting = self.waiting() > 0;
         let dispatch = self.plan.next().filter(|_| !self.told.are_late());
         let wakeups = [
             (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
-            (WakeupReason::Progress, (self.waiting() > 0).then_some(self.queues.updates.next())),
+            (WakeupReason::Progress, is_any_waiting.then_some(self.queues.updates.next())),
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
-            (WakeupReason::Review, self.next_review()),
-            (WakeupReason::Search, self.next_search()),
+            (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),
+            (WakeupReason::Search, self.unwritten.next_review().filter(|_| is_any_waiting && !self.term.is_ending())),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
@@ -283,11 +283,6 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues.waiting()
-    }
-
-    /// Whether waiting requests are granted nothing, as answers do not arrive.
-    pub(crate) fn are_answers_late(&self) -> bool {
-        self.told.are_late()
     }
 
     /// Whether the store allows this start.
@@ -341,7 +336,7 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         self.resource = self.resource.clone().at_unix(unix_at_origin);
-        self.search.iter_mut().for_each(|search| search.at_unix(unix_at_origin));
+        self.unwritten.at_unix(unix_at_origin);
         self.ledger.anchor(now, unix_at_origin);
         self.shadow_limits.anchor(now, unix_at_origin);
     }

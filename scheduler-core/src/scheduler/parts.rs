@@ -1,15 +1,21 @@
 //! The parts of a scheduler that views read, and of which records are made.
 
 use super::Scheduler;
+use super::feedback::Feedback;
 use super::key_labels::KeyLabels;
+use super::unwritten_limits::UnwrittenLimits;
+use super::waits::Waits;
 use crate::adaptation::{CostEstimates, RecentCalls};
 use crate::discovery::LimitSearch;
 use crate::fencing::Term;
 use crate::ids::LimitId;
+use crate::ledger::use_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
-use crate::permits::{PendingAnswers, Permits};
+use crate::permits::{PendingAnswers, Permits, ToldStarts};
 use crate::policy::Resource;
+use crate::policy::spec::LimitSpec;
 use crate::queue::{Queues, RecentService};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
@@ -42,6 +48,26 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
+    /// All limits as they count now: what was found is as it could be written.
+    #[must_use]
+    pub fn limits_in_force(&self) -> Vec<LimitSpec> {
+        self.resource.spec().limits.iter().map(|limit| self.unwritten.counting(limit)).collect()
+    }
+
+    /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
+    #[must_use]
+    pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
+        self.ledger.adaptive(limit).stated.lowered().map(|stated| stated.capacity)
+    }
+
+    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
+    #[must_use]
+    pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
+        let all = self.resource.limits_by_id().map(|(limit, _)| limit);
+        let chosen = all.filter(|limit| chosen.is_none_or(|chosen| chosen == *limit));
+        chosen.filter(|limit| self.ledger.is_paused(now, *limit)).collect()
+    }
+
     /// The number of remembered permits.
     #[must_use]
     pub fn remembered(&self) -> usize {
@@ -61,8 +87,11 @@ impl<R: Clone> Scheduler<R> {
         self.key_labels.note(&self.resource, labels)
     }
 
-    pub(crate) fn meter_mut(&mut self) -> &mut UseMeter {
-        &mut self.meter
+    /// What was used since the last call, by client and class, and by limit.
+    ///
+    /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
+    pub fn take_use(&mut self) -> Use {
+        self.meter.take()
     }
 
     pub(crate) fn calls(&self) -> &RecentCalls {
@@ -77,16 +106,20 @@ impl<R: Clone> Scheduler<R> {
         &self.shadow_limits
     }
 
-    pub(crate) fn permits(&self) -> &Permits<R> {
-        &self.permits
+    pub(crate) fn term(&self) -> &Term {
+        &self.term
     }
 
-    pub(crate) fn queues(&self) -> &Queues {
-        &self.queues
+    pub(crate) fn told(&self) -> &ToldStarts {
+        &self.told
     }
 
     pub(crate) fn key_labels(&self) -> &KeyLabels {
         &self.key_labels
+    }
+
+    pub(crate) fn unwritten(&self) -> &UnwrittenLimits {
+        &self.unwritten
     }
 
     pub(crate) fn recent(&self) -> &RecentService {
@@ -100,6 +133,25 @@ impl<R: Clone> Scheduler<R> {
         self.recent.advance(now);
     }
 
+    /// What waits, and for what.
+    pub(crate) fn waits(&self) -> Waits<'_, R> {
+        let Scheduler { resource, former, ledger, permits, queues, .. } = self;
+        Waits { resource, former, ledger, permits, queues }
+    }
+
+    /// What learns from the upstream.
+    pub(super) fn feedback(&mut self) -> Feedback<'_, R> {
+        Feedback {
+            resource: &self.resource,
+            ledger: &mut self.ledger,
+            unwritten: &mut self.unwritten,
+            calls: &self.calls,
+            term: &mut self.term,
+            outbox: &mut self.outbox,
+            counters: &mut self.counters,
+        }
+    }
+
     /// What a successor goes on from.
     pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
         RecordedParts {
@@ -110,7 +162,7 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: &mut self.cost_estimates,
             pending: &self.pending,
             queues: &self.queues,
-            search: self.search.as_deref(),
+            search: self.unwritten.search(),
             meter: &mut self.meter,
         }
     }

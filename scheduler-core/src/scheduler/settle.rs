@@ -1,7 +1,8 @@
 //! Settling permits: unused, used at a cost, or extended while the call is in flight.
 
 use super::Scheduler;
-use crate::adaptation::{CallTimes, Observation, Verdict};
+use super::rejections::rejection_cause;
+use crate::adaptation::{AnsweredCall, CallTimes, Observation, Verdict};
 use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
@@ -13,6 +14,7 @@ use crate::policy::{Bill, LimitSet};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::status::RejectionCause;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
@@ -35,6 +37,15 @@ impl<R: Clone> Scheduler<R> {
             (None, Ok(())) => {}
             (to, Err(refusal)) => self.outbox.push(Command::RefuseSettle { to, id, refusal }),
         }
+    }
+
+    /// Counts a call that the upstream answered with 429.
+    fn count_rejection(&mut self, now: Time, id: &PermitId, observation: Option<&Observation>) {
+        let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
+        let call = permit.zip(observation).and_then(|(permit, observation)| permit.answered(now, observation));
+        let cause = call.map_or(RejectionCause::Unknown, |call| rejection_cause(&self.resource, &self.ledger, call));
+        self.counters.upstream_429 += 1;
+        self.counters.rejections.count(cause);
     }
 
     /// Whether the call of this permit was settled, as far as is known.
@@ -93,8 +104,8 @@ impl<R: Clone> Scheduler<R> {
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
         self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
-        let answered = (connection, &granted);
-        let settled = observation.and_then(|observation| self.observe(now, answered, &bill, observation));
+        let answer = |observation| AnsweredCall { now, connection, start: granted.start, bill: &bill, observation };
+        let settled = observation.and_then(|observation| self.feedback().observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked
     }

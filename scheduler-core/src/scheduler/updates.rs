@@ -13,7 +13,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn send_updates(&mut self, now: Time) {
         let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
-            let (position, offer) = self.outlook(now, slot);
+            let (position, offer) = self.waits().outlook(now, slot);
             if full || is_worth_telling(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
                 self.send_update(now, slot, position, offer);
             }
@@ -24,7 +24,7 @@ impl<R: Clone> Scheduler<R> {
     /// its end.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
         if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
-            let (position, offer) = self.outlook(now, slot);
+            let (position, offer) = self.waits().outlook(now, slot);
             self.send_update(now, slot, position, offer);
         }
     }

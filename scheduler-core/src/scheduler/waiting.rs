@@ -2,6 +2,7 @@
 
 use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
+use super::backfill::may_backfill;
 use crate::collections::Slot;
 use crate::event::Ask;
 use crate::permits::{Permit, State};
@@ -54,7 +55,7 @@ impl<R: Clone> Scheduler<R> {
             self.queues.class_mut(class).stand_behind(slot, self.permits.get_mut(slot).waiting_mut());
             false
         } else {
-            self.enter_queue(slot) || self.may_backfill(class, alone)
+            self.enter_queue(slot) || may_backfill(&self.waits(), &self.plan, class, alone)
         };
         self.plan.bring_forward(deadline);
         // The dispatch may start or refuse it.
@@ -93,7 +94,7 @@ impl<R: Clone> Scheduler<R> {
     /// Takes a request that stops waiting out of its queue.
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
-        let (is_former, queue) = (self.is_former(&waiting), self.queues.class_mut(waiting.class));
+        let (is_former, queue) = (self.waits().is_former(&waiting), self.queues.class_mut(waiting.class));
         match waiting.at_key.filter(|_| !is_former) {
             Some(key) => {
                 queue.leave_key_wait(&waiting);
@@ -113,7 +114,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
         self.queues.remove(slot, &waiting, &bill);
-        for key in self.keys_of(&bill) {
+        for key in self.waits().keys_of(&bill) {
             self.queues.keys.get_mut(key).into_iter().for_each(|key_queue| key_queue.release(slot));
             self.ledger.keys.note_change(key);
         }

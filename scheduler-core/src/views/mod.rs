@@ -1,10 +1,137 @@
 //! What people are shown: status and explanations. A view spends the promises that are past, and
 //! changes nothing else.
 
-pub mod client_use;
 mod explain;
 mod listing;
 mod reasons;
 pub mod report;
 mod shares;
 mod useful_workers;
+
+use crate::arithmetic::Credit;
+use crate::ids::LimitId;
+pub use crate::ledger::use_meter::{ClientUse, OTHERS, Use};
+use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
+use crate::scheduler::waits::Waits;
+use rampmeter_protocol::explain::{Explanation, Question};
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::left::Left;
+use rampmeter_protocol::reason::{Holder, Reason};
+use rampmeter_protocol::shares::Shares;
+use rampmeter_protocol::status::{ClassStatus, LimitStatus};
+use rampmeter_protocol::time::Time;
+use reasons::{Obstacle, Reasons};
+
+impl<R: Clone> Scheduler<R> {
+    /// The status of all limits at `now`.
+    #[must_use]
+    pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
+        self.advance(now);
+        let mut limits = report::limit_statuses(self.resource(), self.ledger(), now);
+        for (limit, labels) in self.key_labels().missing() {
+            limits[limit.index()].missing_labels = labels.to_vec();
+        }
+        for limit in &mut limits {
+            let found = self.unwritten().found(&limit.name);
+            found.into_iter().for_each(|found| report::tell_found(limit, found, now));
+        }
+        limits.extend(report::shadow_statuses(self.shadow_limits(), now));
+        limits
+    }
+
+    /// The status of all classes at `now`, the most urgent first.
+    #[must_use]
+    pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
+        report::class_statuses(self.resource(), self.waits().queues, now)
+    }
+
+    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
+    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
+    /// must not be before the last event.
+    #[must_use]
+    pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
+        self.advance(now);
+        let waits = self.waits();
+        let permit = waits.permits.find(id).map(|slot| waits.permits.get(slot));
+        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !waits.is_former(waiting)));
+        let Some(permit) = known else { return Vec::new() };
+        waits.ledger.read_each(now, &permit.bill, |bucket, limit| report::left(bucket, limit, now)).collect()
+    }
+
+    /// The limit that would delay or refuse one request of the default class at `now`, if any.
+    #[must_use]
+    pub fn limited_by(&self, now: Time) -> Option<LimitId> {
+        let Waits { resource, queues, ledger, .. } = self.waits();
+        let class = resource.default_class();
+        let bill = resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
+            return Some(limit);
+        }
+        let behind = queues.backlog_through(resource, class);
+        ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, resource.tier(class)).limited_by
+    }
+
+    /// What delays one more request of the default class, if anything does.
+    #[must_use]
+    pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
+        let tier = self.resource().tier(self.resource().default_class());
+        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
+        let limit = self.limited_by(now)?;
+        let reasons = self.reasons(now);
+        let reason = reasons.obstacle_in(&bill, limit, tier).unwrap_or(Reason::Turn);
+        Some((limit, reason, reasons.holder(&bill, limit, tier)))
+    }
+
+    /// What holds the request `id` if it waits: how many are ahead of it, the limit, and why.
+    #[must_use]
+    pub fn held_by(&self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
+        let reasons = self.reasons(now);
+        let slot = reasons.waits.permits.find(id)?;
+        let permit = reasons.waits.permits.get(slot);
+        permit.as_waiting()?;
+        let (position, offer) = reasons.waits.outlook(now, slot);
+        let Obstacle { limit, reason } = reasons.obstacle(permit, position, offer);
+        Some((position, limit, reason))
+    }
+
+    /// Explains why the request of the question waits, or what holds the whole resource.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownPermit`] for an unknown id.
+    pub fn explain(&mut self, now: Time, question: &Question) -> Result<Explanation, Refusal> {
+        let limits = self.limit_status(now);
+        explain::explain(&self.reasons(now), limits, question)
+    }
+
+    /// What classes and clients were granted in the last minutes under this leader.
+    #[must_use]
+    pub fn shares(&mut self, now: Time) -> Shares {
+        self.advance(now);
+        shares::shares(self.resource(), self.waits().queues, self.recent(), now)
+    }
+
+    /// How many calls have started by `now` and were not settled. A call that is not settled while
+    /// its permit is remembered counts until then.
+    #[must_use]
+    pub fn calls_in_flight(&self, now: Time) -> u64 {
+        self.calls().in_flight().count(now)
+    }
+
+    /// How many workers of one call at a time use the scarcest limit up, by Little's law: the calls
+    /// a second that the limit allows at `now`, times the mean time from start to settle. Calls
+    /// cost as much as the latest ones have cost on average.
+    ///
+    /// Nothing before a call has been settled that a limit counts. Limits with keys do not count,
+    /// because the number of keys has no bound. A quota without `pace` counts only while it is
+    /// spent: it ends and sets no pace.
+    #[must_use]
+    pub fn useful_workers(&self, now: Time) -> Option<f64> {
+        useful_workers::useful_workers(self.resource(), self.ledger(), self.calls(), now)
+    }
+
+    fn reasons(&self, now: Time) -> Reasons<'_, R> {
+        Reasons { now, waits: self.waits(), term: self.term(), told: self.told() }
+    }
+}

@@ -1,14 +1,14 @@
 //! What keeps a request from its start: the limit, the reason, and the state of the bucket.
 
 use crate::arithmetic::Credit;
+use crate::fencing::Term;
 use crate::ids::{LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::Bucket;
-use crate::permits::Permit;
+use crate::permits::{Permit, ToldStarts};
 use crate::policy::{Bill, Limit};
 use crate::queue::Waiting;
-use crate::scheduler::Scheduler;
-use rampmeter_protocol::labels::Labels;
+use crate::scheduler::waits::Waits;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::time::{Span, Time};
 
@@ -22,47 +22,46 @@ pub(super) struct Obstacle {
     pub(super) reason: Reason,
 }
 
-impl<R: Clone> Scheduler<R> {
+/// What delays requests at `now`, and whether the store or late answers do.
+#[derive(Debug)]
+pub(super) struct Reasons<'a, R> {
+    pub(super) now: Time,
+    pub(super) waits: Waits<'a, R>,
+    pub(super) term: &'a Term,
+    pub(super) told: &'a ToldStarts,
+}
+
+impl<R> Reasons<'_, R> {
     /// What delays a waiting request, which will probably start as `expected`. During a change of
     /// limits it is not known of all requests.
-    pub(super) fn obstacle(&self, now: Time, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
-        let (bill, waiting) = (&permit.bill, permit.waiting());
-        if self.is_former(waiting) {
+    pub(super) fn obstacle(&self, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
+        let (now, bill, waiting) = (self.now, &permit.bill, permit.waiting());
+        if self.waits.is_former(waiting) {
             return Obstacle { limit: None, reason: Reason::Turn };
         }
-        let tier = self.resource().tier(waiting.class);
-        let at_key = self.key_queue_of(waiting).map(|(limit, _)| limit);
-        let alone = || self.ledger().earliest(now, bill, tier).limited_by;
+        let tier = self.waits.resource.tier(waiting.class);
+        let at_key = self.waits.key_queue_of(waiting).map(|(limit, _)| limit);
+        let alone = || self.waits.ledger.earliest(now, bill, tier).limited_by;
         let limit = expected.limited_by.or(at_key).or_else(alone);
-        let in_bucket = limit.and_then(|limit| self.obstacle_in(now, bill, limit, tier));
+        let in_bucket = limit.and_then(|limit| self.obstacle_in(bill, limit, tier));
         let (limit, reason) = match in_bucket {
             Some(Reason::Stock | Reason::InFlight) | None if self.is_passed(permit) => (limit, Reason::Share),
             Some(reason) => (limit, reason),
             None if position > 0 || at_key.is_some() => (limit, Reason::Turn),
-            None => match self.ledger().unproven(now, bill) {
+            None => match self.waits.ledger.unproven(now, bill) {
                 Some(unproven) => (Some(unproven), Reason::Unproven),
-                None if self.waits_for_store(now, bill) => (limit, Reason::Store),
+                None if self.waits_for_store(bill) => (limit, Reason::Store),
                 None => (limit, Reason::Turn),
             },
         };
         Obstacle { limit, reason }
     }
 
-    /// What delays one more request of the default class, if anything does.
-    #[must_use]
-    pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
-        let class = self.resource().default_class();
-        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
-        let limit = self.limited_by(now)?;
-        let reason = self.obstacle_in(now, &bill, limit, self.resource().tier(class)).unwrap_or(Reason::Turn);
-        Some((limit, reason, self.holder(now, &bill, limit, self.resource().tier(class))))
-    }
-
     /// Why the bucket in which `bill` is charged to `limit` cannot pay within the horizon, even if
     /// no other request came first.
-    fn obstacle_in(&self, now: Time, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
-        let (cost, latest) = (bill.get(limit), now + self.resource().spec().horizon);
-        let is_spent = self.ledger().adaptive(limit).spent_until(now).is_some();
+    pub(super) fn obstacle_in(&self, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
+        let (now, cost, latest) = (self.now, bill.get(limit), self.now + self.waits.resource.spec().horizon);
+        let is_spent = self.waits.ledger.adaptive(limit).spent_until(now).is_some();
         let why = |bucket: &Bucket, limit: &Limit| {
             let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
             let in_window = |bucket: &Bucket, limit: &Limit| {
@@ -80,30 +79,30 @@ impl<R: Clone> Scheduler<R> {
                 Some(_) | None => Some(Reason::Stock),
             }
         };
-        self.ledger().read_each(now, &bill.only(limit), why).next()?
+        self.waits.ledger.read_each(now, &bill.only(limit), why).next()?
     }
 
     /// Whether requests of other clients go first that came later.
     fn is_passed(&self, permit: &Permit<R>) -> bool {
         let own = permit.waiting();
-        if self.resource().spec().fair_share.is_none() || own.at_key.is_some() {
+        if self.waits.resource.spec().fair_share.is_none() || own.at_key.is_some() {
             return false;
         }
         let passes = |other: &Waiting<R>| other.client != own.client && other.arrival > own.arrival;
-        let front = self.queues().class(own.class).order().front(MAX_COMPARED);
-        let ahead = front.map(|(slot, _)| self.permits().get(slot).waiting());
+        let front = self.waits.queues.class(own.class).order().front(MAX_COMPARED);
+        let ahead = front.map(|(slot, _)| self.waits.permits.get(slot).waiting());
         ahead.take_while(|other| other.position.turn < own.position.turn).any(passes)
     }
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
-    fn waits_for_store(&self, now: Time, bill: &Bill) -> bool {
-        self.are_answers_late() || !self.is_covered(bill, now)
+    fn waits_for_store(&self, bill: &Bill) -> bool {
+        self.told.are_late() || !self.term.covers(self.waits.resource, bill, self.now)
     }
 
     /// The state of the bucket in which `bill` is charged to `limit`.
-    pub(super) fn holder(&self, now: Time, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
+    pub(super) fn holder(&self, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
         let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
-        let (cost, adaptive) = (bill.get(limit), self.ledger().adaptive(limit));
+        let (now, cost, adaptive) = (self.now, bill.get(limit), self.waits.ledger.adaptive(limit));
         let call_time = adaptive.call_time.mean();
         let until_reset = adaptive.spent_until(now).unwrap_or(now);
         let until = |time: Time| time.since(now).millis();
@@ -122,17 +121,18 @@ impl<R: Clone> Scheduler<R> {
                 likely_free_ms: likely_end.map(until),
             }
         };
-        self.ledger().read_each(now, &bill.only(limit), describe).next()
+        self.waits.ledger.read_each(now, &bill.only(limit), describe).next()
     }
 
     /// How long a request behind `position` others will probably wait for calls in flight to end.
-    pub(super) fn likely_wait(&self, now: Time, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
-        let (call_time, cost) = (self.ledger().adaptive(limit).call_time.mean()?, bill.get(limit));
+    pub(super) fn likely_wait(&self, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
+        let (now, cost) = (self.now, bill.get(limit));
+        let call_time = self.waits.ledger.adaptive(limit).call_time.mean()?;
         let wait = |bucket: &Bucket, limit: &Limit| {
             let first = bucket.likely_end(limit, now, call_time)?.since(now);
             let places = limit.full().div_ceil(limit.rate().credit(cost)).max(1);
             Some(first + Span::from_nanos(call_time.nanos().saturating_mul(position) / places))
         };
-        self.ledger().read_each(now, &bill.only(limit), wait).next()?
+        self.waits.ledger.read_each(now, &bill.only(limit), wait).next()?
     }
 }

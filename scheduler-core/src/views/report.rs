@@ -5,15 +5,12 @@
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
+use crate::discovery::FoundLimit;
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::Bucket;
 use crate::policy::{Class, Limit, Resource};
-use crate::queue::ClassQueue;
-use crate::refusal::Refusal;
-use crate::scheduler::Scheduler;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::labels::Labels;
+use crate::queue::{ClassQueue, Queues};
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
@@ -21,74 +18,33 @@ use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, Told};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-impl<R: Clone> Scheduler<R> {
-    /// The status of all limits at `now`.
-    #[must_use]
-    pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
-        self.advance(now);
-        let mut limits = limit_statuses(self.resource(), self.ledger(), now);
-        for (limit, labels) in self.key_labels().missing() {
-            limits[limit.index()].missing_labels = labels.to_vec();
-        }
-        limits.iter_mut().for_each(|limit| self.tell_found(now, limit));
-        limits.extend(shadow_statuses(self.shadow_limits(), now));
-        limits
-    }
+/// The status of all classes, the most urgent first.
+pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) -> Vec<ClassStatus> {
+    let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
+        name: class.name.clone(),
+        queued: queue.waiting() as u64,
+        oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
+    };
+    queues.classes().iter().zip(resource.classes()).map(status).collect()
+}
 
-    /// Shows a limit that was found as it could be written, and what it was found by.
-    fn tell_found(&self, now: Time, limit: &mut LimitStatus) {
-        let Some(found) = self.found(&limit.name) else { return };
-        if found.spec.guessed {
-            let counting = found.counting();
-            (limit.capacity, limit.period_ms) = (counting.capacity.units(), counting.period.millis());
-            limit.learned = None;
-        }
-        limit.found = Some(FoundStatus {
-            by: found.origin.as_str().to_owned(),
-            for_ms: now.since(found.since).millis(),
-            routes: found.routes().cloned().collect(),
-            key: found.spec.applies.key.clone(),
-        });
+/// Shows a limit that was found as it could be written, and what it was found by.
+pub(super) fn tell_found(limit: &mut LimitStatus, found: &FoundLimit, now: Time) {
+    if found.spec.guessed {
+        let counting = found.counting();
+        (limit.capacity, limit.period_ms) = (counting.capacity.units(), counting.period.millis());
+        limit.learned = None;
     }
-
-    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
-    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
-    /// must not be before the last event.
-    #[must_use]
-    pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
-        self.advance(now);
-        let permit = self.permits().find(id).map(|slot| self.permits().get(slot));
-        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !self.is_former(waiting)));
-        let Some(permit) = known else { return Vec::new() };
-        self.ledger().read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
-    }
-
-    /// The status of all classes at `now`, the most urgent first.
-    #[must_use]
-    pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
-            name: class.name.clone(),
-            queued: queue.waiting() as u64,
-            oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
-        };
-        self.queues().classes().iter().zip(self.resource().classes()).map(status).collect()
-    }
-
-    /// The limit that would delay or refuse one request of the default class at `now`, if any.
-    #[must_use]
-    pub fn limited_by(&self, now: Time) -> Option<LimitId> {
-        let class = self.resource().default_class();
-        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
-        if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
-            return Some(limit);
-        }
-        let behind = self.queues().backlog_through(self.resource(), class);
-        self.ledger().paid_after(now, &behind, |_| Credit::ZERO, &bill, self.resource().tier(class)).limited_by
-    }
+    limit.found = Some(FoundStatus {
+        by: found.origin.as_str().to_owned(),
+        for_ms: now.since(found.since).millis(),
+        routes: found.routes().cloned().collect(),
+        key: found.spec.applies.key.clone(),
+    });
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.
-fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
@@ -124,7 +80,7 @@ fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitS
 }
 
 /// The status of limits in shadow mode, and what was measured of each.
-fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
+pub(super) fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
     let limits = limit_statuses(shadow.resource(), shadow.ledger(), now).into_iter();
     limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
 }
@@ -154,7 +110,7 @@ fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Op
 }
 
 /// The remaining amount at `now`, and the time until the bucket is full.
-fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
+pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let paid = || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
     let full = bucket.window_end(limit, now).filter(|_| limit.is_paced()).unwrap_or_else(paid);
     let comes_back = full < Time::NEVER && !limit.is_until_settled();

@@ -1,8 +1,7 @@
 //! How classes and clients share a resource.
 
-use crate::ids::ClassId;
-use crate::queue::ServiceCount;
-use crate::scheduler::Scheduler;
+use crate::policy::Resource;
+use crate::queue::{Queues, RecentService, ServiceCount};
 use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_protocol::time::Time;
 use std::cmp::Reverse;
@@ -13,42 +12,33 @@ const MAX_CLIENTS_LISTED: usize = 50;
 /// Waiting clients that are looked at in each class, which takes a fraction of a millisecond.
 const MAX_WAITING_CLIENTS: usize = 1024;
 
-impl<R: Clone> Scheduler<R> {
-    /// What classes and clients were granted in the last minutes under this leader.
-    #[must_use]
-    pub fn shares(&mut self, now: Time) -> Shares {
-        self.advance(now);
-        let classes: Vec<ServiceCount> =
-            (0..).map(ClassId).zip(self.resource().classes()).map(|(id, _)| self.recent().class(id)).collect();
-        let all: u128 = classes.iter().map(|count| count.share).sum();
-        let queues = self.queues().classes().iter().zip(self.resource().classes());
-        let classes =
-            queues.zip(&classes).map(|((queue, class), count)| share(&class.name, count, queue.waiting(), all));
-        let classes = classes.collect();
-        let (clients, more_clients) = self.client_shares(all);
-        Shares { over_ms: now.since(self.recent().since()).millis(), classes, clients, more_clients }
-    }
+/// What classes and clients were granted lately, and how many of their requests wait.
+pub(super) fn shares(resource: &Resource, queues: &Queues, recent: &RecentService, now: Time) -> Shares {
+    let counts: Vec<ServiceCount> = resource.classes_by_id().map(|(id, _)| recent.class(id)).collect();
+    let all: u128 = counts.iter().map(|count| count.share).sum();
+    let classes = queues.classes().iter().zip(resource.classes()).zip(&counts);
+    let classes = classes.map(|((queue, class), count)| share(&class.name, count, queue.waiting(), all)).collect();
+    let (clients, more_clients) = client_shares(queues, recent, all);
+    Shares { over_ms: now.since(recent.since()).millis(), classes, clients, more_clients }
+}
 
-    /// The clients to list, and how many more there are.
-    fn client_shares(&self, all: u128) -> (Vec<Share>, u64) {
-        let mut known = self.recent().clients();
-        for queue in self.queues().classes() {
-            queue.waiting_clients().take(MAX_WAITING_CLIENTS).for_each(|client| {
-                known.entry(client).or_default();
-            });
-        }
-        let mut ranked: Vec<(Arc<str>, ServiceCount, usize)> = known
-            .into_iter()
-            .map(|(client, count)| (Arc::clone(&client), count, self.queues().waiting_of(&client)))
-            .collect();
-        // A client that waits and got nothing is what people look for.
-        ranked.sort_by_key(|(_, count, waiting)| {
-            (count.granted > 0 || *waiting == 0, Reverse(count.share), Reverse(*waiting))
+/// The clients to list, and how many more there are.
+fn client_shares(queues: &Queues, recent: &RecentService, all: u128) -> (Vec<Share>, u64) {
+    let mut known = recent.clients();
+    for queue in queues.classes() {
+        queue.waiting_clients().take(MAX_WAITING_CLIENTS).for_each(|client| {
+            known.entry(client).or_default();
         });
-        let more = ranked.len().saturating_sub(MAX_CLIENTS_LISTED) as u64;
-        ranked.truncate(MAX_CLIENTS_LISTED);
-        (ranked.iter().map(|(client, count, waiting)| share(client, count, *waiting, all)).collect(), more)
     }
+    let known = known.into_iter().map(|(client, count)| (Arc::clone(&client), count, queues.waiting_of(&client)));
+    let mut ranked: Vec<(Arc<str>, ServiceCount, usize)> = known.collect();
+    // A client that waits and got nothing is what people look for.
+    ranked.sort_by_key(|(_, count, waiting)| {
+        (count.granted > 0 || *waiting == 0, Reverse(count.share), Reverse(*waiting))
+    });
+    let more = ranked.len().saturating_sub(MAX_CLIENTS_LISTED) as u64;
+    ranked.truncate(MAX_CLIENTS_LISTED);
+    (ranked.iter().map(|(client, count, waiting)| share(client, count, *waiting, all)).collect(), more)
 }
 
 fn share(name: &str, count: &ServiceCount, waiting: usize, all: u128) -> Share {

@@ -8,7 +8,7 @@ use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::views::client_use::{ClientUse, OTHERS, Use};
+use rampmeter_scheduler_core::views::{ClientUse, OTHERS, Use};
 use std::collections::BTreeMap;
 
 /// Millionths of units by client, class and unit; calls have no unit.

@@ -1,7 +1,7 @@
 //! What was used of a resource on one day, as the store has it.
 
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::views::client_use::{ClientUse, OTHERS, Use};
+use rampmeter_scheduler_core::views::{ClientUse, OTHERS, Use};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 

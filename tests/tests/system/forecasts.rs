@@ -9,7 +9,7 @@ use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler::store::{DayOfUse, HOURS, Store};
-use rampmeter_scheduler_core::views::client_use::Use;
+use rampmeter_scheduler_core::views::Use;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, process, scheduler};

@@ -65,7 +65,7 @@ fn history(limit: &Name, days: &[(Date, DayOfUse)], now: f64) -> Option<History>
 mod tests {
     use super::*;
     use jiff::ToSpan;
-    use rampmeter_scheduler_core::views::client_use::Use;
+    use rampmeter_scheduler_core::views::Use;
 
     fn limit(name: &str, algorithm: &str, level: f64, resets_ms: Option<f64>) -> LimitStatus {
         let text = format!(

@@ -24,7 +24,7 @@ use anyhow::bail;
 use rampmeter_dialects::Reader;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::views::client_use::Use;
+use rampmeter_scheduler_core::views::Use;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};

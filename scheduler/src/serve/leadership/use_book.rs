@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::views::client_use::Use;
+use rampmeter_scheduler_core::views::Use;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Mutex;

@@ -32,7 +32,7 @@ use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::purge::Selection;
 use rampmeter_scheduler_core::scheduler::undelivered::Walk;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
-use rampmeter_scheduler_core::views::client_use::Use;
+use rampmeter_scheduler_core::views::Use;
 use rampmeter_scheduler_core::wire;
 use rampmeter_telemetry::Spans;
 use std::sync::Arc;

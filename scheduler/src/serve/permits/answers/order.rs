@@ -9,7 +9,7 @@ use rampmeter_protocol::status::Status;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
-use rampmeter_scheduler_core::views::client_use::Use;
+use rampmeter_scheduler_core::views::Use;
 use tokio::sync::oneshot;
 
 /// An order to the loop. Dropping the sender of orders ends the loop.

@@ -1,0 +1,165 @@
+//! The search for unwritten limits.
+//!
+//! What is found counts from the end of the event that found it. A limit that headers tell of
+//! begins with what they say is left; a guess counts in part of its capacity, which changes without
+//! a change of limits.
+
+use crate::adaptation::{AnsweredCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
+use crate::command::Note;
+use crate::discovery::found_limit::FoundSnapshot;
+use crate::discovery::{Blame, CallAnswer, FoundLimit, KEY_RATE, LimitSearch};
+use crate::ids::LimitId;
+use crate::ledger::Ledger;
+use crate::limits::PendingDebits;
+use crate::policy::spec::LimitSpec;
+use crate::policy::{Bill, Resource};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
+
+/// The pause after a refusal that names none.
+const SILENT_PAUSE: Span = Span::from_secs(1);
+
+/// The search for unwritten limits, if the resource wants one.
+///
+/// Invariant: between two events, all that was found counts. The methods that take a resource
+/// expect the one in force.
+#[derive(Debug)]
+pub(crate) struct UnwrittenLimits(Option<Box<LimitSearch>>);
+
+impl UnwrittenLimits {
+    /// The search for limits that `written` lacks, with those that a predecessor has found.
+    pub(crate) fn new(written: &Resource, now: Time, found: &[FoundSnapshot]) -> Self {
+        UnwrittenLimits(LimitSearch::begin(written, now, found).map(Box::new))
+    }
+
+    pub(crate) fn search(&self) -> Option<&LimitSearch> {
+        self.0.as_deref()
+    }
+
+    /// The written limits with those that were found.
+    pub(crate) fn complete(&self, written: Resource) -> Resource {
+        self.search().map_or(written, LimitSearch::resource)
+    }
+
+    /// The same, for other written limits.
+    pub(crate) fn rewrite(&mut self, written: Resource) -> Resource {
+        let Some(search) = &mut self.0 else { return written };
+        search.rewrite(written);
+        search.take_other_limits();
+        search.resource()
+    }
+
+    pub(crate) fn at_unix(&mut self, unix_at_origin: u64) {
+        self.0.iter_mut().for_each(|search| search.at_unix(unix_at_origin));
+    }
+
+    /// Learns from the answer to a call. What it blames, if it is a refusal.
+    pub(crate) fn learn(&mut self, resource: &Resource, calls: &RecentCalls, call: AnsweredCall<'_>) -> Option<Blame> {
+        let search = self.0.as_mut()?;
+        let AnsweredCall { now, connection, bill, .. } = call;
+        let (at, key) = (call.at(), key_of_rate(resource, bill));
+        search.note_in_flight(calls.in_flight().count_young(now));
+        let blame = match blame(search, resource, call) {
+            Some(blame) => Some(search.note_refused(now, at, blame, key.as_ref())),
+            None => {
+                search.note_served(now, now.since(at), key.as_ref());
+                None
+            }
+        };
+        let (traits, route_label) = (bill.traits.as_deref(), resource.spec().discover_route.as_deref());
+        let heard = CallAnswer { now, connection, traits, route_label, in_flight: search.in_flight() };
+        let charged: Vec<Name> = bill.applicable().limits().map(|limit| resource[limit].spec().name.clone()).collect();
+        search.hear(&heard, &call.observation.readings, &charged);
+        blame
+    }
+
+    /// When what was found is to be reviewed.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.search().map(LimitSearch::next_review).filter(|at| *at < Time::NEVER)
+    }
+
+    /// Reviews what was found. The resource with it, if other limits are to count now.
+    pub(crate) fn review(&mut self, now: Time) -> Option<Resource> {
+        let search = self.0.as_mut()?;
+        if search.next_review() <= now {
+            search.review(now);
+        }
+        search.take_other_limits().then(|| search.resource())
+    }
+
+    /// Limits that were just found begin with what was left of them.
+    pub(crate) fn begin_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
+        let Some(search) = &mut self.0 else { return };
+        for (limit, spec) in resource.limits_by_id() {
+            let left = search.take_left(&spec.spec().name).filter(|_| !spec.is_keyed());
+            if let Some(left) = left {
+                let level = spec.rate().credit(left).min(spec.full());
+                ledger.adaptive_mut(limit).set_level(now, level, PendingDebits::none());
+            }
+        }
+    }
+
+    /// Has guesses count as they are now.
+    pub(crate) fn enforce_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
+        let Some(search) = &mut self.0 else { return };
+        if let Some(limit) = resource.limit(KEY_RATE) {
+            search.take_key_prices().for_each(|(key, price)| ledger.set_key_price(limit, key, price));
+        }
+        for found in search.found().filter(|found| found.spec.guessed && !found.spec.applies.is_keyed()) {
+            let Some(limit) = resource.limit(&found.spec.name) else { continue };
+            if resource[limit].spec().guessed && ledger.adaptive(limit).capacity_in_force() != Some(found.in_force) {
+                ledger.adaptive_mut(limit).set_capacity_in_force(now, found.in_force);
+            }
+        }
+    }
+
+    /// Tells people of the limits that were just found.
+    pub(crate) fn take_notes(&mut self, resource: &Resource) -> Vec<Note> {
+        let Some(search) = &mut self.0 else { return Vec::new() };
+        let news = search.take_news();
+        let note = |name: &Name| {
+            let (limit, found) = (resource.limit(name)?, search.found_limit(name)?);
+            Some(Note::LimitFound { limit, by: found.origin.as_str() })
+        };
+        news.iter().filter_map(note).collect()
+    }
+
+    /// What was found of the limit of this name, if it is unwritten.
+    pub(crate) fn found(&self, name: &str) -> Option<&FoundLimit> {
+        self.search()?.found_limit(name)
+    }
+
+    /// A limit as it counts now: what was found is as it could be written.
+    pub(crate) fn counting(&self, limit: &LimitSpec) -> LimitSpec {
+        self.found(&limit.name).map_or_else(|| limit.clone(), FoundLimit::counting)
+    }
+}
+
+/// The key whose rate is looked for.
+fn key_of_rate(resource: &Resource, bill: &Bill) -> Option<Arc<str>> {
+    let limit = resource.limit(KEY_RATE).filter(|limit| resource[*limit].spec().guessed)?;
+    Some(Arc::clone(&bill.key_charge(limit)?.key))
+}
+
+fn blame(search: &LimitSearch, resource: &Resource, call: AnsweredCall<'_>) -> Option<Blame> {
+    let is_used_up = |reading: &Reading| is_used_up(resource, call.bill, reading);
+    match &call.observation.verdict {
+        Verdict::Passed => None,
+        Verdict::Busy => Some(Blame::Places),
+        Verdict::Exhausted { .. } | Verdict::Limited { by_other_accounts: true, .. } => Some(Blame::KnownLimit),
+        Verdict::Limited { scope, .. } if !may_mean_guess(scope) => Some(Blame::KnownLimit),
+        Verdict::Limited { .. } if call.observation.readings.iter().any(is_used_up) => Some(Blame::KnownLimit),
+        Verdict::Limited { retry_after: None, .. } if search.blames_places() => Some(Blame::Places),
+        Verdict::Limited { retry_after, .. } => Some(Blame::Rate(retry_after.unwrap_or(SILENT_PAUSE))),
+    }
+}
+
+/// Whether what a reading says is left does not suffice for another call with this bill.
+fn is_used_up(resource: &Resource, bill: &Bill, reading: &Reading) -> bool {
+    let unit = if let Scope::Unit(unit) = &reading.scope { Some(unit) } else { None };
+    let counts = |limit: &LimitId| unit.is_none_or(|unit| *resource[*limit].spec().unit == **unit);
+    let cost = bill.charged().filter(counts).map(|limit| bill.get(limit)).max();
+    reading.remaining < cost.unwrap_or(Amount::ONE)
+}
