@@ -27,8 +27,8 @@ use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::purge::Selection;
-use rampmeter_scheduler_core::scheduler::undelivered::Walk;
+use rampmeter_scheduler_core::scheduler::walk::Selection;
+use rampmeter_scheduler_core::scheduler::walk::Walk;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 

@@ -3,12 +3,9 @@
 use super::Scheduler;
 use crate::collections::Slot;
 use crate::event::Ask;
-use crate::ids::ClassId;
 use crate::ledger::{NEAR, Offer};
-use crate::limits::StartKey;
-use crate::permits::{Granted, Stage, State};
+use crate::permits::{Stage, State};
 use crate::policy::{Bill, KeyCharge, MAX_PERIOD};
-use crate::queue::GrantedService;
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
@@ -179,36 +176,5 @@ impl<R: Clone> Scheduler<R> {
             return self.outbox.refuse(ask.to, Some(ask.id), refusal);
         }
         self.join_queue(now, ask, offer.at);
-    }
-
-    /// The start of `offer`, behind all promised starts of the same time.
-    pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
-        let key = StartKey { at: offer.at, serial: self.permits.next_serial() };
-        Granted::new(key, offer.limited_by, class, stage)
-    }
-
-    /// Grants a new request a start; it allows none later than `latest`.
-    fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
-        let to = ask.to.clone();
-        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
-        self.answer(now, slot, to, granted, Span::ZERO, false);
-    }
-
-    /// Commits a new permit to a start; its request allows none later than `latest`.
-    pub(crate) fn commit_new(
-        &mut self,
-        now: Time,
-        ask: Ask<R>,
-        offer: Offer,
-        latest: Time,
-        stage: Stage,
-    ) -> (Slot, Granted) {
-        let granted = self.next_start(offer, ask.class, stage);
-        let (client, share) = (ask.client.as_deref().unwrap_or_default(), self.resource.dominant_share(&ask.bill));
-        let (class, waited) = (ask.class, offer.at.since(now));
-        self.recent.note(now, &GrantedService { class, client, share, waited, is_promoted: false });
-        let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Granted(granted));
-        self.commit(now, slot, granted, self.resource.tier(ask.class), latest);
-        (slot, granted)
     }
 }

@@ -57,16 +57,12 @@ impl<R: Clone> Scheduler<R> {
     /// Has these limits count from now on.
     pub(crate) fn switch_limits(&mut self, now: Time, resource: Resource) {
         let succession = Succession::between(&self.resource, &resource);
-        self.ledger.change(now, &resource, &succession);
+        self.charges().change_limits(now, &resource, &succession);
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
-        self.shadow_limits.change(now, &resource);
-        self.calls.change_limits();
-        self.meter.change_limits(&resource);
         self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_edition(now, resource);
-        self.term.change_limits(&self.resource);
         self.charge_pending(&former);
         self.continue_change(now);
     }

@@ -21,6 +21,7 @@ use crate::limits::{BucketReading, Interval, UNCONFIRMED};
 use crate::policy::spec::Follow;
 use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
@@ -195,6 +196,22 @@ impl<R> Feedback<'_, R> {
             voids |= self.ledger.freeze_by_order(*limit, announced, now + span);
         }
         self.announce(voids, limits.iter().copied(), span);
+    }
+
+    /// Takes the whole stock of these limits, by an operator's order.
+    pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
+        let names: Vec<&Name> = limits.iter().map(|limit| &self.resource[*limit].spec().name).collect();
+        self.ledger.drain(now, |limit| names.contains(&&limit.spec().name));
+        self.term.doubt();
+    }
+
+    /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
+    /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
+    /// too long, on the word of a client.
+    pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
+        self.term.raise_epoch(epoch);
+        self.ledger.drain(now, |limit| !limit.has_long_period());
+        self.term.doubt();
     }
 
     /// Lets the store know of a freeze, and clients if it voids promises.

@@ -6,35 +6,31 @@
 mod ask;
 mod backfill;
 mod change;
-mod delivery;
+mod charges;
 mod dispatch;
 mod dispatch_plan;
 mod feedback;
 mod former_limits;
+mod granting;
 mod key_labels;
 mod key_waits;
 mod outbox;
 pub(crate) mod parts;
 mod pending;
-pub mod purge;
 mod rejections;
 mod settle;
-mod store;
-pub mod undelivered;
 mod unwritten_limits;
-mod updates;
 mod waiting;
 pub(crate) mod waits;
+pub mod walk;
 
 use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
-use crate::collections::Slot;
-use crate::command::{Command, Grant};
+use crate::command::Command;
 use crate::discovery::found_limit::FoundSnapshot;
 use crate::event::Event;
 use crate::fencing::Term;
-use crate::ids::Tier;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
-use crate::permits::{Granted, PendingAnswers, Permits, Stage, State, ToldStart, ToldStarts};
+use crate::permits::{PendingAnswers, Permits, ToldStarts};
 use crate::policy::{Bill, Resource};
 use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
@@ -42,8 +38,7 @@ use former_limits::FormerLimits;
 use key_labels::KeyLabels;
 use outbox::Outbox;
 use rampmeter_protocol::status::Counters;
-use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
+use rampmeter_protocol::time::Time;
 use unwritten_limits::UnwrittenLimits;
 
 /// Owns the buckets of one resource and decides when each call may start.
@@ -180,6 +175,39 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
+    /// From now on grants only what checkpoints in a store cover, of which there is none yet.
+    ///
+    /// The driver has to write a [`checkpoint`](Scheduler::checkpoint) when
+    /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report when the store holds
+    /// it.
+    #[must_use]
+    pub fn fenced(mut self) -> Self {
+        self.term = self.term.fenced(&self.resource);
+        self
+    }
+
+    /// Numbers new pages of keys from this one on. Schedulers that contend for a term start at
+    /// different numbers, so that none overwrites a page that another has named.
+    #[must_use]
+    pub fn with_pages_from(mut self, arrival: u32) -> Self {
+        self.ledger.keys.pages.begin_at(arrival);
+        self
+    }
+
+    /// When to write the next checkpoint, or as soon as the outcome of the last write is known.
+    /// None if the scheduler is not [fenced](Scheduler::fenced).
+    #[must_use]
+    pub fn next_checkpoint(&self) -> Option<Time> {
+        self.term.next_checkpoint()
+    }
+
+    /// Whether no other scheduler can have led since the last
+    /// [`Event::Doubt`](crate::event::Event::Doubt).
+    #[must_use]
+    pub fn is_trusted(&self) -> bool {
+        self.term.is_trusted()
+    }
+
     /// The resource.
     #[must_use]
     pub fn resource(&self) -> &Resource {
@@ -241,10 +269,10 @@ impl<R: Clone> Scheduler<R> {
             Event::Levels { asked, heard, levels } => self.feedback().compare_levels(now, asked, heard, &levels),
             Event::Recheck => self.term.hasten_checkpoint(),
             Event::Epoch(epoch) => self.term.raise_epoch(epoch),
-            Event::StoreIsAnother { epoch } => self.distrust_stock(now, epoch),
+            Event::StoreIsAnother { epoch } => self.feedback().distrust_stock(now, epoch),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
-            Event::Empty(limits) => self.empty(now, &limits),
+            Event::Empty(limits) => self.feedback().empty(now, &limits),
             Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
@@ -288,45 +316,6 @@ impl<R: Clone> Scheduler<R> {
     /// Whether the store allows this start.
     pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
         self.term.covers(&self.resource, bill, start)
-    }
-
-    /// Tells `to` the start of the permit in `slot`.
-    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
-        let permit = self.permits.get(slot);
-        let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
-        let Granted { start, limited_by, class, .. } = granted;
-        let delay = start.at.since(now);
-        // A repeated answer does not prolong the permit.
-        let validity = (start.at + self.resource.spec().validity).since(now + delay);
-        let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
-        self.outbox.push(Command::Grant(grant));
-    }
-
-    /// Commits the permit in `slot` to a start; its request allows none later than `latest`.
-    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
-        let permit = self.permits.get_mut(slot);
-        permit.state = State::Granted(granted);
-        let (start, bill) = (granted.start, Arc::clone(&permit.bill));
-        self.ledger.commit(now, start, &bill, tier);
-        self.ledger.note_start(start.at, &bill);
-        self.term.charge(&self.resource, &bill, start.at);
-        self.meter.count(granted.class, &bill);
-        if granted.stage == Stage::Told {
-            self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
-        }
-        let end = self.ledger.end(now, start, &bill);
-        if self.resource.is_small(&bill) {
-            self.permits.started_small(slot, end);
-        } else {
-            self.permits.started(slot, end);
-        }
-        self.calls.begin(now, start);
-        self.counters.granted += 1;
-        if let Some(shadow) = &bill.shadow {
-            for limit in shadow.applicable().limits() {
-                self.shadow_limits.note_granted(now, start, limit, &shadow.only(limit), latest);
-            }
-        }
     }
 
     /// Aligns windows to another wall clock. A former window's usage counts in every new window

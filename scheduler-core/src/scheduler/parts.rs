@@ -1,6 +1,7 @@
 //! The parts of a scheduler that views read, and of which records are made.
 
 use super::Scheduler;
+use super::charges::Charges;
 use super::feedback::Feedback;
 use super::key_labels::KeyLabels;
 use super::unwritten_limits::UnwrittenLimits;
@@ -139,17 +140,16 @@ impl<R: Clone> Scheduler<R> {
         Waits { resource, former, ledger, permits, queues }
     }
 
+    /// What counts starts.
+    pub(super) fn charges(&mut self) -> Charges<'_> {
+        let Scheduler { resource, ledger, shadow_limits, term, calls, meter, .. } = self;
+        Charges { resource, ledger, shadow_limits, term, calls, meter }
+    }
+
     /// What learns from the upstream.
     pub(super) fn feedback(&mut self) -> Feedback<'_, R> {
-        Feedback {
-            resource: &self.resource,
-            ledger: &mut self.ledger,
-            unwritten: &mut self.unwritten,
-            calls: &self.calls,
-            term: &mut self.term,
-            outbox: &mut self.outbox,
-            counters: &mut self.counters,
-        }
+        let Scheduler { resource, ledger, unwritten, calls, term, outbox, counters, .. } = self;
+        Feedback { resource, ledger, unwritten, calls, term, outbox, counters }
     }
 
     /// What a successor goes on from.

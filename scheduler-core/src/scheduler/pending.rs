@@ -65,6 +65,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// The store does not take checkpoints.
+    pub(crate) fn store_lost(&mut self, now: Time) {
+        if self.term.store_lost(&self.resource, now) {
+            self.ledger.note_change();
+        }
+    }
+
     /// Asks the requests again whose answers have waited, and tells starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
         for PendingAnswer { since, answer } in self.pending.take_answers() {

@@ -8,9 +8,9 @@ use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
 use crate::ids::Connection;
-use crate::limits::{CallMade, StartKey};
+use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
-use crate::policy::{Bill, LimitSet};
+use crate::policy::Bill;
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -139,36 +139,19 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
-        self.calls.withdraw(granted.start);
-        let places = self.places(now, granted.start, slot);
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        self.term.release(&self.resource, granted.start, &bill, places, CallMade::No);
-        self.meter.take_out(granted.class, &bill);
-        self.discharge(now, granted.start, &bill);
-        self.shadow_limits.correct(now, granted.start, &bill, None);
+        self.charges().uncharge(now, granted, &bill);
         self.counters.returned += 1;
-    }
-
-    /// Makes the buckets as if the start of `key` had never been promised.
-    pub(crate) fn discharge(&mut self, now: Time, key: StartKey, bill: &Bill) {
-        if key.at > now {
-            self.ledger.withdraw(now, key, bill);
-        } else {
-            self.ledger.correct(now, key, bill, &Bill::new(), CallMade::No);
-        }
     }
 
     /// Renews the leases of a call in flight, if a successor would know of it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        let mut expired = self.resource.in_flight_part(&bill);
-        if expired.is_empty() {
+        if self.resource.in_flight_part(&bill).is_empty() {
             return Ok(());
         }
         self.check_renewals(now)?;
-        self.ledger.leases(now, granted.start, &bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
-        self.term.charge(&self.resource, &expired, now);
-        let fits = self.ledger.renew(now, granted.start, &bill);
+        let fits = self.charges().renew(now, granted.start, &bill);
         self.permits.renewed(slot, self.ledger.end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
@@ -192,9 +175,7 @@ impl<R: Clone> Scheduler<R> {
         self.check_room(now, &bill)?;
         let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
-        self.ledger.renew(now, key, &bill);
-        self.term.charge(&self.resource, &bill, now);
-        self.calls.begin(now, key);
+        self.charges().count_anew(now, key, &bill);
         let end = self.ledger.end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
@@ -209,35 +190,12 @@ impl<R: Clone> Scheduler<R> {
         longest.is_some_and(|lease| self.term.began_within(now, lease))
     }
 
-    /// Corrects the buckets to the actual cost. A call that was made before its start counts from
-    /// now.
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
-        let tier = self.resource.tier(granted.class);
-        let places = self.places(now, granted.start, slot);
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted.in_stage(Stage::Settled));
         let bill = Arc::clone(&permit.bill);
-        if granted.is_promised(now) {
-            self.ledger.withdraw(now, granted.start, &bill);
-            let early = StartKey { at: now, ..granted.start };
-            self.ledger.commit(now, early, actual, tier);
-            self.ledger.correct(now, early, actual, actual, CallMade::Yes);
-        } else {
-            self.ledger.correct(now, granted.start, &bill, actual, CallMade::Yes);
-        }
-        self.meter.correct(granted.class, &bill, actual);
-        self.term.charge(&self.resource, &actual.excess_over(&bill), now);
-        self.term.release(&self.resource, granted.start, &bill, places, CallMade::Yes);
+        self.charges().use_up(now, granted, &bill, actual);
         self.counters.settled += 1;
-    }
-
-    /// The limits in which the call of `key` still holds its place.
-    fn places(&self, now: Time, key: StartKey, slot: Slot) -> LimitSet {
-        if key.at > now {
-            return LimitSet::default();
-        }
-        let leases = self.ledger.leases(now, key, &self.permits.get(slot).bill);
-        leases.map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
     }
 
     /// Whether `id` is known and not given back.

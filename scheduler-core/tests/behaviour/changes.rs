@@ -10,8 +10,8 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::purge::Selection;
-use rampmeter_scheduler_core::scheduler::undelivered::Walk;
+use rampmeter_scheduler_core::scheduler::walk::Selection;
+use rampmeter_scheduler_core::scheduler::walk::Walk;
 
 /// Waiting requests that no single event charges anew.
 const MANY: usize = 300;

@@ -7,8 +7,8 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::purge::Selection;
-use rampmeter_scheduler_core::scheduler::undelivered::Walk;
+use rampmeter_scheduler_core::scheduler::walk::Selection;
+use rampmeter_scheduler_core::scheduler::walk::Walk;
 
 /// All stock is granted to a client that is gone, and at once to another.
 #[test]

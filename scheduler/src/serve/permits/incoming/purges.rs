@@ -6,8 +6,8 @@ use crate::serve::permits::answers::core_driver::CoreDriver;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::scheduler::purge::Selection;
-use rampmeter_scheduler_core::scheduler::undelivered::Walk;
+use rampmeter_scheduler_core::scheduler::walk::Selection;
+use rampmeter_scheduler_core::scheduler::walk::Walk;
 use std::collections::VecDeque;
 
 /// Purges that may be under way: operators are people.

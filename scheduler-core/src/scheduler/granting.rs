@@ -1,0 +1,105 @@
+//! Granted starts: promising and telling them, and putting off those that arrive late.
+//!
+//! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
+//! the calls would come on top of the refill. So each start whose answer may not have arrived is
+//! put off by the delay.
+
+use super::Scheduler;
+use crate::collections::Slot;
+use crate::command::{Command, Grant};
+use crate::event::Ask;
+use crate::ids::{ClassId, Tier};
+use crate::ledger::Offer;
+use crate::limits::StartKey;
+use crate::permits::{Granted, Stage, State, ToldStart};
+use crate::queue::GrantedService;
+use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
+
+impl<R: Clone> Scheduler<R> {
+    /// The start of `offer`, behind all promised starts of the same time.
+    pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
+        let key = StartKey { at: offer.at, serial: self.permits.next_serial() };
+        Granted::new(key, offer.limited_by, class, stage)
+    }
+
+    /// Grants a new request a start; it allows none later than `latest`.
+    pub(crate) fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
+        let to = ask.to.clone();
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
+        self.answer(now, slot, to, granted, Span::ZERO, false);
+    }
+
+    /// Commits a new permit to a start; its request allows none later than `latest`.
+    pub(crate) fn commit_new(
+        &mut self,
+        now: Time,
+        ask: Ask<R>,
+        offer: Offer,
+        latest: Time,
+        stage: Stage,
+    ) -> (Slot, Granted) {
+        let granted = self.next_start(offer, ask.class, stage);
+        let (client, share) = (ask.client.as_deref().unwrap_or_default(), self.resource.dominant_share(&ask.bill));
+        let (class, waited) = (ask.class, offer.at.since(now));
+        self.recent.note(now, &GrantedService { class, client, share, waited, is_promoted: false });
+        let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Granted(granted));
+        self.commit(now, slot, granted, self.resource.tier(ask.class), latest);
+        (slot, granted)
+    }
+
+    /// Tells `to` the start of the permit in `slot`.
+    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
+        let permit = self.permits.get(slot);
+        let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
+        let Granted { start, limited_by, class, .. } = granted;
+        let delay = start.at.since(now);
+        // A repeated answer does not prolong the permit.
+        let validity = (start.at + self.resource.spec().validity).since(now + delay);
+        let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
+        self.outbox.push(Command::Grant(grant));
+    }
+
+    /// Commits the permit in `slot` to a start; its request allows none later than `latest`.
+    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
+        let permit = self.permits.get_mut(slot);
+        permit.state = State::Granted(granted);
+        let (start, bill) = (granted.start, Arc::clone(&permit.bill));
+        self.charges().commit(now, granted, &bill, tier, latest);
+        if granted.stage == Stage::Told {
+            self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
+        }
+        let end = self.ledger.end(now, start, &bill);
+        match self.resource.is_small(&bill) {
+            true => self.permits.started_small(slot, end),
+            false => self.permits.started(slot, end),
+        }
+        self.counters.granted += 1;
+    }
+
+    /// Answers that were sent until `until` have arrived.
+    pub(crate) fn delivered(&mut self, until: Time) {
+        if self.told.note_delivered(until) {
+            self.ledger.note_change();
+        }
+    }
+
+    /// Answers do not arrive: puts each undelivered start off by the time since it was told.
+    pub(crate) fn answers_late(&mut self, now: Time) {
+        for start in self.told.take_late() {
+            let open = self.open_start(start);
+            if let Some(granted) = open {
+                let bill = Arc::clone(&self.permits.get(start.slot).bill);
+                let key = self.charges().put_off(now, granted, &bill, now.since(start.at));
+                self.permits.get_mut(start.slot).state = State::Granted(granted.moved_to(key));
+            }
+            self.told.note_told(ToldStart { at: if open.is_some() { now } else { start.at }, ..start });
+        }
+    }
+
+    /// The start, unless it is settled or given back.
+    fn open_start(&self, told: ToldStart) -> Option<Granted> {
+        let granted = self.permits.find_at(told.slot)?.granted()?;
+        (granted.start.serial == told.serial && granted.is_open()).then_some(granted)
+    }
+}
