@@ -112,8 +112,7 @@ impl CountedBucket {
 
     /// Continues a predecessor's usage.
     pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
-        let unix_nanos = limit.unix_at_origin().saturating_add(then.nanos());
-        let times = RecordTimes::of(then, unix_nanos, limit, usage);
+        let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
         let reports =
             usage.told.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
@@ -146,7 +145,7 @@ impl CountedBucket {
         let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
         let grants = grants.iter().filter(|granted| granted.credit > Credit::ZERO);
         blocks.extend(grants.map(|granted| UsageBlock { until: self.counted_until(limit, granted.until), ..*granted }));
-        let usage = to_usage(now, limit.unix_at_origin().saturating_add(now.nanos()), limit.rate(), &blocks);
+        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
         Usage { told: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage }
     }
 

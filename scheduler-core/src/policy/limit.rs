@@ -147,8 +147,9 @@ impl Limit {
         Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
     }
 
-    pub(crate) fn unix_at_origin(&self) -> u64 {
-        self.unix_at_origin
+    /// What the wall clock shows at `time`, in nanoseconds since 1970.
+    pub(crate) fn unix_nanos(&self, time: Time) -> u64 {
+        self.unix_at_origin.saturating_add(time.nanos())
     }
 
     pub(crate) fn counting(&self) -> &Counting {

@@ -122,12 +122,12 @@ impl ClassQueue {
         }
     }
 
-    pub(crate) fn edition(&self) -> Edition {
+    pub(super) fn edition(&self) -> Edition {
         self.edition
     }
 
     /// Goes on under other limits. All requests have to enter again.
-    pub(crate) fn begin_edition(&mut self, resource: &Resource, now: Time) {
+    pub(super) fn begin_edition(&mut self, resource: &Resource, now: Time) {
         let limits = resource.limits().len();
         // Requests that come before all have entered are of the edition between.
         self.edition += 2;
@@ -137,7 +137,7 @@ impl ClassQueue {
     }
 
     /// The oldest request of former editions.
-    pub(crate) fn first_former(&self) -> Option<Slot> {
+    pub(super) fn first_former(&self) -> Option<Slot> {
         let former = self.oldest_of_each().take_while(|((edition, ..), _)| *edition < self.edition);
         former.min_by_key(|((.., arrival), _)| *arrival).map(|(_, slot)| slot)
     }
@@ -186,7 +186,7 @@ impl ClassQueue {
     }
 
     /// A request leaves: served at this time, or unserved.
-    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
+    pub(super) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
         let client = &waiting.client;
@@ -209,12 +209,12 @@ impl ClassQueue {
     }
 
     /// Notes that a request of the class is in the queue of a key.
-    pub(crate) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
+    pub(super) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
         self.all.insert(waiting.place(true), slot);
     }
 
     /// Notes that a request of the class is in the queue of a key no more.
-    pub(crate) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
+    pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(true));
     }
 
@@ -222,7 +222,7 @@ impl ClassQueue {
         self.clients.contended()
     }
 
-    pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
+    pub(super) fn set_contended(&mut self, now: Time, contended: LimitSet) {
         self.clients.set_contended(now, contended);
     }
 

@@ -74,25 +74,25 @@ pub(crate) struct KeyQueue {
 }
 
 impl KeyQueue {
-    pub(crate) fn join(&mut self, position: KeyQueuePosition, slot: Slot, cost: Credit) {
+    pub(super) fn join(&mut self, position: KeyQueuePosition, slot: Slot, cost: Credit) {
         self.waiting.insert(position, (slot, cost));
         let demand = self.demand.entry(position.class).or_default();
         *demand = demand.and(QueueDemand::of_one(cost));
     }
 
-    pub(crate) fn leave(&mut self, position: KeyQueuePosition) {
+    pub(super) fn leave(&mut self, position: KeyQueuePosition) {
         let (_, cost) = self.waiting.remove(&position).expect("a request that leaves a key queue was in it");
         let demand = self.demand.get_mut(&position.class).expect("a class with a waiting request");
         *demand = demand.without(QueueDemand::of_one(cost));
     }
 
     /// Drops the first request of a queue that is not used any more. Whether there was one.
-    pub(crate) fn drop_first(&mut self) -> bool {
+    pub(super) fn drop_first(&mut self) -> bool {
         self.waiting.pop_first().is_some()
     }
 
     /// Reserves what the request in `slot` needs. It was first in the queue, at `position`.
-    pub(crate) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
+    pub(super) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
         self.kept_for = Some((position, slot));
     }
 
@@ -102,7 +102,7 @@ impl KeyQueue {
     }
 
     /// Keeps nothing more for the request in `slot`.
-    pub(crate) fn release(&mut self, slot: Slot) {
+    pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
     }
 
@@ -146,7 +146,7 @@ impl KeyQueue {
         all.without(if behind.count < MAX_COUNTED { behind } else { own.half() })
     }
 
-    pub(crate) fn is_deserted(&self) -> bool {
+    pub(super) fn is_deserted(&self) -> bool {
         self.waiting.is_empty() && self.kept_for.is_none()
     }
 }

@@ -26,12 +26,13 @@ impl KeyQueues {
         self.queues.get(&bucket)
     }
 
-    pub(crate) fn get_mut(&mut self, bucket: Slot) -> Option<&mut KeyQueue> {
-        self.queues.get_mut(&bucket)
+    /// A key keeps nothing more for the request in `slot`.
+    pub(super) fn release(&mut self, bucket: Slot, slot: Slot) {
+        self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.release(slot));
     }
 
     /// The queue of a key; creates it if there is none.
-    pub(crate) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
+    pub(super) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
         self.queues.entry(bucket).or_default()
     }
 
@@ -46,7 +47,7 @@ impl KeyQueues {
     }
 
     /// Drops a request, or a queue without one; returns its bucket while queues are left.
-    pub(crate) fn drop_piece(&mut self) -> Option<Slot> {
+    pub(super) fn drop_piece(&mut self) -> Option<Slot> {
         self.alarms.pop_first();
         let mut first = self.queues.first_entry()?;
         let bucket = *first.key();
@@ -72,7 +73,7 @@ impl KeyQueues {
     }
 
     pub(crate) fn clear_alarm(&mut self, bucket: Slot) {
-        if let Some(before) = self.get_mut(bucket).and_then(|queue| queue.alarm.take()) {
+        if let Some(before) = self.queues.get_mut(&bucket).and_then(|queue| queue.alarm.take()) {
             self.alarms.remove(&(before, bucket));
         }
     }

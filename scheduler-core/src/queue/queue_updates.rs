@@ -67,7 +67,7 @@ impl QueueUpdates {
     }
 
     /// Notes whether a waiting request wants updates.
-    pub(crate) fn set_subscribed(&mut self, arrival: Arrival, slot: Slot, wants: bool) {
+    pub(super) fn set_subscribed(&mut self, arrival: Arrival, slot: Slot, wants: bool) {
         if wants {
             self.subscribers.insert(arrival, slot);
         } else {

@@ -5,6 +5,7 @@ use super::class_queue::{ClassQueue, Edition, Service, StartReason, Waiting};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
+use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::ledger::Backlog;
@@ -60,6 +61,11 @@ impl Queues {
         self.classes.first().map_or(0, ClassQueue::edition)
     }
 
+    /// Whether a waiting request has no turn under the present limits yet.
+    pub(crate) fn is_former<R>(&self, waiting: &Waiting<R>) -> bool {
+        waiting.edition < self.edition()
+    }
+
     /// The next request of a former edition: class by class, in the order of arrival.
     pub(crate) fn first_former(&self) -> Option<Slot> {
         self.classes.iter().find_map(ClassQueue::first_former)
@@ -90,6 +96,50 @@ impl Queues {
 
     pub(crate) fn before(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..class.index()]
+    }
+
+    /// Takes a request that stops waiting out of its queue. Returns the key if that queue is one's.
+    pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
+        let is_former = self.is_former(waiting);
+        let (queue, key) = (self.class_mut(waiting.class), waiting.at_key.filter(|_| !is_former));
+        match key {
+            Some(key) => {
+                queue.leave_key_wait(waiting);
+                self.keys.open(key).leave(waiting.key_position());
+            }
+            None if is_former => queue.leave_former(waiting),
+            None => queue.leave(resource, waiting, None),
+        }
+        key
+    }
+
+    /// Moves a request from the queue of its class to that of a key, of which it takes `cost`.
+    pub(crate) fn wait_for_key<R>(
+        &mut self,
+        resource: &Resource,
+        slot: Slot,
+        waiting: &mut Waiting<R>,
+        (key, cost): (Slot, Credit),
+    ) {
+        let queue = self.class_mut(waiting.class);
+        queue.leave(resource, waiting, None);
+        queue.join_key_wait(slot, waiting);
+        waiting.at_key = Some(key);
+        let key_queue = self.keys.open(key);
+        key_queue.release(slot);
+        key_queue.join(waiting.key_position(), slot, cost);
+    }
+
+    /// Takes a request out of the queue of a key, to enter that of its class. If the key `keeps`
+    /// what the request needs, it keeps nothing for another one.
+    pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
+        waiting.at_key = None;
+        self.class_mut(waiting.class).leave_key_wait(waiting);
+        let (position, key_queue) = (waiting.key_position(), self.keys.open(key));
+        key_queue.leave(position);
+        if keeps {
+            key_queue.keep_for(position, slot);
+        }
     }
 
     /// A request of the class that waits there starts.
@@ -143,7 +193,10 @@ impl Queues {
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
-    pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
+    /// Forgets a request, except for its place in a queue. The `keys` of its bill keep nothing more
+    /// for it.
+    pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
+        keys.iter().for_each(|key| self.keys.release(*key, slot));
         self.cap.leave(&waiting.client, bill);
         self.updates.set_subscribed(waiting.arrival, slot, false);
         if let Some(deadline) = waiting.deadline {

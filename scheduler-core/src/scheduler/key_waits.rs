@@ -14,6 +14,7 @@ use crate::ids::Tier;
 use crate::limits::just_past;
 use crate::queue::KeyQueuePosition;
 use rampmeter_protocol::time::Time;
+use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
     /// Moves a request from the queue of its class to that of a key that holds it up. False if no
@@ -21,19 +22,12 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
         let Some(charge) = self.waits().blocking_key(now, slot, tier).cloned() else { return false };
         let bucket = self.ledger.keys.find_or_insert(now, &charge);
-        let permit = self.permits.get(slot);
-        let waiting = permit.waiting();
-        let position = waiting.key_position();
         let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
-        let queue = self.queues.class_mut(waiting.class);
-        queue.leave(&self.resource, waiting, None);
-        queue.join_key_wait(slot, waiting);
-        self.waits().keys_of(&permit.bill).into_iter().for_each(|bucket| self.ledger.keys.note_change(bucket));
-        self.permits.get_mut(slot).waiting_mut().at_key = Some(bucket);
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));
+        self.waits().keys_of(&bill).into_iter().for_each(|bucket| self.ledger.keys.note_change(bucket));
         self.ledger.keys.set_awaited(bucket, true);
-        let key_queue = self.queues.keys.open(bucket);
-        key_queue.release(slot);
-        key_queue.join(position, slot, cost);
         self.ledger.keys.note_change(bucket);
         true
     }
@@ -75,16 +69,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// The first request of a key queue takes its place in the queue of its class.
     fn admit(&mut self, now: Time, bucket: Slot, position: KeyQueuePosition, slot: Slot) {
-        let waiting = self.permits.get_mut(slot).waiting_mut();
-        waiting.at_key = None;
-        self.queues.class_mut(waiting.class).leave_key_wait(waiting);
+        let is_kept_for_another = self.waits().kept_for_before(now, position, bucket).is_some();
+        self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
         self.enter_queue(slot);
-        let kept = self.waits().kept_for_before(now, position, bucket).is_some();
-        let key_queue = self.queues.keys.open(bucket);
-        key_queue.leave(position);
-        if !kept {
-            key_queue.keep_for(position, slot);
-        }
     }
 
     /// When the next key is to be examined.

@@ -129,16 +129,8 @@ impl<R: Clone> Scheduler<R> {
     /// Takes a request that stops waiting out of its queue.
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
-        let (is_former, queue) = (self.waits().is_former(&waiting), self.queues.class_mut(waiting.class));
-        match waiting.at_key.filter(|_| !is_former) {
-            Some(key) => {
-                queue.leave_key_wait(&waiting);
-                self.queues.keys.open(key).leave(waiting.key_position());
-                self.ledger.keys.note_change(key);
-            }
-            None if is_former => queue.leave_former(&waiting),
-            None => queue.leave(&self.resource, &waiting, None),
-        }
+        let key = self.queues.leave(&self.resource, &waiting);
+        key.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         self.ledger.note_change();
         waiting
     }
@@ -148,11 +140,9 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
-        self.queues.remove(slot, &waiting, &bill);
-        for key in self.waits().keys_of(&bill) {
-            self.queues.keys.get_mut(key).into_iter().for_each(|key_queue| key_queue.release(slot));
-            self.ledger.keys.note_change(key);
-        }
+        let keys = self.waits().keys_of(&bill);
+        self.queues.remove(slot, &waiting, &bill, &keys);
+        keys.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         waiting
     }
 }

@@ -30,11 +30,6 @@ pub(super) fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePositio
 }
 
 impl<'a, R> Waits<'a, R> {
-    /// Whether a waiting request has no turn under the present limits yet.
-    pub(crate) fn is_former(&self, waiting: &Waiting<R>) -> bool {
-        waiting.edition < self.queues.edition()
-    }
-
     /// The limits by which a waiting request is charged.
     pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &'a Resource {
         self.former.of(waiting.edition).unwrap_or(self.resource)
@@ -57,7 +52,7 @@ impl<'a, R> Waits<'a, R> {
     pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if self.is_former(waiting) {
+        if self.queues.is_former(waiting) {
             return (self.queues.waiting() as u64, Offer { at: now, limited_by: None });
         }
         let tier = self.resource.tier(waiting.class);
@@ -128,7 +123,7 @@ impl<'a, R> Waits<'a, R> {
 
     /// The key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &'a KeyQueue)> {
-        let bucket = waiting.at_key.filter(|_| !self.is_former(waiting))?;
+        let bucket = waiting.at_key.filter(|_| !self.queues.is_former(waiting))?;
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 

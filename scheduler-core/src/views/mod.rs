@@ -55,7 +55,7 @@ impl<R: Clone> Scheduler<R> {
         self.advance(now);
         let waits = self.waits();
         let permit = waits.permits.find(id).map(|slot| waits.permits.get(slot));
-        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !waits.is_former(waiting)));
+        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !waits.queues.is_former(waiting)));
         let Some(permit) = known else { return Vec::new() };
         waits.ledger.read_each(now, &permit.bill, |bucket, limit| report::left(bucket, limit, now)).collect()
     }

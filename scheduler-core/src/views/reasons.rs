@@ -36,7 +36,7 @@ impl<R> Reasons<'_, R> {
     /// limits it is not known of all requests.
     pub(super) fn obstacle(&self, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
         let (now, bill, waiting) = (self.now, &permit.bill, permit.waiting());
-        if self.waits.is_former(waiting) {
+        if self.waits.queues.is_former(waiting) {
             return Obstacle { limit: None, reason: Reason::Turn };
         }
         let tier = self.waits.resource.tier(waiting.class);
