@@ -128,12 +128,12 @@ impl<R: Clone> Scheduler<R> {
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         // During a change, what the waiting requests take is not known.
         let is_changing = self.former.are_charging();
-        let offer = self.waits().offer_behind_queue(now, ask.class, &ask.bill);
+        let offer = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
         if !is_changing && offer.at.since(now) > latest {
             let refusal = self.too_late(now, &ask, offer);
             return self.outbox.refuse(ask.to, Some(ask.id), refusal);
         }
-        if !is_changing && self.is_covered(&ask.bill, offer.at) {
+        if !is_changing && self.waits(now).is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
             self.outbox.refuse(ask.to, Some(ask.id), Refusal::TooManyPending);
@@ -163,11 +163,12 @@ impl<R: Clone> Scheduler<R> {
         let delay = offer.at.since(now);
         let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
-            let behind = self.waits().offer_behind_queue(now, ask.class, &ask.bill);
+            let behind = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
             return self.outbox.refuse(ask.to, Some(ask.id), behind.not_in_time(now));
         }
         let waiting = self.waiting();
-        let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
+        let may_go =
+            || self.waits(now).is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
         if waiting == 0 && delay <= self.resource.spec().horizon && may_go() {
             let latest = now + ask.max_wait.unwrap_or(MAX_AHEAD);
             return self.grant(now, ask, offer, latest);

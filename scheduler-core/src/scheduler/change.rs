@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
     /// Has these limits count from now on.
     pub(crate) fn switch_limits(&mut self, now: Time, resource: Resource) {
         let succession = Succession::between(&self.resource, &resource);
-        self.charges().change_limits(now, &resource, &succession);
+        self.charges(now).change_limits(&resource, &succession);
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
@@ -105,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
     fn charge_anew(&mut self, now: Time, slot: Slot) {
         let permit = self.permits.get(slot);
         let (before, waiting) = (Arc::clone(&permit.bill), permit.waiting());
-        let former = self.waits().limits_of(waiting);
+        let former = self.waits(now).limits_of(waiting);
         let is_same = self.resource.shares_bills_with(former);
         let implied = || (!is_same).then(|| Box::new(Call::from_bill(&before, former)));
         let (call, class) = (waiting.call.clone().or_else(implied), waiting.class);

@@ -16,6 +16,8 @@ use rampmeter_protocol::time::{Span, Time};
 /// its permit until the call is settled, and at its actual cost then.
 #[derive(Debug)]
 pub(crate) struct Charges<'a> {
+    /// The time of the event.
+    pub(super) now: Time,
     pub(super) resource: &'a Resource,
     pub(super) ledger: &'a mut Ledger,
     pub(super) shadow_limits: &'a mut ShadowLimits,
@@ -26,97 +28,97 @@ pub(crate) struct Charges<'a> {
 
 impl Charges<'_> {
     /// Charges a start; its request allows none later than `latest`.
-    pub(crate) fn commit(&mut self, now: Time, granted: Granted, bill: &Bill, tier: Tier, latest: Time) {
+    pub(crate) fn commit(&mut self, granted: Granted, bill: &Bill, tier: Tier, latest: Time) {
         let start = granted.start;
-        self.ledger.commit(now, start, bill, tier);
+        self.ledger.commit(self.now, start, bill, tier);
         self.ledger.note_start(start.at, bill);
         self.term.charge(self.resource, bill, start.at);
         self.meter.count(granted.class, bill);
-        self.calls.begin(now, start);
+        self.calls.begin(self.now, start);
         if let Some(shadow) = &bill.shadow {
             for limit in shadow.applicable().limits() {
-                self.shadow_limits.note_granted(now, start, limit, &shadow.only(limit), latest);
+                self.shadow_limits.note_granted(self.now, start, limit, &shadow.only(limit), latest);
             }
         }
     }
 
     /// Makes all as if the start had never been promised.
-    pub(crate) fn uncharge(&mut self, now: Time, granted: Granted, bill: &Bill) {
+    pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
         self.calls.withdraw(granted.start);
-        let places = self.places(now, granted.start, bill);
+        let places = self.places(granted.start, bill);
         self.term.release(self.resource, granted.start, bill, places, CallMade::No);
         self.meter.take_out(granted.class, bill);
-        self.discharge(now, granted.start, bill);
-        self.shadow_limits.correct(now, granted.start, bill, None);
+        self.discharge(granted.start, bill);
+        self.shadow_limits.correct(self.now, granted.start, bill, None);
     }
 
     /// Puts a start off and returns the new one. If it is due now, it is charged now, whatever its
     /// buckets hold. A later one moves to where it breaks no other promise.
-    pub(crate) fn put_off(&mut self, now: Time, granted: Granted, bill: &Bill, by: Span) -> StartKey {
+    pub(crate) fn put_off(&mut self, granted: Granted, bill: &Bill, by: Span) -> StartKey {
         let tier = self.resource.tier(granted.class);
-        self.discharge(now, granted.start, bill);
+        self.discharge(granted.start, bill);
         let at = granted.start.at + by;
-        let at = if at <= now { now } else { self.ledger.earliest(at, bill, tier).at };
+        let at = if at <= self.now { self.now } else { self.ledger.earliest(at, bill, tier).at };
         let key = StartKey { at, ..granted.start };
-        self.ledger.commit(now, key, bill, tier);
+        self.ledger.commit(self.now, key, bill, tier);
         self.calls.withdraw(granted.start);
-        self.calls.begin(now, key);
+        self.calls.begin(self.now, key);
         key
     }
 
     /// Makes the buckets as if the start of `key` had never been promised.
-    fn discharge(&mut self, now: Time, key: StartKey, bill: &Bill) {
-        if key.at > now {
-            self.ledger.withdraw(now, key, bill);
+    fn discharge(&mut self, key: StartKey, bill: &Bill) {
+        if key.at > self.now {
+            self.ledger.withdraw(self.now, key, bill);
         } else {
-            self.ledger.correct(now, key, bill, &Bill::new(), CallMade::No);
+            self.ledger.correct(self.now, key, bill, &Bill::new(), CallMade::No);
         }
     }
 
     /// Corrects all to the actual cost. A call that was made before its start counts from now.
-    pub(crate) fn use_up(&mut self, now: Time, granted: Granted, bill: &Bill, actual: &Bill) {
-        let places = self.places(now, granted.start, bill);
-        if granted.is_promised(now) {
-            self.ledger.withdraw(now, granted.start, bill);
-            let early = StartKey { at: now, ..granted.start };
-            self.ledger.commit(now, early, actual, self.resource.tier(granted.class));
-            self.ledger.correct(now, early, actual, actual, CallMade::Yes);
+    pub(crate) fn use_up(&mut self, granted: Granted, bill: &Bill, actual: &Bill) {
+        let places = self.places(granted.start, bill);
+        if granted.is_promised(self.now) {
+            self.ledger.withdraw(self.now, granted.start, bill);
+            let early = StartKey { at: self.now, ..granted.start };
+            self.ledger.commit(self.now, early, actual, self.resource.tier(granted.class));
+            self.ledger.correct(self.now, early, actual, actual, CallMade::Yes);
         } else {
-            self.ledger.correct(now, granted.start, bill, actual, CallMade::Yes);
+            self.ledger.correct(self.now, granted.start, bill, actual, CallMade::Yes);
         }
         self.meter.correct(granted.class, bill, actual);
-        self.term.charge(self.resource, &actual.excess_over(bill), now);
+        self.term.charge(self.resource, &actual.excess_over(bill), self.now);
         self.term.release(self.resource, granted.start, bill, places, CallMade::Yes);
     }
 
     /// Renews the leases of a call in flight, which takes places anew that have expired. Whether
     /// there was room for it.
-    pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
+    pub(crate) fn renew(&mut self, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);
-        self.ledger.leases(now, key, bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
-        self.term.charge(self.resource, &expired, now);
-        self.ledger.renew(now, key, bill)
+        self.ledger.leases(self.now, key, bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
+        self.term.charge(self.resource, &expired, self.now);
+        self.ledger.renew(self.now, key, bill)
     }
 
     /// Charges the places of a call in flight that a predecessor has granted.
-    pub(crate) fn count_anew(&mut self, now: Time, key: StartKey, bill: &Bill) {
-        self.ledger.renew(now, key, bill);
-        self.term.charge(self.resource, bill, now);
-        self.calls.begin(now, key);
+    pub(crate) fn count_anew(&mut self, key: StartKey, bill: &Bill) {
+        self.ledger.renew(self.now, key, bill);
+        self.term.charge(self.resource, bill, self.now);
+        self.calls.begin(self.now, key);
     }
 
     /// The limits in which the call of `key` still holds its place.
-    fn places(&self, now: Time, key: StartKey, bill: &Bill) -> LimitSet {
-        if key.at > now {
+    fn places(&self, key: StartKey, bill: &Bill) -> LimitSet {
+        if key.at > self.now {
             return LimitSet::default();
         }
-        self.ledger.leases(now, key, bill).map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
+        self.ledger.leases(self.now, key, bill).map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
     }
 
     /// Goes on under other limits.
-    pub(crate) fn change_limits(&mut self, now: Time, resource: &Resource, succession: &Succession) {
-        self.ledger.change(now, resource, succession);
-        self.shadow_limits.change(now, resource);
+    pub(crate) fn change_limits(&mut self, resource: &Resource, succession: &Succession) {
+        self.ledger.change(self.now, resource, succession);
+        self.shadow_limits.change(self.now, resource);
         self.term.change_limits(resource);
         self.calls.change_limits();
         self.meter.change_limits(resource);

@@ -55,9 +55,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts starved requests, or holds the starts that they wait for.
     fn promote(&mut self, now: Time) {
-        for (class, slot) in self.waits().starving(now) {
+        for (class, slot) in self.waits(now).starving() {
             // A start may have ended the starvation of others of its class.
-            if self.waits().starving(now).contains(&(class, slot)) {
+            if self.waits(now).starving().contains(&(class, slot)) {
                 self.take_turn(now, class, slot, StartReason::Promoted);
             }
         }
@@ -78,10 +78,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts requests of `class` that fit into the rest of the windows for which others are held.
     fn backfill(&mut self, now: Time, class: ClassId) {
-        let Some((until, slots)) = candidates(&self.waits(), &self.plan, class) else { return };
+        let Some((until, slots)) = candidates(&self.waits(now), &self.plan, class) else { return };
         let tier = self.resource.tier(class);
         for slot in slots {
-            if self.waits().blocking_key(now, slot, tier).is_none() {
+            if self.waits(now).blocking_key(slot, tier).is_none() {
                 self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
             }
         }
@@ -197,7 +197,7 @@ impl<R: Clone> Scheduler<R> {
         if let Some(limit) = self.ledger.unproven(now, bill) {
             return Some(limit);
         }
-        if self.is_covered(bill, offer.at) {
+        if self.waits(now).is_covered(bill, offer.at) {
             return None;
         }
         self.term.note_shortage(&self.resource, bill, offer.at.since(now));
@@ -233,14 +233,14 @@ impl<R: Clone> Scheduler<R> {
             if deadline >= soonest {
                 return;
             }
-            let (_, offer) = self.waits().outlook(now, slot);
+            let (_, offer) = self.waits(now).outlook(slot);
             self.turn_away(slot, offer.not_in_time(now));
         }
     }
 
     fn next_dispatch_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
         let starts = holds.iter().map(|hold| hold.due);
-        let promotions = self.waits().promotions().map(|(at, ..)| at);
+        let promotions = self.waits(now).promotions().map(|(at, ..)| at);
         let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);

@@ -65,7 +65,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
         let (start, bill) = (granted.start, Arc::clone(&permit.bill));
-        self.charges().commit(now, granted, &bill, tier, latest);
+        self.charges(now).commit(granted, &bill, tier, latest);
         if granted.stage == Stage::Told {
             self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }
@@ -90,7 +90,7 @@ impl<R: Clone> Scheduler<R> {
             let open = self.open_start(start);
             if let Some(granted) = open {
                 let bill = Arc::clone(&self.permits.get(start.slot).bill);
-                let key = self.charges().put_off(now, granted, &bill, now.since(start.at));
+                let key = self.charges(now).put_off(granted, &bill, now.since(start.at));
                 self.permits.get_mut(start.slot).state = State::Granted(granted.moved_to(key));
             }
             self.told.note_told(ToldStart { at: if open.is_some() { now } else { start.at }, ..start });

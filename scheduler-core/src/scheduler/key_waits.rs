@@ -11,22 +11,29 @@ use super::Scheduler;
 use super::waits::starved;
 use crate::collections::Slot;
 use crate::ids::Tier;
+use crate::ledger::Ledger;
 use crate::limits::just_past;
+use crate::policy::Bill;
 use crate::queue::KeyQueuePosition;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
+
+/// The buckets of the keys that a bill charges.
+pub(super) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
+    bill.keyed().filter_map(|charge| ledger.keys.find(charge.limit, &charge.key)).collect()
+}
 
 impl<R: Clone> Scheduler<R> {
     /// Moves a request from the queue of its class to that of a key that holds it up. False if no
     /// key does.
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
-        let Some(charge) = self.waits().blocking_key(now, slot, tier).cloned() else { return false };
+        let Some(charge) = self.waits(now).blocking_key(slot, tier).cloned() else { return false };
         let bucket = self.ledger.keys.find_or_insert(now, &charge);
         let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));
-        self.waits().keys_of(&bill).into_iter().for_each(|bucket| self.ledger.keys.note_change(bucket));
+        keys_of(&self.ledger, &bill).into_iter().for_each(|bucket| self.ledger.keys.note_change(bucket));
         self.ledger.keys.set_awaited(bucket, true);
         self.ledger.keys.note_change(bucket);
         true
@@ -55,7 +62,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(first);
         let limit = self.ledger.keys.get(bucket).expect("a bucket with a key queue stays").limit;
         let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
-        let due = self.waits().earliest_of_key(now, position, &charge, self.resource.tier(position.class));
+        let due = self.waits(now).earliest_of_key(position, &charge, self.resource.tier(position.class));
         if due <= latest {
             self.admit(now, bucket, position, first);
             return self.queues.keys.set_alarm(bucket, just_past(latest));
@@ -69,7 +76,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The first request of a key queue takes its place in the queue of its class.
     fn admit(&mut self, now: Time, bucket: Slot, position: KeyQueuePosition, slot: Slot) {
-        let is_kept_for_another = self.waits().kept_for_before(now, position, bucket).is_some();
+        let is_kept_for_another = self.waits(now).kept_for_before(position, bucket).is_some();
         self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
         self.enter_queue(slot);
     }

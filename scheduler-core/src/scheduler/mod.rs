@@ -31,7 +31,7 @@ use crate::event::Event;
 use crate::fencing::Term;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{PendingAnswers, Permits, ToldStarts};
-use crate::policy::{Bill, Resource};
+use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
 use former_limits::FormerLimits;
@@ -311,11 +311,6 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues.waiting()
-    }
-
-    /// Whether the store allows this start.
-    pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
-        self.term.covers(&self.resource, bill, start)
     }
 
     /// Aligns windows to another wall clock. A former window's usage counts in every new window

@@ -12,7 +12,7 @@ use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::use_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
-use crate::permits::{PendingAnswers, Permits, ToldStarts};
+use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::policy::spec::LimitSpec;
 use crate::queue::{Queues, RecentService};
@@ -99,20 +99,8 @@ impl<R: Clone> Scheduler<R> {
         &self.calls
     }
 
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
     pub(crate) fn shadow_limits(&self) -> &ShadowLimits {
         &self.shadow_limits
-    }
-
-    pub(crate) fn term(&self) -> &Term {
-        &self.term
-    }
-
-    pub(crate) fn told(&self) -> &ToldStarts {
-        &self.told
     }
 
     pub(crate) fn key_labels(&self) -> &KeyLabels {
@@ -134,16 +122,16 @@ impl<R: Clone> Scheduler<R> {
         self.recent.advance(now);
     }
 
-    /// What waits, and for what.
-    pub(crate) fn waits(&self) -> Waits<'_, R> {
-        let Scheduler { resource, former, ledger, permits, queues, .. } = self;
-        Waits { resource, former, ledger, permits, queues }
+    /// What waits at `now`, and for what.
+    pub(crate) fn waits(&self, now: Time) -> Waits<'_, R> {
+        let Scheduler { resource, former, ledger, permits, queues, term, told, .. } = self;
+        Waits { now, resource, former, ledger, permits, queues, term, told }
     }
 
     /// What counts starts.
-    pub(super) fn charges(&mut self) -> Charges<'_> {
+    pub(super) fn charges(&mut self, now: Time) -> Charges<'_> {
         let Scheduler { resource, ledger, shadow_limits, term, calls, meter, .. } = self;
-        Charges { resource, ledger, shadow_limits, term, calls, meter }
+        Charges { now, resource, ledger, shadow_limits, term, calls, meter }
     }
 
     /// What learns from the upstream.
@@ -154,16 +142,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// What a successor goes on from.
     pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
-        RecordedParts {
-            resource: &self.resource,
-            term: &mut self.term,
-            ledger: &mut self.ledger,
-            permits: &mut self.permits,
-            cost_estimates: &mut self.cost_estimates,
-            pending: &self.pending,
-            queues: &self.queues,
-            search: self.unwritten.search(),
-            meter: &mut self.meter,
-        }
+        let Scheduler { resource, term, ledger, permits, cost_estimates, pending, queues, unwritten, meter, .. } = self;
+        let search = unwritten.search();
+        RecordedParts { resource, term, ledger, permits, cost_estimates, pending, queues, search, meter }
     }
 }

@@ -140,7 +140,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
         let bill = Arc::clone(&self.permits.get(slot).bill);
-        self.charges().uncharge(now, granted, &bill);
+        self.charges(now).uncharge(granted, &bill);
         self.counters.returned += 1;
     }
 
@@ -151,7 +151,7 @@ impl<R: Clone> Scheduler<R> {
             return Ok(());
         }
         self.check_renewals(now)?;
-        let fits = self.charges().renew(now, granted.start, &bill);
+        let fits = self.charges(now).renew(granted.start, &bill);
         self.permits.renewed(slot, self.ledger.end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
@@ -175,7 +175,7 @@ impl<R: Clone> Scheduler<R> {
         self.check_room(now, &bill)?;
         let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
-        self.charges().count_anew(now, key, &bill);
+        self.charges(now).count_anew(key, &bill);
         let end = self.ledger.end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
@@ -194,7 +194,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted.in_stage(Stage::Settled));
         let bill = Arc::clone(&permit.bill);
-        self.charges().use_up(now, granted, &bill, actual);
+        self.charges(now).use_up(granted, &bill, actual);
         self.counters.settled += 1;
     }
 

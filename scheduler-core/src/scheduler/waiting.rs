@@ -3,6 +3,7 @@
 use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
 use super::backfill::may_backfill;
+use super::key_waits::keys_of;
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::Ask;
@@ -57,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
             self.queues.class_mut(class).stand_behind(slot, self.permits.get_mut(slot).waiting_mut());
             false
         } else {
-            self.enter_queue(slot) || may_backfill(&self.waits(), &self.plan, class, alone)
+            self.enter_queue(slot) || may_backfill(&self.waits(now), &self.plan, class, alone)
         };
         self.plan.bring_forward(deadline);
         // The dispatch may start or refuse it.
@@ -85,7 +86,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn send_updates(&mut self, now: Time) {
         let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
-            let (position, offer) = self.waits().outlook(now, slot);
+            let (position, offer) = self.waits(now).outlook(slot);
             if full || is_worth_telling(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
                 self.send_update(now, slot, position, offer);
             }
@@ -96,7 +97,7 @@ impl<R: Clone> Scheduler<R> {
     /// its end.
     pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
         if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
-            let (position, offer) = self.waits().outlook(now, slot);
+            let (position, offer) = self.waits(now).outlook(slot);
             self.send_update(now, slot, position, offer);
         }
     }
@@ -140,7 +141,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
-        let keys = self.waits().keys_of(&bill);
+        let keys = keys_of(&self.ledger, &bill);
         self.queues.remove(slot, &waiting, &bill, &keys);
         keys.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         waiting

@@ -3,22 +3,26 @@
 use super::former_limits::FormerLimits;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
+use crate::fencing::Term;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{Backlog, Ledger, Offer};
 use crate::limits::{StartKey, just_past};
-use crate::permits::{Permit, Permits};
+use crate::permits::{Permit, Permits, ToldStarts};
 use crate::policy::{Bill, KeyCharge, Resource};
 use crate::queue::{KeyQueue, KeyQueuePosition, QueueDemand, Queues, Waiting};
 use rampmeter_protocol::time::Time;
 
-/// All waiting requests, and the buckets that they wait for, as they are between two changes.
-#[derive(Clone, Copy, Debug)]
+/// All waiting requests at some time, and what they wait for.
+#[derive(Debug)]
 pub(crate) struct Waits<'a, R> {
+    pub(crate) now: Time,
     pub(crate) resource: &'a Resource,
     pub(super) former: &'a FormerLimits,
     pub(crate) ledger: &'a Ledger,
     pub(crate) permits: &'a Permits<R>,
     pub(crate) queues: &'a Queues,
+    pub(super) term: &'a Term,
+    pub(super) told: &'a ToldStarts,
 }
 
 /// Whether a request has waited for longer than its class allows.
@@ -30,18 +34,32 @@ pub(super) fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePositio
 }
 
 impl<'a, R> Waits<'a, R> {
+    pub(crate) fn epoch(&self) -> u64 {
+        self.term.epoch()
+    }
+
+    /// Whether the store allows this start.
+    pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
+        self.term.covers(self.resource, bill, start)
+    }
+
+    /// Whether a request could start if the store had confirmed more, or if answers arrived.
+    pub(crate) fn is_held_by_store(&self, bill: &Bill) -> bool {
+        self.told.are_late() || !self.is_covered(bill, self.now)
+    }
+
     /// The limits by which a waiting request is charged.
     pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &'a Resource {
         self.former.of(waiting.edition).unwrap_or(self.resource)
     }
 
     /// The earliest start behind all waiting requests of the same and of more urgent classes.
-    pub(crate) fn offer_behind_queue(&self, now: Time, class: ClassId, bill: &Bill) -> Offer {
+    pub(crate) fn offer_behind_queue(&self, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.resource.tier(class);
-        let mut behind = Offer { at: now, limited_by: None };
+        let mut behind = Offer { at: self.now, limited_by: None };
         if self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
             let backlog = self.queues.backlog_through(self.resource, class);
-            behind = self.ledger.paid_after(now, &backlog, |charge| self.key_demand(charge, class), bill, tier);
+            behind = self.ledger.paid_after(self.now, &backlog, |charge| self.key_demand(charge, class), bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
@@ -49,18 +67,18 @@ impl<'a, R> Waits<'a, R> {
 
     /// How many requests are ahead of a waiting one, and when it will probably start. During a
     /// change of limits neither is known of all requests.
-    pub(crate) fn outlook(&self, now: Time, slot: Slot) -> (u64, Offer) {
+    pub(crate) fn outlook(&self, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
         if self.queues.is_former(waiting) {
-            return (self.queues.waiting() as u64, Offer { at: now, limited_by: None });
+            return (self.queues.waiting() as u64, Offer { at: self.now, limited_by: None });
         }
         let tier = self.resource.tier(waiting.class);
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
             let QueueDemand { count, backlog } = key_queue.ahead_of(waiting.key_position());
             let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
             let shared = Backlog::none(self.resource);
-            return (count as u64, self.ledger.paid_after(now, &shared, of_key, &permit.bill, tier));
+            return (count as u64, self.ledger.paid_after(self.now, &shared, of_key, &permit.bill, tier));
         }
         let (more_urgent, own) = (self.queues.before(waiting.class), self.queues.class(waiting.class));
         let (count, mut backlog) = own.order().ahead_of(self.resource, waiting.position.turn);
@@ -70,55 +88,44 @@ impl<'a, R> Waits<'a, R> {
             backlog.raise(limit, self.resource[limit].rate().refill_within(refill));
         }
         let ahead = count + more_urgent.iter().map(|queue| queue.order().len()).sum::<usize>();
-        let paid = self.ledger.paid_after(now, &backlog, |_| Credit::ZERO, &permit.bill, tier);
-        (ahead as u64, Offer { at: own.probable_start(now, paid.at), ..paid })
+        let paid = self.ledger.paid_after(self.now, &backlog, |_| Credit::ZERO, &permit.bill, tier);
+        (ahead as u64, Offer { at: own.probable_start(self.now, paid.at), ..paid })
     }
 
     /// The first key that holds a request up: its bucket cannot pay within the horizon, or another
     /// request in its queue goes first.
-    pub(crate) fn blocking_key(&self, now: Time, slot: Slot, tier: Tier) -> Option<&'a KeyCharge> {
+    pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&'a KeyCharge> {
         let permit = self.permits.get(slot);
-        let (position, latest) = (permit.waiting().key_position(), now + self.resource.spec().horizon);
+        let (position, latest) = (permit.waiting().key_position(), self.now + self.resource.spec().horizon);
         permit.bill.keyed().find(|charge| {
             let key_queue = self.queue_of_key(charge);
-            key_queue.is_some_and(|key_queue| key_queue.goes_before(position, starved(self.resource, now)))
-                || self.earliest_of_key(now, position, charge, tier) > latest
+            key_queue.is_some_and(|key_queue| key_queue.goes_before(position, starved(self.resource, self.now)))
+                || self.earliest_of_key(position, charge, tier) > latest
         })
     }
 
     /// The earliest start that a key can pay at this position, beside what it keeps for another
     /// request.
-    pub(crate) fn earliest_of_key(
-        &self,
-        now: Time,
-        position: KeyQueuePosition,
-        charge: &KeyCharge,
-        tier: Tier,
-    ) -> Time {
+    pub(crate) fn earliest_of_key(&self, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
         let limit = self.ledger.keys.limit_of(charge);
-        let mut bucket = self.ledger.keys.bucket(now, charge.limit, &charge.key);
+        let mut bucket = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
         let slot = self.ledger.keys.find(charge.limit, &charge.key);
-        if let Some(holder) = slot.and_then(|slot| self.kept_for_before(now, position, slot)) {
+        if let Some(holder) = slot.and_then(|slot| self.kept_for_before(position, slot)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
             let its_tier = self.resource.tier(waiting.class);
-            let at = self.ledger.earliest(now, &holder.bill, its_tier).at.max(just_past(now));
+            let at = self.ledger.earliest(self.now, &holder.bill, its_tier).at.max(just_past(self.now));
             let start = StartKey { at, serial: waiting.arrival.serial };
-            bucket.to_mut().commit(limit, now, start, limit.start_cost(kept, its_tier));
+            bucket.to_mut().commit(limit, self.now, start, limit.start_cost(kept, its_tier));
         }
-        bucket.earliest(limit, now, limit.start_cost(charge.amount, tier))
+        bucket.earliest(limit, self.now, limit.start_cost(charge.amount, tier))
     }
 
     /// The request for which a key keeps something, if it waits for another key and goes before
     /// `position`.
-    pub(crate) fn kept_for_before(&self, now: Time, position: KeyQueuePosition, bucket: Slot) -> Option<&'a Permit<R>> {
+    pub(crate) fn kept_for_before(&self, position: KeyQueuePosition, bucket: Slot) -> Option<&'a Permit<R>> {
         let key_queue = self.queues.keys.get(bucket)?;
-        let holder = self.permits.get(key_queue.kept_for_before(position, starved(self.resource, now))?);
+        let holder = self.permits.get(key_queue.kept_for_before(position, starved(self.resource, self.now))?);
         holder.waiting().at_key.map(|_| holder)
-    }
-
-    /// The buckets of the keys that a bill charges.
-    pub(crate) fn keys_of(&self, bill: &Bill) -> Vec<Slot> {
-        bill.keyed().filter_map(|charge| self.ledger.keys.find(charge.limit, &charge.key)).collect()
     }
 
     /// The key queue that a request waits in, and the limit of its key.
@@ -149,8 +156,8 @@ impl<'a, R> Waits<'a, R> {
     }
 
     /// The requests that are due for promotion, the longest overdue first.
-    pub(crate) fn starving(&self, now: Time) -> Vec<(ClassId, Slot)> {
-        let mut due: Vec<(Time, ClassId, Slot)> = self.promotions().filter(|(at, ..)| *at <= now).collect();
+    pub(crate) fn starving(&self) -> Vec<(ClassId, Slot)> {
+        let mut due: Vec<(Time, ClassId, Slot)> = self.promotions().filter(|(at, ..)| *at <= self.now).collect();
         due.sort_unstable();
         due.into_iter().map(|(_, class, slot)| (class, slot)).collect()
     }

@@ -1,11 +1,12 @@
 //! Answers to "why am I waiting?".
 
 use super::listing::{RequestPage, page_after, page_ahead_of};
-use super::reasons::{Obstacle, Reasons};
+use super::reasons::{Obstacle, holder, likely_wait, obstacle};
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
 use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
+use crate::scheduler::waits::Waits;
 use rampmeter_protocol::explain::{self, Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::reason::Reason;
@@ -14,67 +15,63 @@ use rampmeter_protocol::time::Span;
 
 /// Explains why the request of the question waits, or what holds the whole resource.
 pub(super) fn explain<R>(
-    reasons: &Reasons<'_, R>,
+    waits: &Waits<'_, R>,
     limits: Vec<LimitStatus>,
     question: &Question,
 ) -> Result<Explanation, Refusal> {
-    let waits = &reasons.waits;
     let find = |id: &PermitId| waits.permits.find(id).ok_or(Refusal::UnknownPermit);
     let slot = question.id.as_ref().map(find).transpose()?;
     let after = question.after.as_ref().map(find).transpose()?;
-    let request = slot.map(|slot| explain_one(reasons, slot));
+    let request = slot.map(|slot| explain_one(waits, slot));
     let waiting = request.as_ref().map_or(waits.queues.waiting() as u64, |request| request.position);
     let RequestPage { slots, more } =
         slot.map_or_else(|| page_after(waits, after), |slot| page_ahead_of(waits, slot, waiting));
-    let first = slots.into_iter().map(|slot| explain_one(reasons, slot)).collect();
-    let (resource, epoch) = (waits.resource.name().clone(), reasons.term.epoch());
+    let first = slots.into_iter().map(|slot| explain_one(waits, slot)).collect();
+    let (resource, epoch) = (waits.resource.name().clone(), waits.epoch());
     Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
 }
 
-fn explain_one<R>(reasons: &Reasons<'_, R>, slot: Slot) -> Explained {
-    let Reasons { now, waits, .. } = reasons;
+fn explain_one<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
     let permit = waits.permits.get(slot);
     match &permit.state {
-        State::Waiting(_) => explain_waiting(reasons, slot),
+        State::Waiting(_) => explain_waiting(waits, slot),
         State::Granted(granted) => {
-            let eta_ms = granted.start.at.since(*now).millis() - now.since(granted.start.at).millis();
+            let eta_ms = granted.start.at.since(waits.now).millis() - waits.now.since(granted.start.at).millis();
             let limited_by = granted.limited_by;
-            Explained { eta_ms, ..describe(reasons, permit, explain::State::Granted, granted.class, limited_by) }
+            Explained { eta_ms, ..describe(waits, permit, explain::State::Granted, granted.class, limited_by) }
         }
-        State::Returned => describe(reasons, permit, explain::State::Returned, waits.resource.default_class(), None),
+        State::Returned => describe(waits, permit, explain::State::Returned, waits.resource.default_class(), None),
     }
 }
 
-fn explain_waiting<R>(reasons: &Reasons<'_, R>, slot: Slot) -> Explained {
-    let Reasons { now, waits, .. } = reasons;
+fn explain_waiting<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
     let permit = waits.permits.get(slot);
     let waiting = permit.waiting();
-    let (position, offer) = waits.outlook(*now, slot);
-    let Obstacle { limit, reason } = reasons.obstacle(permit, position, offer);
+    let (position, offer) = waits.outlook(slot);
+    let Obstacle { limit, reason } = obstacle(waits, permit, position, offer);
     let is_named = waits.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
     // Leases tell only when a place is free at the latest.
     let in_flight = limit.filter(|_| matches!(reason, Reason::InFlight | Reason::Headroom | Reason::Share));
-    let likely = in_flight.and_then(|limit| reasons.likely_wait(&permit.bill, limit, position));
-    let wait = offer.at.since(*now);
+    let likely = in_flight.and_then(|limit| likely_wait(waits, &permit.bill, limit, position));
+    let wait = offer.at.since(waits.now);
     Explained {
         client: is_named.then(|| waiting.client.to_string()),
         reason: Some(reason),
         position,
-        waited_ms: now.since(waiting.arrival.at).millis(),
+        waited_ms: waits.now.since(waiting.arrival.at).millis(),
         eta_ms: likely.map_or(wait, |likely| likely.min(wait)).millis(),
-        ..describe(reasons, permit, explain::State::Waiting, waiting.class, limit)
+        ..describe(waits, permit, explain::State::Waiting, waiting.class, limit)
     }
 }
 
 /// The description of any permit, and of the bucket that limits it.
 fn describe<R>(
-    reasons: &Reasons<'_, R>,
+    waits: &Waits<'_, R>,
     permit: &Permit<R>,
     state: explain::State,
     class: ClassId,
     limited_by: Option<LimitId>,
 ) -> Explained {
-    let waits = &reasons.waits;
     let resource = permit.as_waiting().map_or(waits.resource, |waiting| waits.limits_of(waiting));
     let name = |limit: LimitId| resource[limit].spec().name.clone();
     let tier = waits.resource.tier(class);
@@ -86,7 +83,7 @@ fn describe<R>(
         takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
         limited_by: limited_by.map(name),
         reason: None,
-        held_by: limited_by.and_then(|limit| reasons.holder(&permit.bill, limit, tier)),
+        held_by: limited_by.and_then(|limit| holder(waits, &permit.bill, limit, tier)),
         position: 0,
         waited_ms: Span::ZERO.millis(),
         eta_ms: Span::ZERO.millis(),

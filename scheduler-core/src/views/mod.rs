@@ -22,14 +22,14 @@ use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{ClassStatus, LimitStatus};
 use rampmeter_protocol::time::Time;
-use reasons::{Obstacle, Reasons};
+use reasons::{Obstacle, holder, obstacle, obstacle_in};
 
 impl<R: Clone> Scheduler<R> {
     /// The status of all limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.advance(now);
-        let mut limits = report::limit_statuses(self.resource(), self.ledger(), now);
+        let mut limits = report::limit_statuses(self.resource(), self.waits(now).ledger, now);
         for (limit, labels) in self.key_labels().missing() {
             limits[limit.index()].missing_labels = labels.to_vec();
         }
@@ -44,7 +44,7 @@ impl<R: Clone> Scheduler<R> {
     /// The status of all classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        report::class_statuses(self.resource(), self.waits().queues, now)
+        report::class_statuses(self.resource(), self.waits(now).queues, now)
     }
 
     /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
@@ -53,7 +53,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.advance(now);
-        let waits = self.waits();
+        let waits = self.waits(now);
         let permit = waits.permits.find(id).map(|slot| waits.permits.get(slot));
         let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !waits.queues.is_former(waiting)));
         let Some(permit) = known else { return Vec::new() };
@@ -63,7 +63,7 @@ impl<R: Clone> Scheduler<R> {
     /// The limit that would delay or refuse one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
-        let Waits { resource, queues, ledger, .. } = self.waits();
+        let Waits { resource, queues, ledger, .. } = self.waits(now);
         let class = resource.default_class();
         let bill = resource.bill(&Labels::new(), [].into_iter()).ok()?;
         if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
@@ -79,20 +79,20 @@ impl<R: Clone> Scheduler<R> {
         let tier = self.resource().tier(self.resource().default_class());
         let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
         let limit = self.limited_by(now)?;
-        let reasons = self.reasons(now);
-        let reason = reasons.obstacle_in(&bill, limit, tier).unwrap_or(Reason::Turn);
-        Some((limit, reason, reasons.holder(&bill, limit, tier)))
+        let waits = self.waits(now);
+        let reason = obstacle_in(&waits, &bill, limit, tier).unwrap_or(Reason::Turn);
+        Some((limit, reason, holder(&waits, &bill, limit, tier)))
     }
 
     /// What holds the request `id` if it waits: how many are ahead of it, the limit, and why.
     #[must_use]
     pub fn held_by(&self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
-        let reasons = self.reasons(now);
-        let slot = reasons.waits.permits.find(id)?;
-        let permit = reasons.waits.permits.get(slot);
+        let waits = self.waits(now);
+        let slot = waits.permits.find(id)?;
+        let permit = waits.permits.get(slot);
         permit.as_waiting()?;
-        let (position, offer) = reasons.waits.outlook(now, slot);
-        let Obstacle { limit, reason } = reasons.obstacle(permit, position, offer);
+        let (position, offer) = waits.outlook(slot);
+        let Obstacle { limit, reason } = obstacle(&waits, permit, position, offer);
         Some((position, limit, reason))
     }
 
@@ -102,14 +102,14 @@ impl<R: Clone> Scheduler<R> {
     /// [`Refusal::UnknownPermit`] for an unknown id.
     pub fn explain(&mut self, now: Time, question: &Question) -> Result<Explanation, Refusal> {
         let limits = self.limit_status(now);
-        explain::explain(&self.reasons(now), limits, question)
+        explain::explain(&self.waits(now), limits, question)
     }
 
     /// What classes and clients were granted in the last minutes under this leader.
     #[must_use]
     pub fn shares(&mut self, now: Time) -> Shares {
         self.advance(now);
-        shares::shares(self.resource(), self.waits().queues, self.recent(), now)
+        shares::shares(self.resource(), self.waits(now).queues, self.recent(), now)
     }
 
     /// How many calls have started by `now` and were not settled. A call that is not settled while
@@ -128,10 +128,6 @@ impl<R: Clone> Scheduler<R> {
     /// spent: it ends and sets no pace.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
-        useful_workers::useful_workers(self.resource(), self.ledger(), self.calls(), now)
-    }
-
-    fn reasons(&self, now: Time) -> Reasons<'_, R> {
-        Reasons { now, waits: self.waits(), term: self.term(), told: self.told() }
+        useful_workers::useful_workers(self.resource(), self.waits(now).ledger, self.calls(), now)
     }
 }
