@@ -1,4 +1,5 @@
-//! Granted starts: promising and telling them, and putting off those that arrive late.
+//! Granted starts: promising and telling them, putting off those that are told late, and taking
+//! back those that no client hears of.
 //!
 //! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
 //! the calls would come on top of the refill. So each start whose answer may not have arrived is
@@ -13,6 +14,7 @@ use crate::ledger::Offer;
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State, ToldStart};
 use crate::queue::GrantedService;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
@@ -94,6 +96,20 @@ impl<R: Clone> Scheduler<R> {
                 self.permits.get_mut(start.slot).state = State::Granted(granted.moved_to(key));
             }
             self.told.note_told(ToldStart { at: if open.is_some() { now } else { start.at }, ..start });
+        }
+    }
+
+    /// The last answer about `id` has reached no client. A waiting request is dropped, and an open
+    /// permit is given back unused. A client that was only cut off may ask again under the same id.
+    pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId) {
+        let Some(slot) = self.permits.find(id) else { return };
+        match self.permits.get(slot).state {
+            State::Waiting(_) => {
+                self.drop_waiting(slot);
+                self.counters.returned += 1;
+            }
+            State::Granted(granted) if granted.is_open() => self.give_back_untold(now, slot, granted),
+            State::Granted(_) | State::Returned => {}
         }
     }
 

@@ -1,7 +1,8 @@
 //! The scheduler of one resource: takes events, and gives commands.
 //!
-//! Its state consists of parts, each with an invariant and private fields. The methods here and in
-//! the files of this folder are those that need several parts.
+//! Its state consists of parts, each with an invariant and private fields. Steps that need the same
+//! few parts are methods of a struct that borrows these: `Waits`, `Charges` or `Feedback`. The
+//! methods of the scheduler are those that need more.
 
 mod ask;
 mod backfill;

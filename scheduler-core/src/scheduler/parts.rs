@@ -1,4 +1,4 @@
-//! The parts of a scheduler that views read, and of which records are made.
+//! The parts of a scheduler: one by one, and those that the same steps need together.
 
 use super::Scheduler;
 use super::charges::Charges;

@@ -4,6 +4,7 @@ use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
 use super::backfill::may_backfill;
 use super::key_waits::keys_of;
+use super::walk::{Selection, Walk};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::Ask;
@@ -112,6 +113,29 @@ impl<R: Clone> Scheduler<R> {
         waiting.last_estimate = Some(offer.at);
         let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
         self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
+    }
+
+    /// One step of a walk that probes waiting requests whose clients may be gone: each is told how
+    /// it stands. A request without updates may be sent one message only, and is refused, to ask
+    /// again. Handle [`Event::Wake`](crate::event::Event::Wake) next.
+    pub fn probe(&mut self, now: Time, walk: Walk, may_be_gone: impl Fn(&R) -> bool) -> Option<Walk> {
+        let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
+        for slot in slots {
+            match self.permits.get(slot).waiting().progress {
+                true => self.tell(now, slot),
+                false => self.turn_away(slot, Refusal::MayBeGone),
+            }
+        }
+        walk
+    }
+
+    /// One step of a walk that ends the waits of `selection`. How many it has ended, and where to
+    /// go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
+    pub fn purge(&mut self, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
+        let (slots, walk) = walk.step(&self.permits, |waiting| selection.matches(waiting));
+        let ended = slots.len();
+        slots.into_iter().for_each(|slot| self.turn_away(slot, Refusal::Purged));
+        (ended, walk)
     }
 
     /// Takes a waiting request out of its queue and refuses it.
