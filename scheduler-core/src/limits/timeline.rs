@@ -77,7 +77,7 @@ struct Node {
 /// The starts, and for each subtree and tier the potential that it needs before it.
 ///
 /// With that potential each start of the subtree finds what it demands beside a new one of the
-/// tier.
+/// tier. Most timelines are a key's and have few starts, for which a slab's chunk is too large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,

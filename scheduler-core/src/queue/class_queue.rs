@@ -149,7 +149,7 @@ impl ClassQueue {
     }
 
     /// A request of a former edition leaves.
-    pub(crate) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
+    pub(super) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(waiting.at_key.is_some()));
         // Entries of former editions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
@@ -159,7 +159,7 @@ impl ClassQueue {
         self.clients.leave_former(&waiting.client);
     }
 
-    pub(crate) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
+    pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
         waiting.edition = self.edition;
         // The slice begins no later than the first turn among requests that need no other limits.
@@ -243,7 +243,7 @@ impl ClassQueue {
     }
 
     /// Compares the start of a request with its estimate.
-    pub(crate) fn note_start<R>(&mut self, waiting: &Waiting<R>, start: Time) {
+    pub(super) fn note_start<R>(&mut self, waiting: &Waiting<R>, start: Time) {
         if let Some(estimate) = waiting.first_estimate.filter(|_| waiting.at_key.is_none()) {
             self.correction.learn(estimate, start, self.all.len());
         }
@@ -278,7 +278,7 @@ impl ClassQueue {
     }
 
     /// Whether no request of the same tree is ahead.
-    pub(crate) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
+    pub(super) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
         let first = self.order.first_among(|needs| needs == waiting.position.tree);
         first.is_some_and(|entry| entry.turn == waiting.position.turn)
     }

@@ -1,7 +1,7 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Edition, Service, StartReason, Waiting};
+use super::class_queue::{ClassQueue, Edition, Service, Waiting};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
@@ -98,6 +98,27 @@ impl Queues {
         &self.classes[..class.index()]
     }
 
+    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    pub(crate) fn enter<R>(
+        &mut self,
+        resource: &Resource,
+        slot: Slot,
+        bill: &Arc<Bill>,
+        waiting: &mut Waiting<R>,
+    ) -> bool {
+        let queue = self.class_mut(waiting.class);
+        queue.enter(resource, slot, bill, waiting);
+        queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
+    }
+
+    /// Takes a request of a former edition out of its queue, to enter with another bill.
+    pub(crate) fn leave_former<R>(&mut self, waiting: &mut Waiting<R>, before: &Bill, after: &Bill) {
+        self.class_mut(waiting.class).leave_former(waiting);
+        waiting.at_key = None;
+        self.cap.leave(&waiting.client, before);
+        self.cap.join(&waiting.client, after);
+    }
+
     /// Takes a request that stops waiting out of its queue. Returns the key if that queue is one's.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
         let is_former = self.is_former(waiting);
@@ -142,10 +163,11 @@ impl Queues {
         }
     }
 
-    /// A request of the class that waits there starts.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, now: Time, waiting: &Waiting<R>, reason: StartReason) {
-        let service = Service { now, reason };
-        self.classes[waiting.class.index()].leave(resource, waiting, Some(service));
+    /// A request leaves the queue of its class, to start at `start`.
+    pub(crate) fn serve<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, service: Service, start: Time) {
+        let queue = self.class_mut(waiting.class);
+        queue.leave(resource, waiting, Some(service));
+        queue.note_start(waiting, start);
     }
 
     /// Sets the limits for which requests of a class are held back.
@@ -206,12 +228,6 @@ impl Queues {
 
     pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
         self.deadlines.first().map(|(deadline, _, slot)| (*deadline, *slot))
-    }
-
-    /// A waiting request takes other keys' places.
-    pub(crate) fn recount(&mut self, client: &Arc<str>, before: &Bill, after: &Bill) {
-        self.cap.leave(client, before);
-        self.cap.join(client, after);
     }
 }
 

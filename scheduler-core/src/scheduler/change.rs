@@ -115,9 +115,7 @@ impl<R: Clone> Scheduler<R> {
             Err(refusal) => return self.turn_away(slot, refusal),
         };
         let waiting = self.permits.get_mut(slot).waiting_mut();
-        self.queues.class_mut(class).leave_former(waiting);
-        self.queues.recount(&waiting.client, &before, &bill);
-        waiting.at_key = None;
+        self.queues.leave_former(waiting, &before, &bill);
         // A call that the bill tells takes no room of its own.
         waiting.call = call.filter(|call| **call != Call::from_bill(&bill, &self.resource));
         drop(before);

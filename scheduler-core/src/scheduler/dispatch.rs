@@ -19,7 +19,7 @@ use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
 use crate::policy::LimitSet;
-use crate::queue::{GrantedService, StartReason};
+use crate::queue::{GrantedService, Service, StartReason};
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
@@ -207,8 +207,7 @@ impl<R: Clone> Scheduler<R> {
     /// Grants a waiting request the start of `offer`.
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
         let waiting = self.stop_waiting(slot);
-        self.queues.serve(&self.resource, now, &waiting, reason);
-        self.queues.class_mut(waiting.class).note_start(&waiting, offer.at);
+        self.queues.serve(&self.resource, &waiting, Service { now, reason }, offer.at);
         let granted = self.next_start(offer, waiting.class, Stage::Told);
         let service = GrantedService {
             class: waiting.class,

@@ -76,10 +76,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
-        let waiting = permit.waiting_mut();
-        let queue = self.queues.class_mut(waiting.class);
-        queue.enter(&self.resource, slot, &bill, waiting);
-        queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
+        self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
     }
 
     /// Tells the next slice of waiting requests how they stand: in a full round all of them,
