@@ -115,7 +115,7 @@ impl UnwrittenLimits {
         }
     }
 
-    /// Tells people of the limits that were just found.
+    /// What people are told of the limits that were just found.
     pub(crate) fn take_notes(&mut self, resource: &Resource) -> Vec<Note> {
         let Some(search) = &mut self.0 else { return Vec::new() };
         let news = search.take_news();
