@@ -34,9 +34,18 @@ pub(crate) struct Waiting<R> {
     pub(crate) edition: Edition,
 }
 
-/// Counts changes of limits. Requests that come during a change wait under an edition of their own,
-/// behind those of former editions.
-pub(crate) type Edition = u32;
+/// Under which limits a request waits, and whether it has a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Edition {
+    /// How many changes of limits came before the limits that charge it.
+    pub(crate) changes: u32,
+    /// A request that comes during a change has none until all others have.
+    has_turn: bool,
+}
+
+impl Edition {
+    pub(super) const FIRST: Edition = Edition { changes: 0, has_turn: true };
+}
 
 impl<R> Waiting<R> {
     pub(crate) fn key_position(&self) -> KeyQueuePosition {
@@ -112,7 +121,7 @@ impl ClassQueue {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits().len();
         ClassQueue {
-            edition: 1,
+            edition: Edition::FIRST,
             order: FairOrder::default(),
             all: BTreeMap::new(),
             by_deadline: BTreeMap::new(),
@@ -129,8 +138,7 @@ impl ClassQueue {
     /// Goes on under other limits. All requests have to enter again.
     pub(super) fn begin_edition(&mut self, resource: &Resource, now: Time) {
         let limits = resource.limits().len();
-        // Requests that come before all have entered are of the edition between.
-        self.edition += 2;
+        self.edition.changes += 1;
         self.order.forget_trees();
         self.clients.begin_edition(limits, now);
         self.served = vec![now; limits];
@@ -144,7 +152,7 @@ impl ClassQueue {
 
     /// Lets a request wait behind those of former editions, to enter when all of these have.
     pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
-        waiting.edition = self.edition - 1;
+        waiting.edition = Edition { has_turn: false, ..self.edition };
         self.all.insert(waiting.place(false), slot);
     }
 
@@ -318,7 +326,7 @@ impl ClassQueue {
 
     /// The oldest request of each tree and edition, here and in key queues.
     fn oldest_of_each(&self) -> impl Iterator<Item = (QueuePlace, Slot)> {
-        let mut from = (0, false, LimitSet::default(), Arrival::FIRST);
+        let mut from = (Edition::FIRST, false, LimitSet::default(), Arrival::FIRST);
         std::iter::from_fn(move || {
             let (place, slot) = self.all.range(from..).next()?;
             from = (place.0, place.1, place.2, Arrival::LAST);

@@ -12,7 +12,7 @@ mod recent_service;
 mod virtual_clock;
 mod wait_correction;
 
-pub(crate) use class_queue::{ClassPosition, ClassQueue, Edition, Service, StartReason, Waiting};
+pub(crate) use class_queue::{ClassPosition, ClassQueue, Service, StartReason, Waiting};
 pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;

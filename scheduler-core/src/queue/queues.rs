@@ -58,7 +58,7 @@ impl Queues {
 
     /// The edition of requests that have entered.
     pub(crate) fn edition(&self) -> Edition {
-        self.classes.first().map_or(0, ClassQueue::edition)
+        self.classes.first().map_or(Edition::FIRST, ClassQueue::edition)
     }
 
     /// Whether a waiting request has no turn under the present limits yet.

@@ -70,7 +70,7 @@ impl<R: Clone> Scheduler<R> {
     /// Takes their turns from all waiting requests. Returns the former limits.
     pub(crate) fn begin_edition(&mut self, now: Time, resource: Resource) -> Resource {
         let former = std::mem::replace(&mut self.resource, resource);
-        self.former.add(self.queues.edition(), former.clone());
+        self.former.add(self.queues.edition().changes, former.clone());
         self.queues.begin_edition(&self.resource, now);
         self.plan.set_next(None);
         former

@@ -1,7 +1,6 @@
 //! Limits that were in force before.
 
 use crate::policy::Resource;
-use crate::queue::Edition;
 use rampmeter_protocol::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,23 +9,23 @@ const MAX_FORMER_UNITS: usize = 1024;
 
 /// Former limits, as far as they still count.
 ///
-/// Invariant: during a change, `charging` has the limits of every edition that still charges
-/// waiting requests; otherwise it is empty.
+/// Invariant: during a change, `charging` has all limits that still charge waiting requests, by the
+/// number of changes before them; otherwise it is empty.
 #[derive(Debug, Default)]
 pub(crate) struct FormerLimits {
-    charging: BTreeMap<Edition, Resource>,
+    charging: BTreeMap<u32, Resource>,
     /// Calls that were granted under former limits may still state costs in these.
     units: BTreeSet<Name>,
 }
 
 impl FormerLimits {
-    /// Takes the limits that charge the waiting requests of `edition`.
-    pub(crate) fn add(&mut self, edition: Edition, former: Resource) {
+    /// Takes the limits that so many changes came before, and that charge waiting requests.
+    pub(crate) fn add(&mut self, changes: u32, former: Resource) {
         self.units.extend(former.units());
         while self.units.len() > MAX_FORMER_UNITS {
             self.units.pop_first();
         }
-        self.charging.insert(edition, former);
+        self.charging.insert(changes, former);
     }
 
     /// Whether some waiting requests are not charged by the present limits yet.
@@ -34,10 +33,9 @@ impl FormerLimits {
         !self.charging.is_empty()
     }
 
-    /// The former limits that charge requests of `edition`.
-    pub(crate) fn of(&self, edition: Edition) -> Option<&Resource> {
-        // Requests that came during a change are of the edition below that of the change.
-        self.charging.range(edition..).next().map(|(_, former)| former)
+    /// The limits that so many changes came before, unless they are the present ones.
+    pub(crate) fn after(&self, changes: u32) -> Option<&Resource> {
+        self.charging.get(&changes)
     }
 
     /// The present limits charge all waiting requests.
@@ -67,10 +65,10 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_limits_after_an_edition_charge_its_requests() {
+    fn former_limits_charge_until_the_change_ends() {
         let mut former = FormerLimits::default();
-        (0..2).for_each(|edition| former.add(edition, counting(edition as usize)));
-        let unit = |edition| former.of(edition).map(|resource| resource.units()[0].to_string());
+        (0..2).for_each(|changes| former.add(changes, counting(changes as usize)));
+        let unit = |changes| former.after(changes).map(|resource| resource.units()[0].to_string());
         assert_eq!([unit(0), unit(1), unit(2)], [Some("unit-0000".into()), Some("unit-0001".into()), None]);
         former.end_change();
         assert!(!former.are_charging() && former.counted("unit-0001"));
