@@ -20,17 +20,35 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Turns a request of `user`, which came over `connection`, into an event's content. The request
-/// has this id or none. `permitted` is the class that its subject names: its sender may ask for no
-/// other.
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct Sender<'a> {
+    /// The user, as far as it is known.
+    pub user: &'a str,
+    /// The connection that the request came over.
+    pub connection: Connection,
+}
+
+/// What a permit tells beside the grant.
+#[derive(Debug, Default)]
+pub struct Extras<'a> {
+    /// What is left, if the client wants to know.
+    pub left: Vec<Left<'a>>,
+    /// The cost, if it was computed.
+    pub cost: Cost<'a>,
+}
+
+/// Turns a request into an event's content. The request has this id or none. `permitted` is the
+/// class that its subject names: its sender may ask for no other.
 ///
 /// # Errors
 /// If the resource does not know a class, unit or cost, or if the request names another class than
 /// its subject: the refusal, and where it goes.
 pub fn ask<R>(
     resource: &Resource,
-    (to, connection): (R, Connection),
-    (user, id): (&str, PermitId),
+    to: R,
+    sender: Sender<'_>,
+    id: PermitId,
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
@@ -42,9 +60,9 @@ pub fn ask<R>(
     };
     Ok(event::Ask {
         to,
-        connection,
+        connection: sender.connection,
         id,
-        identity: Identity::of(user, request),
+        identity: Identity::of(sender.user, request),
         bill,
         class,
         mode: request.mode,
@@ -102,13 +120,13 @@ pub fn settle<R>(
     event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, times }
 }
 
-/// Calls `send` with a command's answer at `now`, and where it goes. `left` goes into a permit
-/// whose client wants to know what is left, and `cost` into one whose cost was computed.
+/// Calls `send` with a command's answer at `now`, and where it goes. `extras` go into a permit.
 pub fn answer<R>(
     resource: &Resource,
-    (now, epoch): (Time, u64),
+    now: Time,
+    epoch: u64,
     command: Command<R>,
-    (left, cost): (Vec<Left<'_>>, Cost<'_>),
+    Extras { left, cost }: Extras<'_>,
     send: impl FnOnce(R, &Answer<'_>),
 ) {
     let at_ms = Some(now.nanos() / NANOS_PER_MILLI);

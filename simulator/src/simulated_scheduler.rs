@@ -168,7 +168,7 @@ impl SimulatedScheduler {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
             // Each worker has a connection of its own.
             let connection = Connection((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
-            match wire::ask(self.core.resource(), (to, connection), ("", id), &request, None) {
+            match wire::ask(self.core.resource(), to, wire::Sender { user: "", connection }, id, &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
@@ -248,7 +248,7 @@ impl SimulatedScheduler {
             let news = wire::news(resource, epoch, announcement);
             self.news.push(serde_json::to_vec(&news).expect("news are plain data"));
         }
-        wire::answer(resource, (now, epoch), command, Default::default(), |to, answer| {
+        wire::answer(resource, now, epoch, command, wire::Extras::default(), |to, answer| {
             let payload = serde_json::to_vec(answer).expect("answers are plain data");
             self.answers.push(Answer { to, payload });
         });

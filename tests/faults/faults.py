@@ -195,7 +195,7 @@ IN_CORE = [
     ("what is said to be learned has no bounds", "resumed", r"\.min\(max_loss\)", ".min(max_loss.max(WHOLE))"),
     ("what was learned does not fade without a scheduler", "resumed", r"(?<=estimated: ).*(?=,$)", "Time::NEVER"),
     ("unknown calls in flight take no room", "count_anew", r"self\.ledger\.renew\(.*\bkey\b.*;", "let _ = key;"),
-    ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.charge\(.*(\bbill), self\.now\);", r"self.term.release(self.resource, key, \1, LimitSet::ALL, CallMade::Yes);"),
+    ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.budget_mut\(\)\.charge\(.*(\bbill), self\.now\);", r"self.term.budget_mut().release(self.resource, key, \1, LimitSet::ALL, CallMade::Yes);"),
     ("headroom is told as stock", "obstacle_in", r"pays\(0\) => Some\(Reason::Headroom\)", "pays(0) => Some(Reason::Stock)"),
     ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
     ("a client that had its share is told of stock", "obstacle", r"is_passed\(waits, \w+\)", "false"),

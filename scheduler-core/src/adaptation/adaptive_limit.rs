@@ -4,7 +4,7 @@ use super::call_time::CallTime;
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
-use super::stated_capacity::StatedCapacity;
+use super::stated_capacity::{Stated, StatedCapacity};
 use crate::arithmetic::Credit;
 use crate::ids::Connection;
 use crate::limits::{Bucket, PendingDebits, Usage};
@@ -25,6 +25,9 @@ const RAISE_PART: u64 = 20;
 
 /// A bucket and its limit in use. Levels are those of the limit in use. They lie below the nominal
 /// ones by the learned reserve.
+///
+/// Invariants: `limit` is what the estimator made of the nominal limit at the last review, and
+/// `bucket` is a bucket of it. Only methods here replace one of the three.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
     pub(crate) bucket: Bucket,
@@ -32,11 +35,11 @@ pub(crate) struct AdaptiveLimit {
     pub(crate) limit: Limit,
     pub(crate) estimator: RateEstimator,
     /// Present while the stock of the bucket is unproven.
-    pub(crate) slow_start: Option<SlowStart>,
+    slow_start: Option<SlowStart>,
     /// How long calls in flight have lately taken.
     pub(crate) call_time: CallTime,
     /// The capacity that the upstream states, where the limit follows it.
-    pub(crate) stated: StatedCapacity,
+    stated: StatedCapacity,
     pause: Span,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
@@ -114,6 +117,11 @@ impl AdaptiveLimit {
         self.estimator.stated()
     }
 
+    /// The lower capacity that the upstream states, if it states one.
+    pub(crate) fn stated(&self) -> Option<Stated> {
+        self.stated.lowered()
+    }
+
     /// Has so much of the capacity count from now on.
     pub(crate) fn set_capacity_in_force(&mut self, now: Time, capacity: Amount) {
         self.estimator.state(now, Some(capacity));
@@ -132,7 +140,7 @@ impl AdaptiveLimit {
 
     fn follow(&mut self, now: Time) {
         let before = self.limit.full();
-        self.estimator.state(now, self.stated.lowered().map(|stated| stated.capacity));
+        self.estimator.state(now, self.stated().map(|stated| stated.capacity));
         self.review(now);
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
@@ -152,10 +160,20 @@ impl AdaptiveLimit {
         self.bucket.level(&self.limit, now)
     }
 
+    /// Whether stock has to be proven before calls may use all of it.
+    pub(crate) fn is_unproven(&self) -> bool {
+        self.slow_start.is_some()
+    }
+
+    /// Notes that a call will start at `at`.
+    pub(crate) fn note_start(&mut self, at: Time) {
+        self.slow_start.iter_mut().for_each(|slow_start| slow_start.note_start(at));
+    }
+
     /// Whether a call of this cost stays close enough to the proven stock.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(slow_start) = &self.slow_start else { return true };
-        let proven = slow_start.served(now).and_then(|at| self.bucket.level_after(&self.limit, at, at));
+        let proven = slow_start.served(now).and_then(|at| self.level_after(at, at));
         let (cost, full) = (self.credit(cost), self.limit.full());
         let level = self.level(now) - cost;
         let beyond = if level < full.divided_by(NEARLY_EMPTY_PART) { cost } else { cost.times(MAX_CALLS_BEYOND) };
@@ -167,7 +185,7 @@ impl AdaptiveLimit {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
         let nearly_empty = self.margin() + self.credit(Amount::ONE);
-        if self.bucket.level_after(&self.limit, at, at).is_some_and(|level| level < nearly_empty) {
+        if self.level_after(at, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
     }
@@ -267,7 +285,7 @@ impl AdaptiveLimit {
         if self.estimator.known.is_some_and(|lesson| at < lesson) {
             return;
         }
-        let full = self.bucket.last_full(&self.limit);
+        let full = self.bucket.tokens().and_then(|tokens| tokens.last_full(&self.limit));
         let stock = self.estimator.fall_short(now, short, full);
         self.bucket.shift(&self.limit, now, -stock);
         self.review(now);
@@ -282,7 +300,11 @@ impl AdaptiveLimit {
 
     /// The level of the upstream at `at` after the starts until `last`, as far as the bucket knows.
     fn upstream_after(&self, last: Time, at: Time) -> Option<Credit> {
-        Some(self.bucket.level_after(&self.limit, last, at)? + self.held_back())
+        Some(self.level_after(last, at)? + self.held_back())
+    }
+
+    fn level_after(&self, last: Time, at: Time) -> Option<Credit> {
+        self.bucket.tokens()?.level_after(&self.limit, last, at)
     }
 
     /// How far this bucket's levels are kept below the upstream's.

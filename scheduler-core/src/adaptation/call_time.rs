@@ -1,4 +1,7 @@
 //! How long calls in flight take, so that people are told when a place is likely to be free.
+//!
+//! Calls of one limit count, the latest most. The mean over all served calls, which fades more
+//! slowly, is in `recent_calls.rs`.
 
 use rampmeter_protocol::time::Span;
 

@@ -36,8 +36,8 @@ pub struct StatedSnapshot {
     pub written: Amount,
     /// The capacity that counts in its place.
     pub capacity: Amount,
-    /// For how long it has counted at the snapshot, in nanoseconds.
-    pub age_nanos: u64,
+    /// For how long it has counted at the snapshot.
+    pub age: Span,
 }
 
 /// What was learned of an upstream's limit. A lesson only ever takes capacity away, and it fades
@@ -50,10 +50,10 @@ pub struct LearnedSnapshot {
     pub policy: LimitPolicy,
     /// The loss of rate at the last estimate, in millionths of the policy's rate.
     pub loss_ppm: u64,
-    /// The age of that estimate at the snapshot, in nanoseconds.
-    pub estimated_nanos: u64,
-    /// The age of the last known level of the upstream, in nanoseconds.
-    pub known_nanos: Option<u64>,
+    /// The age of that estimate at the snapshot.
+    pub estimated_ago: Span,
+    /// The age of the last known level of the upstream.
+    pub known_ago: Option<Span>,
     /// The refill that the slower rate has kept back since then.
     pub kept_back_micros: u64,
     /// The stock that is held back against uneven losses.

@@ -127,14 +127,13 @@ impl RateEstimator {
     pub(crate) fn resumed(&self, then: Time, learned: &LearnedSnapshot) -> Option<Self> {
         let limit = &self.nominal;
         let max_loss = self.max_loss().filter(|_| learned.policy == LimitPolicy::of(limit))?;
-        let ago = |nanos| then - Span::from_nanos(nanos);
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let known = learned.known_nanos.map(ago);
+        let known = learned.known_ago.map(|age| then - age);
         let max_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
         Some(RateEstimator {
             stated: self.stated,
             loss: learned.loss_ppm.min(max_loss),
-            estimated: ago(learned.estimated_nanos),
+            estimated: then - learned.estimated_ago,
             known,
             kept_back: credit(learned.kept_back_micros).min(max_kept_back),
             stock: credit(learned.stock_micros).min(max_stock(limit)),
@@ -148,13 +147,12 @@ impl RateEstimator {
         if self.max_loss().is_none() || self.known.is_none() && !self.differs() {
             return None;
         }
-        let since = |time: Time| now.since(time).nanos();
         let micros = |credit| self.nominal.rate().micros_up(credit);
         Some(LearnedSnapshot {
             policy: LimitPolicy::of(&self.nominal),
             loss_ppm: self.loss,
-            estimated_nanos: since(self.estimated),
-            known_nanos: self.known.map(since),
+            estimated_ago: now.since(self.estimated),
+            known_ago: self.known.map(|known| now.since(known)),
             kept_back_micros: micros(self.kept_back_until(now)),
             stock_micros: micros(self.stock),
             burst_micros: micros(self.burst),

@@ -120,6 +120,13 @@ pub(crate) struct StartCost {
     pub(crate) tier: Tier,
 }
 
+/// What a call was charged, and what it has cost.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Correction {
+    pub(crate) charged: Credit,
+    pub(crate) actual: Credit,
+}
+
 /// In how many steps a rate can be [slowed](Rate::slowed).
 pub(crate) const STEPS: u16 = 1024;
 

@@ -59,16 +59,16 @@ pub struct FoundSnapshot {
     pub origin: Origin,
     /// Whether it refills all the time.
     pub is_gradual: bool,
-    /// Its capacity, in a period of so many nanoseconds.
+    /// Its capacity within its period.
     pub capacity: Amount,
     /// That period.
-    pub period_nanos: u64,
+    pub period: Span,
     /// The routes that it is for; all, if it names none. Of a rate by key, the key that has it.
     pub routes: Vec<String>,
     /// The labels of its key.
     pub key: Vec<String>,
-    /// For how long it has been known, in nanoseconds.
-    pub age_nanos: u64,
+    /// For how long it has been known.
+    pub age: Span,
 }
 
 /// A limit that was found.
@@ -117,7 +117,7 @@ impl FoundLimit {
     /// What a predecessor has found. `route` is the label that names routes.
     pub(crate) fn restored(known: &FoundSnapshot, route: Option<&str>, now: Time) -> Self {
         let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
-        let period = Span::from_nanos(known.period_nanos.max(1));
+        let period = known.period.max(Span::from_nanos(1));
         let routes = Some(known.routes.iter().cloned().collect::<BTreeSet<_>>()).filter(|routes| !routes.is_empty());
         let matching = routes.zip(route).map(|(routes, label)| (label.to_owned(), Pattern::OneOf(routes)));
         let applies = Applies { matching: matching.into_iter().collect(), key: known.key.clone(), group: None };
@@ -126,7 +126,7 @@ impl FoundLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let found = FoundLimit::new(spec, known.origin, now - Span::from_nanos(known.age_nanos), Connection::UNKNOWN);
+        let found = FoundLimit::new(spec, known.origin, now - known.age, Connection::UNKNOWN);
         let testimony = Testimony { answers: ESTABLISHED, last: now, ..found.testimony };
         FoundLimit { testimony, ..found }
     }
@@ -138,10 +138,10 @@ impl FoundLimit {
             origin: self.origin,
             is_gradual: self.spec.algorithm == Algorithm::TokenBucket,
             capacity: if self.origin == Origin::Headers { self.spec.capacity } else { self.in_force },
-            period_nanos: self.spec.period.nanos(),
+            period: self.spec.period,
             routes: self.routes().cloned().collect(),
             key: self.spec.applies.key.clone(),
-            age_nanos: now.since(self.since).nanos(),
+            age: now.since(self.since),
         }
     }
 
@@ -198,16 +198,19 @@ impl FoundLimit {
 
     /// Whether only its first reporter has reported it.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
-        let Testimony { is_confirmed, answers, denials, last, .. } = self.testimony;
-        let is_unrepeated = answers < ESTABLISHED && now > last + UNREPEATED;
-        self.origin == Origin::Headers && !is_confirmed && (denials >= DENIALS || is_unrepeated)
+        let denials = self.testimony.denials;
+        let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
+        self.rests_on_one_client() && (denials >= DENIALS || is_unrepeated)
     }
 
     /// When the limit is dropped unless an answer repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
-        let Testimony { is_confirmed, answers, last, .. } = self.testimony;
-        let may_lapse = self.origin == Origin::Headers && !is_confirmed && answers < ESTABLISHED;
-        may_lapse.then_some(last + UNREPEATED + Span::from_nanos(1))
+        let may_lapse = self.rests_on_one_client() && self.testimony.answers < ESTABLISHED;
+        may_lapse.then_some(self.testimony.last + UNREPEATED + Span::from_nanos(1))
+    }
+
+    fn rests_on_one_client(&self) -> bool {
+        self.origin == Origin::Headers && !self.testimony.is_confirmed
     }
 
     /// Takes a longer period that an answer shows, once others in a row do. Whether it counts now.

@@ -96,7 +96,7 @@ impl LimitSearch {
         let of = |origin: Origin| known.values().find(|known| known.origin == origin);
         let rate = of(Origin::Refusals).map(rate_of);
         let cap =
-            of(Origin::InFlight).map(|known| (known.capacity.units() as u64, known.period_nanos / LEASE.0 * LEASE.1));
+            of(Origin::InFlight).map(|known| (known.capacity.units() as u64, known.period.nanos() / LEASE.0 * LEASE.1));
         let told = known.values().filter(|known| known.origin == Origin::Headers);
         let mut search = LimitSearch {
             written: resource.clone(),
@@ -344,7 +344,7 @@ impl LimitSearch {
 
 /// Whether a record tells of a limit as headers can.
 fn is_valid(known: &FoundSnapshot) -> bool {
-    !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period_nanos <= MAX_PERIOD.nanos()
+    !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
 }
 
 /// A limit of requests that is a guess.

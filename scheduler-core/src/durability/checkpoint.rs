@@ -8,7 +8,7 @@ use crate::arithmetic::Credit;
 use crate::fencing::{ImmediateDemand, KeyBudgets};
 use crate::ids::{CheckpointNumber, ClassId, LimitId};
 use crate::ledger::{Backlog, KeyBucket, NEAR};
-use crate::limits::Bucket;
+use crate::limits::{Bucket, UsageBlock};
 use crate::policy::Limit;
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
@@ -36,24 +36,25 @@ impl<R: Clone> Scheduler<R> {
 
 impl<R> RecordedParts<'_, R> {
     fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
-        if self.term.budget()?.is_full() {
+        if !self.term.budget().may_open() {
             return None;
         }
         let (new_pages, of_keys) = self.key_budgets(now);
         let (key_budgets, listed) = of_keys.unzip();
         let immediate = self.immediate_demand(now);
-        let number = self.term.budget()?.next();
+        let number = self.term.budget().next();
         self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
-        let grant_budget = self.term.budget_mut()?;
-        let granted = grant_budget.open(
+        let granted = self.term.budget_mut().open(
             self.resource,
-            (now, self.permits.last_serial()),
+            now,
+            self.permits.last_serial(),
             &immediate,
             key_budgets,
             new_pages.len(),
         );
-        let levels = self.level_snapshots(now, (now + NEAR, &granted), &ListedPromises::none(self.resource));
+        let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
+        let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
         let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));

@@ -16,8 +16,8 @@ pub struct FreezeSnapshot {
     pub limit: Name,
     /// The key, if the limit has buckets by key.
     pub key: Option<String>,
-    /// Nanoseconds from the snapshot to the end.
-    pub nanos: u64,
+    /// From the snapshot to the end.
+    pub ends_in: Span,
     /// Whether it is a spent quota, for which no request waits.
     pub spent: bool,
     /// Whether an operator ordered it.
@@ -29,7 +29,7 @@ impl<R> RecordedParts<'_, R> {
     pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
         let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
             let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
-            FreezeSnapshot { limit, key, nanos: until.since(now).nanos(), spent, ordered: false }
+            FreezeSnapshot { limit, key, ends_in: until.since(now), spent, ordered: false }
         };
         let shared = self.ledger.adaptive_limits().flat_map(|adaptive| {
             let frozen = adaptive.bucket.freeze().map(|freeze| FreezeSnapshot {
@@ -48,7 +48,7 @@ impl<R> RecordedParts<'_, R> {
     /// Restores a freeze of the snapshot at `then`. A single probe starts after its end.
     pub(crate) fn restore_freeze(&mut self, then: Time, snapshot: &FreezeSnapshot) {
         let Some(limit) = self.resource.limit(&snapshot.limit) else { return };
-        let until = then + Span::from_nanos(snapshot.nanos);
+        let until = then + snapshot.ends_in;
         match (&snapshot.key, self.resource[limit].is_keyed()) {
             (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).spend_until(until),
             (None, false) if snapshot.ordered => {

@@ -10,12 +10,12 @@
 
 use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
-use crate::arithmetic::Credit;
+use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
-use crate::fencing::{GrantBudget, KeyBudgets, long_charges};
+use crate::fencing::{KeyBudgets, long_charges};
 use crate::ids::LimitId;
 use crate::ledger::{NEAR, Page};
-use crate::limits::{Bucket, Usage, UsageBlock, distance};
+use crate::limits::{Bucket, Usage, UsageBlock};
 use crate::policy::{KeyName, Limit};
 use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
@@ -42,7 +42,7 @@ impl<R> RecordedParts<'_, R> {
         let mut demand = self.demand_for_keys();
         let used = self.ledger.keys.keys_in_use(now, MAX_EXAMINED);
         let are_all = used.len() == self.ledger.keys.in_use();
-        let latest = self.term.budget().and_then(GrantBudget::key_budgets);
+        let latest = self.term.budget().key_budgets();
         for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name));
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
@@ -75,10 +75,10 @@ impl<R> RecordedParts<'_, R> {
             for (name, _) in paged {
                 demand.remove(name);
             }
-            let stored = self.term.budget().map(GrantBudget::confirmed).unwrap_or_default();
+            let stored = self.term.budget().confirmed();
             let id = self.ledger.keys.pages.next_id(self.term.epoch(), stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.keys.add_page((id, now, nothing), paged.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.keys.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -105,7 +105,7 @@ impl<R> RecordedParts<'_, R> {
             return None;
         }
         let limits = self.resource.limits();
-        let unlisted: Vec<Credit> = limits.iter().zip(self.term.budget()?.largest()).map(unlisted_budget).collect();
+        let unlisted: Vec<Credit> = limits.iter().zip(self.term.budget().largest()).map(unlisted_budget).collect();
         let budget = |(name, demand): (KeyName, Credit)| {
             // A larger budget could not be used, and a crash would lose it.
             let level = self.near_level(now, &limits[name.limit.index()], &self.key_bucket(now, &name));
@@ -156,7 +156,7 @@ impl<R> RecordedParts<'_, R> {
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // Keys that a predecessor left empty stay empty for a successor, too.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
-        let others_empty_in = empty.max(begins).map(|time| distance(now, time));
+        let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
         KeysSnapshot { listed, known: known.collect(), others_empty_in, pages }
     }
 
@@ -168,7 +168,7 @@ impl<R> RecordedParts<'_, R> {
         let long = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
         let page = |page: &Page| KeyPage {
             id: page.id,
-            age_nanos: now.since(page.as_of).nanos(),
+            age: now.since(page.as_of),
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
@@ -202,7 +202,7 @@ pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit
     let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
     let unknown = [UsageBlock { from: now, until: now + NEAR, credit: budget }];
     let level = bucket.level_when_paid(limit, now) - budget - late;
-    (limit.rate().micros(level), bucket.usage(limit, now, &unknown, now))
+    (limit.rate().micros(level), bucket.counted().map(|counted| counted.usage(limit, now, &unknown, now)))
 }
 
 /// The budget of each unlisted key: the largest recent call, if it is a small part.

@@ -4,7 +4,7 @@ use super::snapshot::{DebitSnapshot, LevelSnapshot, StatedSnapshot};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::{Backlog, NEAR};
-use crate::limits::{Bucket, UsageBlock, just_after};
+use crate::limits::{TokenBucket, UsageBlock, just_after};
 use crate::permits::Permit;
 use crate::policy::{Limit, Resource};
 use crate::scheduler::parts::RecordedParts;
@@ -41,7 +41,7 @@ impl ListedPromises {
 
     /// The pending debits right after `time`, without listed promises. From the first listed start
     /// on, only inherited debits remain.
-    fn without(&self, bucket: &Bucket, limit: LimitId, time: Time) -> Credit {
+    fn without(&self, bucket: &TokenBucket, limit: LimitId, time: Time) -> Credit {
         match self.first {
             Some(first) if time >= first => bucket.pending_debits().at(just_after(time).at),
             Some(_) | None => bucket.outstanding_after(time) - self.promised.of(limit),
@@ -50,17 +50,15 @@ impl ListedPromises {
 }
 
 impl<R> RecordedParts<'_, R> {
-    /// All levels, with every promise and the budget for starts until `near` spent.
+    /// All levels, with every promise and the budget of each limit spent. Budgets are for starts
+    /// between now and a near time.
     pub(crate) fn level_snapshots(
         &self,
-        now: Time,
-        (near, granted): (Time, &[Credit]),
+        budgets: impl Iterator<Item = UsageBlock>,
         listed: &ListedPromises,
     ) -> Vec<LevelSnapshot> {
-        let snapshot = |(id, limit): (LimitId, &Limit)| {
-            self.level_snapshot(id, limit, UsageBlock { from: now, until: near, credit: granted[id.index()] }, listed)
-        };
-        self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed()).map(snapshot).collect()
+        let limits = self.resource.limits_by_id().zip(budgets).filter(|((_, limit), _)| !limit.is_keyed());
+        limits.map(|((id, limit), budget)| self.level_snapshot(id, limit, budget, listed)).collect()
     }
 
     fn level_snapshot(
@@ -72,42 +70,42 @@ impl<R> RecordedParts<'_, R> {
     ) -> LevelSnapshot {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
         let (adaptive, rate) = (self.ledger.adaptive(id), limit.rate());
-        let taken = adaptive.bucket.usage(limit, now, &[granted], near);
         let last = listed.first.unwrap_or(Time::NEVER).min(adaptive.bucket.last_promise().unwrap_or(now));
-        let outstanding = |from: Time| {
-            let unknown = if from < near { budget } else { Credit::ZERO };
-            rate.micros_up(listed.without(&adaptive.bucket, id, from) + unknown)
+        let debits = |bucket: &TokenBucket| {
+            let outstanding = |from: Time| {
+                let unknown = if from < near { budget } else { Credit::ZERO };
+                rate.micros_up(listed.without(bucket, id, from) + unknown)
+            };
+            pending_debits(bucket, now, steps(now, last.min(now + NEAR).max(near), last), outstanding)
         };
-        let steps = || pending_debits(&adaptive.bucket, now, (last.min(now + NEAR).max(near), last), outstanding);
         LevelSnapshot {
             limit: limit.spec().name.clone(),
             // A successor has measured nothing yet.
             micros: rate.micros(adaptive.level(now) + adaptive.estimator.beyond_margin() - budget),
             learned: adaptive.estimator.snapshot(now),
-            stated: adaptive.stated.lowered().map(|stated| StatedSnapshot {
+            stated: adaptive.stated().map(|stated| StatedSnapshot {
                 written: limit.spec().capacity,
                 capacity: stated.capacity,
-                age_nanos: now.since(stated.since).nanos(),
+                age: now.since(stated.since),
             }),
-            pending_debits: if taken.is_some() { Vec::new() } else { steps() },
-            taken,
+            pending_debits: adaptive.bucket.tokens().map_or(Vec::new(), debits),
+            taken: adaptive.bucket.counted().map(|counted| counted.usage(limit, now, &[granted], near)),
         }
     }
 }
 
-/// The pending debits of a successor: a step until `near`, and equal ones until `last`. Inherited
-/// steps keep their ends. `outstanding` is the debit from a step's beginning.
+/// The pending debits of a successor, in steps with these ends. Inherited steps keep their ends.
+/// `outstanding` is the debit from a step's beginning.
 fn pending_debits(
-    bucket: &Bucket,
+    bucket: &TokenBucket,
     now: Time,
-    (near, last): (Time, Time),
+    ends: BTreeSet<Time>,
     outstanding: impl Fn(Time) -> u64,
 ) -> Vec<DebitSnapshot> {
     let inherited = bucket.pending_debits().steps().map(|(until, _)| until).filter(|until| *until > now);
-    let ends: BTreeSet<Time> = steps(now, near, last.max(near)).into_iter().chain(inherited).collect();
+    let ends: BTreeSet<Time> = ends.into_iter().chain(inherited).collect();
     let from = std::iter::once(now).chain(ends.iter().copied());
-    let step =
-        |(from, until): (Time, &Time)| DebitSnapshot { nanos: until.since(now).nanos(), micros: outstanding(from) };
+    let step = |(from, until): (Time, &Time)| DebitSnapshot { ends_in: until.since(now), micros: outstanding(from) };
     merged(from.zip(&ends).map(step).collect())
 }
 
@@ -125,7 +123,7 @@ fn merged(steps: Vec<DebitSnapshot>) -> Vec<DebitSnapshot> {
     let surplus = steps.len().saturating_sub(MAX_DEBITS);
     for (index, step) in steps.into_iter().enumerate() {
         match merged.last_mut() {
-            Some(last) if last.micros == step.micros || index <= surplus => last.nanos = step.nanos,
+            Some(last) if last.micros == step.micros || index <= surplus => last.ends_in = step.ends_in,
             Some(_) | None => merged.push(step),
         }
     }

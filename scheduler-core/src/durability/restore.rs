@@ -4,10 +4,10 @@ use super::key_snapshots::recorded;
 use super::snapshot::{
     DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
 };
-use crate::arithmetic::{Credit, Rate};
+use crate::arithmetic::{Credit, Offset, Rate};
 use crate::identity::Identity;
 use crate::ids::{Connection, LimitId};
-use crate::limits::{Bucket, PendingDebits, StartKey, Usage, offset_by};
+use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
@@ -83,8 +83,8 @@ impl<R> RecordedParts<'_, R> {
         let (written, follow) = (self.resource[limit].spec().capacity, self.resource.spec().follow);
         let adaptive = self.ledger.adaptive_mut(limit);
         let stated = known.stated.filter(|stated| stated.written == written && follow == Follow::Headers);
-        if let Some(StatedSnapshot { capacity, age_nanos, .. }) = stated {
-            adaptive.resume_stated(then, capacity, then - Span::from_nanos(age_nanos));
+        if let Some(StatedSnapshot { capacity, age, .. }) = stated {
+            adaptive.resume_stated(then, capacity, then - age);
         }
         if known.taken.as_ref().is_some_and(|taken| adaptive.resume_usage(then, taken)) {
             return;
@@ -100,13 +100,13 @@ impl<R> RecordedParts<'_, R> {
         for id in self.resource.keyed_limits() {
             let limit = &self.resource[id];
             let known = snapshots.known.iter().find(|known| known.limit == limit.spec().name);
-            let empty_in = snapshots.others_empty_in.or(known.map(|_| 0));
+            let empty_in = snapshots.others_empty_in.or(known.map(|_| Offset::ZERO));
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
                     let was = bucket(limit, then, known.micros, known.taken.as_ref());
                     self.ledger.keys.set_absent(id, was);
                 }
-                (None, Some(nanos)) => self.ledger.keys.set_absent_empty(id, then, offset_by(then, nanos)),
+                (None, Some(offset)) => self.ledger.keys.set_absent_empty(id, then, offset.after(then)),
                 (None, None) => {}
             }
         }
@@ -121,7 +121,7 @@ impl<R> RecordedParts<'_, R> {
     /// Restores the keys of a page, with the budget since it was written spent.
     fn restore_page(&mut self, then: Time, page: &KeyPage) {
         let Some(keys) = &page.keys else { return };
-        let taken = then - Span::from_nanos(page.age_nanos);
+        let taken = then - page.age;
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
         for (name, micros) in &page.spent {
             if let Some(limit) = self.resource.limit(name) {
@@ -139,7 +139,7 @@ impl<R> RecordedParts<'_, R> {
                 slots.push(self.ledger.keys.restore(id, known.key.as_str().into(), then, restored));
             }
         }
-        self.ledger.keys.add_page((page.id, taken, spent), slots);
+        self.ledger.keys.add_page(page.id, taken, spent, slots);
     }
 
     /// The limit of a key and its bucket at `then`; none if the limit is gone.
@@ -154,7 +154,7 @@ impl<R> RecordedParts<'_, R> {
             return;
         }
         let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
-        let key = StartKey { at: offset_by(then, permit.start_nanos), serial: self.permits.next_serial() };
+        let key = StartKey { at: permit.start.after(then), serial: self.permits.next_serial() };
         let client = permit.client.as_ref().map(|client| self.meter.number(then, client));
         let bill = self.charges_of(permit).of_client(client.unwrap_or_default());
         let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
@@ -177,7 +177,7 @@ impl<R> RecordedParts<'_, R> {
         let lease = |(limit, period): (LimitId, Span)| {
             let name = &self.resource[limit].spec().name;
             let recorded_end = permit.held_until.iter().find(|(held, _)| held == name);
-            (limit, recorded_end.map_or(key.at + period, |(_, nanos)| offset_by(then, *nanos)))
+            (limit, recorded_end.map_or(key.at + period, |(_, end)| end.after(then)))
         };
         self.resource.leases(bill).map(lease).collect()
     }
@@ -206,8 +206,7 @@ fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Buc
 
 /// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
 fn debits(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> PendingDebits {
-    let step =
-        |debit: &DebitSnapshot| (then + Span::from_nanos(debit.nanos), rate.credit_of_micros(i128::from(debit.micros)));
+    let step = |debit: &DebitSnapshot| (then + debit.ends_in, rate.credit_of_micros(i128::from(debit.micros)));
     let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
     if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
         return PendingDebits::new(steps);

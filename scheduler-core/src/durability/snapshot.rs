@@ -6,11 +6,12 @@ use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, 
 pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 use crate::arithmetic::Credit;
+pub use crate::arithmetic::offset::Offset;
 pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
 use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
-use crate::limits::distance;
+use crate::limits::UsageBlock;
 pub use crate::limits::usage::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
 use crate::permits::{Permit, Stage, State};
 use crate::scheduler::Scheduler;
@@ -18,7 +19,7 @@ use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// The state of a resource at one instant, by limits' names, so that it outlives their change.
 ///
@@ -51,8 +52,8 @@ pub struct KeysSnapshot {
     pub listed: Vec<KeySnapshot>,
     /// For each limit with known unlisted keys, the state of each of these.
     pub known: Vec<LevelSnapshot>,
-    /// Nanoseconds until all other keys are empty, negative for past times; none if they are full.
-    pub others_empty_in: Option<i64>,
+    /// Until when all other keys are empty, from the snapshot on; none if they are full.
+    pub others_empty_in: Option<Offset>,
     /// Pages with more keys, the oldest first. A later page counts more, and `listed` most.
     pub pages: Vec<KeyPage>,
 }
@@ -62,8 +63,8 @@ pub struct KeysSnapshot {
 pub struct KeyPage {
     /// Its id in the store.
     pub id: PageId,
-    /// The age of the page at the snapshot, in nanoseconds.
-    pub age_nanos: u64,
+    /// The age of the page at the snapshot.
+    pub age: Span,
     /// The budget of each of its keys since then, in millionths by limit.
     pub spent: Vec<(Name, u64)>,
     /// Its keys; `None` if they are lost or not yet read.
@@ -112,8 +113,8 @@ pub struct LevelSnapshot {
 /// A step of pending debits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DebitSnapshot {
-    /// Nanoseconds from the snapshot to its end.
-    pub nanos: u64,
+    /// From the snapshot to its end.
+    pub ends_in: Span,
     /// The amount in millionths.
     pub micros: u64,
 }
@@ -123,8 +124,8 @@ pub struct DebitSnapshot {
 pub struct PermitSnapshot {
     /// Its id.
     pub id: PermitId,
-    /// Nanoseconds from the snapshot to its start; negative for a past start.
-    pub start_nanos: i64,
+    /// From the snapshot to its start.
+    pub start: Offset,
     /// Its class.
     pub class: Name,
     /// For whose use its call counts; none if that is not known.
@@ -133,9 +134,9 @@ pub struct PermitSnapshot {
     pub bill: Vec<(Name, Amount)>,
     /// Its charges by limit and key.
     pub keyed: Vec<(Name, String, Amount)>,
-    /// For each limit that the call occupies, nanoseconds from the snapshot to the end of its
-    /// lease. A limit without an entry was never renewed.
-    pub held_until: Vec<(Name, i64)>,
+    /// For each limit that the call occupies, from the snapshot to the end of its lease. A limit
+    /// without an entry was never renewed.
+    pub held_until: Vec<(Name, Offset)>,
     /// Its fate.
     pub fate: Fate,
 }
@@ -168,8 +169,8 @@ impl<R> RecordedParts<'_, R> {
         let permits = self.latest_permits(most);
         let listed = ListedPromises::of(self.resource, now, &permits);
         let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
-        let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-        let (levels, keys) = (self.level_snapshots(now, (now, &nothing), &listed), self.keys_at_stop(now));
+        let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
+        let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now));
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
         let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
         Snapshot { levels, keys, freezes, costs, found, permits, new_pages }
@@ -226,9 +227,9 @@ impl<R> RecordedParts<'_, R> {
         let client = (client != ClientNumber::default()).then(|| self.meter.name(client).to_string());
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
         Some(PermitSnapshot {
-            held_until: leases.map(|(id, end)| (name(id), distance(now, end))).collect(),
+            held_until: leases.map(|(id, end)| (name(id), Offset::between(now, end))).collect(),
             id: permit.id.clone(),
-            start_nanos: distance(now, key.map_or(now, |key| key.at)),
+            start: Offset::between(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
             client: client.filter(|_| fate == Fate::Open),
             bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },

@@ -34,15 +34,15 @@ const DECAY_PART: u64 = 8;
 /// The checkpoints that the store may hold, and what is left of their budgets.
 ///
 /// Every grant is within the budget of each open checkpoint, or within the extra budget while the
-/// store does not answer.
+/// store does not answer. Without a store, no checkpoint is ever open, and every grant is covered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
     /// Checkpoints that the store may hold, the oldest first.
     open: VecDeque<OpenCheckpoint>,
     /// The latest checkpoint that the store is known to hold.
     confirmed: CheckpointNumber,
-    /// Earlier checkpoints allow no grants.
-    trusted_from: CheckpointNumber,
+    /// Earlier checkpoints allow no grants. None without a store.
+    trusted_from: Option<CheckpointNumber>,
     latest: CheckpointNumber,
     opened_at: Option<Time>,
     /// The number of writes for the latest checkpoint, including its pages.
@@ -56,7 +56,7 @@ pub(crate) struct GrantBudget {
 
 /// How soon the next checkpoint is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum CheckpointDue {
+enum CheckpointDue {
     #[default]
     /// Only a standby waits for a sign of life.
     Idle,
@@ -121,18 +121,28 @@ pub(crate) struct ImmediateDemand {
 }
 
 impl GrantBudget {
-    /// A budget without checkpoints, which allows nothing.
-    pub(crate) fn new(resource: &Resource) -> Self {
+    /// The budget without a store.
+    pub(super) fn new(resource: &Resource) -> Self {
         let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
-        GrantBudget { trusted_from: CheckpointNumber(1), writes: 1, largest, ..GrantBudget::default() }
+        GrantBudget { writes: 1, largest, ..GrantBudget::default() }
+    }
+
+    /// The budget with a store that holds no checkpoint yet, so that it allows nothing.
+    pub(super) fn fenced(self) -> Self {
+        GrantBudget { trusted_from: Some(self.next()), ..self }
     }
 
     /// The budget under new limits. Earlier checkpoints allow nothing any more.
-    pub(crate) fn after(before: &GrantBudget, resource: &Resource) -> Self {
-        let GrantBudget { confirmed, latest, opened_at, .. } = *before;
-        let mut after = GrantBudget { confirmed, latest, opened_at, ..GrantBudget::new(resource) };
+    pub(super) fn after(before: &GrantBudget, resource: &Resource) -> Self {
+        let GrantBudget { confirmed, trusted_from, latest, opened_at, .. } = *before;
+        let mut after = GrantBudget { confirmed, trusted_from, latest, opened_at, ..GrantBudget::new(resource) };
         after.doubt();
         after
+    }
+
+    /// Whether a store limits grants.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.trusted_from.is_some()
     }
 
     /// Whether every open checkpoint allows a permit that starts at `start`.
@@ -146,6 +156,7 @@ impl GrantBudget {
         self.is_trusted() && !self.lacks_key(resource, bill) && (within_open() || within_ride())
     }
 
+    /// The number of the next checkpoint, which will list the starts that are promised now.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
     }
@@ -154,9 +165,9 @@ impl GrantBudget {
         self.confirmed
     }
 
-    /// The latest confirmed checkpoint, unless another leader may have followed it.
-    pub(crate) fn stored(&self) -> Option<CheckpointNumber> {
-        self.is_trusted().then_some(self.confirmed)
+    /// Whether the store certainly holds this checkpoint, and no other leader has followed it.
+    pub(crate) fn is_stored(&self, number: CheckpointNumber) -> bool {
+        self.is_trusted() && self.confirmed >= number
     }
 
     /// Whether a checkpoint has too little budget for a key of `bill`.
@@ -176,8 +187,13 @@ impl GrantBudget {
         self.hasten(if soon { CheckpointDue::Soon } else { CheckpointDue::Immediate });
     }
 
+    /// Makes the next checkpoint due soon, as a successor has to know what has just happened.
+    pub(crate) fn hasten_checkpoint(&mut self) {
+        self.hasten(CheckpointDue::Soon);
+    }
+
     /// Makes the next checkpoint due as soon as this, or sooner.
-    pub(super) fn hasten(&mut self, how_soon: CheckpointDue) {
+    fn hasten(&mut self, how_soon: CheckpointDue) {
         self.how_soon = self.how_soon.max(how_soon);
     }
 
@@ -234,16 +250,18 @@ impl GrantBudget {
         }
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.open.len() == MAX_OPEN
+    /// Whether there is a store, which confirms checkpoints fast enough for another one.
+    pub(crate) fn may_open(&self) -> bool {
+        self.is_fenced() && self.open.len() < MAX_OPEN
     }
 
-    /// Opens the [next](GrantBudget::next) checkpoint, with so many `pages`, after the start with
-    /// the serial number `last_serial`. Returns its budget for near starts, by limit.
+    /// Opens the [next](GrantBudget::next) checkpoint, with so many `pages`. The last start before
+    /// it has the serial number `last_serial`. Returns its budget for near starts, by limit.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
-        (now, last_serial): (Time, u64),
+        now: Time,
+        last_serial: u64,
         immediate: &[ImmediateDemand],
         keys: Option<KeyBudgets>,
         pages: usize,
@@ -259,7 +277,7 @@ impl GrantBudget {
         credits
     }
 
-    pub(crate) fn confirm(&mut self, number: CheckpointNumber) {
+    pub(super) fn confirm(&mut self, number: CheckpointNumber) {
         self.confirmed = self.confirmed.max(number);
         self.open.retain(|open| open.number >= number);
         self.ride = None;
@@ -267,26 +285,32 @@ impl GrantBudget {
 
     /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
-        self.trusted_from = self.next();
+        self.trusted_from = self.trusted_from.map(|_| self.next());
         self.hasten(CheckpointDue::Immediate);
         self.ride = None;
     }
 
-    /// Whether a confirmed checkpoint was opened after the last doubt.
+    /// Whether a confirmed checkpoint was opened after the last doubt, so that no other leader can
+    /// have followed since.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.confirmed >= self.trusted_from
+        self.trusted_from.is_none_or(|from| self.confirmed >= from)
     }
 
-    /// Notes that the store rejects checkpoints.
-    pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) {
+    /// Notes that the store rejects checkpoints; false if there is none.
+    pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) -> bool {
         if let (OnStoreLoss::Ride(span), None) = (resource.spec().on_store_loss, &self.ride) {
             let credits = resource.limits().iter().map(|limit| limit.rate().refill_within(span));
             self.ride = Some(Allowances::new(now + span, credits));
         }
+        self.is_fenced()
     }
 
-    pub(crate) fn due(&self) -> Time {
-        let Some(opened_at) = self.opened_at else { return Time::ORIGIN };
+    /// When to write the next checkpoint; never without a store.
+    pub(crate) fn next_checkpoint(&self) -> Option<Time> {
+        self.is_fenced().then(|| self.opened_at.map_or(Time::ORIGIN, |opened_at| self.due_after(opened_at)))
+    }
+
+    fn due_after(&self, opened_at: Time) -> Time {
         let earliest = opened_at + Span::from_nanos(SHORTEST_INTERVAL.nanos() * self.writes);
         match self.how_soon {
             CheckpointDue::Immediate => opened_at,

@@ -1,9 +1,8 @@
 //! The term of one leader, and what the store lets it grant.
 
-use super::grant_budget::{CheckpointDue, GrantBudget};
-use crate::ids::{CheckpointNumber, LimitId};
-use crate::limits::{CallMade, StartKey};
-use crate::policy::{Bill, LimitSet, Resource};
+use super::grant_budget::GrantBudget;
+use crate::ids::CheckpointNumber;
+use crate::policy::Resource;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The term of a leader.
@@ -15,18 +14,18 @@ pub(crate) struct Term {
     epoch: u64,
     since: Time,
     is_ending: bool,
-    budget: Option<GrantBudget>,
+    budget: GrantBudget,
 }
 
 impl Term {
     /// A term without a store.
-    pub(crate) fn new(epoch: u64, now: Time) -> Self {
-        Term { epoch, since: now, is_ending: false, budget: None }
+    pub(crate) fn new(resource: &Resource, epoch: u64, now: Time) -> Self {
+        Term { epoch, since: now, is_ending: false, budget: GrantBudget::new(resource) }
     }
 
     /// A term with a store, which holds no checkpoint yet.
-    pub(crate) fn fenced(self, resource: &Resource) -> Self {
-        Term { budget: Some(GrantBudget::new(resource)), since: Time::NEVER, ..self }
+    pub(crate) fn fenced(self) -> Self {
+        Term { budget: self.budget.fenced(), since: Time::NEVER, ..self }
     }
 
     pub(crate) fn epoch(&self) -> u64 {
@@ -52,113 +51,27 @@ impl Term {
         self.is_ending
     }
 
-    pub(crate) fn budget(&self) -> Option<&GrantBudget> {
-        self.budget.as_ref()
+    /// What the store lets the leader grant.
+    pub(crate) fn budget(&self) -> &GrantBudget {
+        &self.budget
     }
 
-    pub(crate) fn budget_mut(&mut self) -> Option<&mut GrantBudget> {
-        self.budget.as_mut()
+    pub(crate) fn budget_mut(&mut self) -> &mut GrantBudget {
+        &mut self.budget
     }
 
     /// Goes on under other limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
-        self.budget = self.budget.take().map(|budget| GrantBudget::after(&budget, resource));
-    }
-
-    /// Whether the store allows this start.
-    pub(crate) fn covers(&self, resource: &Resource, bill: &Bill, start: Time) -> bool {
-        self.budget().is_none_or(|budget| budget.covers(resource, bill, start))
-    }
-
-    /// Whether the store allows the renewal of a call in flight.
-    pub(crate) fn covers_renewals(&self, now: Time) -> bool {
-        self.budget().is_none_or(|budget| budget.covers_renewals(now))
-    }
-
-    /// The limit of which the store allows too little for a `bill` that is not covered.
-    pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
-        self.budget()?.lacking(resource, bill)
-    }
-
-    /// Notes that `bill` could start in `ahead` with more budget; a far start can wait.
-    pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        if let Some(budget) = &mut self.budget {
-            budget.note_shortage(resource, bill, ahead);
-        }
-    }
-
-    /// Charges a grant, or usage in excess of one, that starts at `start`.
-    pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill, start: Time) {
-        if let Some(budget) = &mut self.budget {
-            budget.charge(resource, bill, start);
-        }
-    }
-
-    /// Gives the budget of a finished call back; see [`GrantBudget::release`].
-    pub(crate) fn release(
-        &mut self,
-        resource: &Resource,
-        key: StartKey,
-        bill: &Bill,
-        places: LimitSet,
-        made: CallMade,
-    ) {
-        if let Some(budget) = &mut self.budget {
-            budget.release(resource, key, bill, places, made);
-        }
+        self.budget = GrantBudget::after(&self.budget, resource);
     }
 
     /// The store holds a checkpoint; false if there is no store.
     pub(crate) fn confirm(&mut self, now: Time, number: CheckpointNumber) -> bool {
-        let Some(budget) = &mut self.budget else { return false };
-        budget.confirm(number);
-        self.since = self.since.min(now);
-        true
-    }
-
-    /// The number of the next checkpoint, which will list the starts that are promised now.
-    ///
-    /// # Panics
-    /// If there is no store: then every start is covered, and none has to be listed.
-    pub(crate) fn next_number(&self) -> CheckpointNumber {
-        self.budget().expect("a term without a store covers every start").next()
-    }
-
-    /// Whether the store certainly holds this checkpoint, and no other leader has followed it.
-    pub(crate) fn is_stored(&self, number: CheckpointNumber) -> bool {
-        self.budget().and_then(GrantBudget::stored) >= Some(number)
-    }
-
-    /// When to write the next checkpoint.
-    pub(crate) fn next_checkpoint(&self) -> Option<Time> {
-        self.budget().map(GrantBudget::due)
-    }
-
-    /// Makes the next checkpoint due soon, as a successor has to know what has just happened.
-    pub(crate) fn hasten_checkpoint(&mut self) {
-        if let Some(budget) = &mut self.budget {
-            budget.hasten(CheckpointDue::Soon);
+        if self.budget.is_fenced() {
+            self.budget.confirm(number);
+            self.since = self.since.min(now);
         }
-    }
-
-    /// Stops all grants until a checkpoint that is opened later is confirmed.
-    pub(crate) fn doubt(&mut self) {
-        if let Some(budget) = &mut self.budget {
-            budget.doubt();
-        }
-    }
-
-    /// Whether no other leader can have followed since the last doubt.
-    pub(crate) fn is_trusted(&self) -> bool {
-        self.budget().is_none_or(GrantBudget::is_trusted)
-    }
-
-    /// Notes that the store rejects checkpoints; false if there is none.
-    pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) -> bool {
-        if let Some(budget) = &mut self.budget {
-            budget.store_lost(resource, now);
-        }
-        self.budget.is_some()
+        self.budget.is_fenced()
     }
 }
 
@@ -190,29 +103,32 @@ mod tests {
     #[test]
     fn a_term_without_a_store_covers_everything() {
         let (resource, bill) = ten_per_second();
-        let term = Term::new(1, at(0));
-        assert!(term.covers(&resource, &bill, at(1000)) && term.covers_renewals(at(1000)) && term.is_trusted());
-        assert_eq!(term.next_checkpoint(), None);
+        let mut term = Term::new(&resource, 1, at(0));
+        term.budget_mut().charge(&resource, &bill, at(0));
+        term.budget_mut().doubt();
+        let budget = term.budget();
+        assert!(budget.covers(&resource, &bill, at(1000)) && budget.covers_renewals(at(1000)) && budget.is_trusted());
+        assert_eq!((budget.next_checkpoint(), budget.may_open()), (None, false));
     }
 
     #[test]
     fn a_term_with_a_store_begins_with_the_first_checkpoint_that_the_store_holds() {
         let (resource, bill) = ten_per_second();
-        let mut term = Term::new(1, at(0)).fenced(&resource);
-        assert!(!term.covers(&resource, &bill, at(0)) && !term.is_trusted());
+        let mut term = Term::new(&resource, 1, at(0)).fenced();
+        assert!(!term.budget().covers(&resource, &bill, at(0)) && !term.budget().is_trusted());
         let level = resource.limits()[0].full();
         let immediate = [ImmediateDemand { wanted: level, level }];
-        term.budget_mut().unwrap().open(&resource, (at(1), 0), &immediate, None, 0);
-        assert!(term.confirm(at(2), CheckpointNumber(1)) && term.is_stored(CheckpointNumber(1)));
-        assert!(term.covers(&resource, &bill, at(2)) && !term.covers(&resource, &bill, at(1000)));
+        term.budget_mut().open(&resource, at(1), 0, &immediate, None, 0);
+        assert!(term.confirm(at(2), CheckpointNumber(1)) && term.budget().is_stored(CheckpointNumber(1)));
+        assert!(term.budget().covers(&resource, &bill, at(2)) && !term.budget().covers(&resource, &bill, at(1000)));
         assert!(term.began_within(at(3), Span::from_secs(1)) && !term.began_within(at(4), Span::from_secs(1)));
-        term.doubt();
-        assert!(!term.covers(&resource, &bill, at(2)) && !term.is_stored(CheckpointNumber(1)));
+        term.budget_mut().doubt();
+        assert!(!term.budget().covers(&resource, &bill, at(2)) && !term.budget().is_stored(CheckpointNumber(1)));
     }
 
     #[test]
     fn an_epoch_never_falls() {
-        let mut term = Term::new(3, at(0));
+        let mut term = Term::new(&ten_per_second().0, 3, at(0));
         [7, 5].into_iter().for_each(|epoch| term.raise_epoch(epoch));
         assert_eq!(term.epoch(), 7);
     }

@@ -7,7 +7,7 @@ use super::backlog::Backlog;
 use super::keys::Keys;
 use super::offer::Offer;
 use crate::adaptation::AdaptiveLimit;
-use crate::arithmetic::Credit;
+use crate::arithmetic::{Correction, Credit};
 use crate::ids::{Connection, LimitId, Tier};
 use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
@@ -128,7 +128,7 @@ impl Ledger {
             if self.read(now, charge, |bucket, _| bucket.freeze().is_some()) {
                 self.update(now, charge, |bucket, _| bucket.thaw(key));
             }
-            if self.adaptive(charge.limit).slow_start.is_some() {
+            if self.adaptive(charge.limit).is_unproven() {
                 self.adaptive_mut(charge.limit).note_served(at);
             }
         }
@@ -216,15 +216,15 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Continues with another wall clock at the origin of time.
-    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, unix_at_origin));
-        self.keys.anchor(now, unix_at_origin);
+    /// Continues with the wall clock that the resource now has at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_at_origin()));
+        self.keys.anchor(now, resource);
         self.changed = true;
     }
 
     pub(crate) fn has_unproven(&self) -> bool {
-        self.adaptive_limits.iter().any(|adaptive| adaptive.slow_start.is_some())
+        self.adaptive_limits.iter().any(AdaptiveLimit::is_unproven)
     }
 
     /// The first limit whose stock has to be proven before this bill may start.
@@ -233,11 +233,7 @@ impl Ledger {
     }
 
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
-        for (id, _) in bill.iter() {
-            if let Some(slow_start) = &mut self.adaptive_limits[id.index()].slow_start {
-                slow_start.note_start(at);
-            }
-        }
+        bill.iter().for_each(|(id, _)| self.adaptive_limits[id.index()].note_start(at));
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
@@ -337,7 +333,7 @@ impl Ledger {
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |charge: &Charge| self.adaptive(charge.limit).limit.is_until_settled();
         charges(bill).filter(holding).filter_map(move |charge| {
-            let end = self.read(now, charge, |bucket, _| bucket.lease(key)).filter(|end| *end > now)?;
+            let end = self.read(now, charge, |bucket, _| bucket.counted()?.lease_end(key)).filter(|end| *end > now)?;
             Some((charge.limit, end))
         })
     }
@@ -382,8 +378,9 @@ impl Ledger {
             }
             if ends || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {
-                    let [charged, actual] = [charge.amount, actual].map(|amount| limit.rate().credit(amount));
-                    bucket.correct(limit, now, key, (charged, actual), made);
+                    let credit = |amount| limit.rate().credit(amount);
+                    let correction = Correction { charged: credit(charge.amount), actual: credit(actual) };
+                    bucket.correct(limit, now, key, correction, made);
                 });
             }
         }

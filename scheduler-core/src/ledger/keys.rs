@@ -28,7 +28,7 @@ const MAX_THAWED: usize = 4_000;
 /// Buckets that are looked at for the lowest level, which takes less than a millisecond.
 const MAX_SHOWN: usize = 4_000;
 
-/// The bucket of one key.
+/// The bucket of one key, which only [`Keys`] changes, so that its sets stay true.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
@@ -36,7 +36,7 @@ pub(crate) struct KeyBucket {
     pub(crate) key: Box<str>,
     pub(crate) bucket: Bucket,
     /// Whether requests wait for this very bucket.
-    pub(crate) is_awaited: bool,
+    is_awaited: bool,
     /// The page whose record of the bucket is up to date.
     pub(crate) page: Option<PageNumber>,
 }
@@ -64,7 +64,8 @@ impl KeyBucket {
 /// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
-    limits: Vec<Limit>,
+    /// Those of the resource.
+    limits: Arc<[Limit]>,
     buckets: Slab<KeyBucket>,
     /// By key: buckets of different limits share a key.
     index: Index,
@@ -94,7 +95,7 @@ impl Keys {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits();
         Keys {
-            limits: limits.to_vec(),
+            limits: resource.shared_limits(),
             counts: vec![0; limits.len()],
             absent: limits.iter().map(|limit| initial_absent(resource, limit, now)).collect(),
             bound: resource.spec().bounds.max_keys,
@@ -124,10 +125,6 @@ impl Keys {
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
         self.buckets.get(slot)
-    }
-
-    fn get_mut(&mut self, slot: Slot) -> Option<&mut KeyBucket> {
-        self.buckets.get_mut(slot)
     }
 
     pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
@@ -243,7 +240,7 @@ impl Keys {
 
     /// Requests wait for a bucket, which is kept and whose changes are noted; or wait no more.
     pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
-        if let Some(known) = self.get_mut(slot) {
+        if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
@@ -351,7 +348,7 @@ impl Keys {
 
     /// Continues under other limits: buckets of limits that are gone are forgotten.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
-        let (before, after) = (self.limits.clone(), resource.limits());
+        let (before, after) = (Arc::clone(&self.limits), resource.limits());
         let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
             Some(from) => self.absent_under(now, from, to),
             None => initial_absent(resource, to, now),
@@ -369,7 +366,7 @@ impl Keys {
             known.limit = to;
         }
         self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.count(limit))).collect();
-        self.limits = after.to_vec();
+        self.limits = resource.shared_limits();
         self.enlist_all(now);
     }
 
@@ -386,17 +383,15 @@ impl Keys {
         absent
     }
 
-    /// Continues with another wall clock at the origin of time.
-    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        let before = self.limits.clone();
-        self.limits.iter_mut().for_each(|limit| *limit = limit.clone().at_unix(unix_at_origin));
-        let after = self.limits.clone();
+    /// Continues with the wall clock that the resource now has at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
+        let (before, after) = (std::mem::replace(&mut self.limits, resource.shared_limits()), resource.limits());
         self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
     /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
-        let limits = self.limits.clone();
+        let limits = Arc::clone(&self.limits);
         self.change_all(now, |bucket, index| {
             if is_selected(&limits[index]) {
                 bucket.drain(&limits[index], now);
@@ -418,7 +413,7 @@ impl Keys {
         self.far_until.clear();
         self.in_use.clear();
         for slot in self.slots() {
-            self.get_mut(slot).into_iter().for_each(|known| known.page = None);
+            self.buckets.get_mut(slot).into_iter().for_each(|known| known.page = None);
             self.enlist(now, slot);
         }
     }
@@ -450,17 +445,17 @@ impl Keys {
     }
 
     /// Notes that a page records these keys as they are, but for grants since then.
-    pub(crate) fn add_page(&mut self, (id, as_of, granted_since): (PageId, Time, Vec<Credit>), keys: Vec<Slot>) {
+    pub(crate) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);
-            self.get_mut(slot).expect("a key of a page is known").page = Some(number);
+            self.buckets.get_mut(slot).expect("a key of a page is known").page = Some(number);
         }
     }
 
     /// Notes that a key differs from the record of its page.
     fn leave_page(&mut self, slot: Slot) {
-        if let Some(number) = self.get_mut(slot).and_then(|known| known.page.take()) {
+        if let Some(number) = self.buckets.get_mut(slot).and_then(|known| known.page.take()) {
             self.pages.leave(number);
         }
     }

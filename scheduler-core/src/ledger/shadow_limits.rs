@@ -50,7 +50,7 @@ impl ShadowLimits {
     /// Continues with another wall clock at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
         self.resource = self.resource.clone().at_unix(unix_at_origin);
-        self.ledger.anchor(now, unix_at_origin);
+        self.ledger.anchor(now, &self.resource);
     }
 
     /// A call with this start has turned out to cost something else; nothing if no cost is given.

@@ -1,7 +1,8 @@
 //! What clients have used, since the driver last took it.
 //!
 //! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
-//! that is given back is taken out again.
+//! that is given back is taken out again. Waits and shares are not measured here, but in
+//! `queue/recent_service.rs`.
 
 use crate::ids::{ClassId, ClientNumber, LimitId};
 use crate::policy::{Bill, Limit, Resource};
@@ -33,6 +34,12 @@ type Amounts = SmallVec<[i64; 2]>;
 struct Sums {
     calls: i64,
     micros: Amounts,
+}
+
+/// A bill that counts in place of another one.
+struct Exchange<'a> {
+    more: &'a Bill,
+    less: &'a Bill,
 }
 
 /// What calls have used of a limit.
@@ -116,18 +123,18 @@ impl UseMeter {
 
     /// Counts a call that was granted.
     pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
-        self.change(class, bill.client, (1, bill, &Bill::new()));
+        self.change(class, bill.client, 1, Exchange { more: bill, less: &Bill::new() });
     }
 
     /// Takes a call out that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
-        self.change(class, bill.client, (-1, &Bill::new(), bill));
+        self.change(class, bill.client, -1, Exchange { more: &Bill::new(), less: bill });
     }
 
     /// Corrects the count of a call that was charged `bill` to what it has cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
-            self.change(class, bill.client, (0, actual, bill));
+            self.change(class, bill.client, 0, Exchange { more: actual, less: bill });
         }
     }
 
@@ -151,8 +158,7 @@ impl UseMeter {
         taken
     }
 
-    /// Counts `calls`, and `more` in place of `less`.
-    fn change(&mut self, class: ClassId, client: ClientNumber, (calls, more, less): (i64, &Bill, &Bill)) {
+    fn change(&mut self, class: ClassId, client: ClientNumber, calls: i64, Exchange { more, less }: Exchange<'_>) {
         let mut before = self.amounts(less);
         let mut change = self.amounts(more);
         change.iter_mut().zip(&mut before).for_each(|(change, before)| *change -= *before);

@@ -6,9 +6,8 @@ use super::freeze::Freeze;
 use super::pending_debits::PendingDebits;
 use super::timeline::StartKey;
 use super::token_bucket::TokenBucket;
-use super::usage::{Usage, UsageBlock};
-use super::window_phase::Interval;
-use crate::arithmetic::{Credit, StartCost};
+use super::usage::Usage;
+use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
@@ -97,46 +96,19 @@ impl Bucket {
         }
     }
 
-    /// What others have used, by the upstream's word; of tokens this is a part of the level.
-    pub(crate) fn claimed(&self, now: Time) -> Credit {
-        self.as_counted().map_or(Credit::ZERO, |counted| counted.claimed(now))
-    }
-
-    /// What is held back of the present window for others, by what they used of former ones.
-    pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
-        self.as_counted().map_or(Credit::ZERO, |counted| counted.held_for_others(limit, now))
-    }
-
     /// When usage expires that only one client has told of.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.as_counted()?.next_expiry()
+        self.counted()?.next_expiry()
     }
 
-    /// Within which time the upstream's present window ends, by its word.
-    pub(crate) fn window_ends(&self, now: Time) -> Option<Interval> {
-        let phase = self.as_counted()?.phase()?;
-        let ends = phase.window(now).ends;
-        Some(Interval { from: ends - phase.slack(), until: ends })
+    /// The bucket of tokens, if the limit has tokens.
+    pub(crate) fn tokens(&self) -> Option<&TokenBucket> {
+        if let Tokens(tokens) = self { Some(tokens) } else { None }
     }
 
-    fn tokens(&self) -> Option<&TokenBucket> {
-        match self {
-            Tokens(tokens) => Some(tokens),
-            Counted(_) => None,
-        }
-    }
-
-    fn as_counted(&self) -> Option<&CountedBucket> {
-        match self {
-            Tokens(_) => None,
-            Counted(counted) => Some(counted),
-        }
-    }
-
-    /// The usage for a successor, with `grants` that may follow and leases that last until
-    /// `renewed`.
-    pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Option<Usage> {
-        Some(self.as_counted()?.usage(limit, now, grants, renewed))
+    /// The usage, if the limit counts calls.
+    pub(crate) fn counted(&self) -> Option<&CountedBucket> {
+        if let Counted(counted) = self { Some(counted) } else { None }
     }
 
     pub(crate) fn is_as_new(&self, limit: &Limit, now: Time) -> bool {
@@ -186,31 +158,19 @@ impl Bucket {
         }
     }
 
-    /// When the lease of the call of `key` ends, unless it is settled or renewed before.
-    pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
-        self.as_counted()?.lease(key)
-    }
-
     /// Takes a promised start back; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
         self.if_frozen(|freeze| freeze.note_return(key));
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether it was made.
-    pub(crate) fn correct(
-        &mut self,
-        limit: &Limit,
-        now: Time,
-        key: StartKey,
-        (charged, actual): (Credit, Credit),
-        made: CallMade,
-    ) {
+    /// Corrects the call's cost; `made` tells whether it was made.
+    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction, made: CallMade) {
         if made == CallMade::No {
             // If the call was to probe a freeze, another call has to.
             self.if_frozen(|freeze| freeze.note_return(key));
         }
-        for_both!(self, kind => kind.correct(limit, now, key, (charged, actual)));
+        for_both!(self, kind => kind.correct(limit, now, key, correction));
     }
 
     /// Extends the lease of the call of `key`; false if there was no room for it.
@@ -303,11 +263,6 @@ impl Bucket {
         recast
     }
 
-    /// The level at `time` after the starts until `last_start`; none if that is forgotten.
-    pub(crate) fn level_after(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
-        self.tokens()?.level_after(limit, last_start, time)
-    }
-
     /// Corrects the level by `by` from `since` on.
     pub(crate) fn shift_from(&mut self, limit: &Limit, now: Time, since: Time, by: Credit) {
         if let Tokens(tokens) = self {
@@ -318,11 +273,6 @@ impl Bucket {
     /// Corrects the level by `by`, now and in the past.
     pub(crate) fn shift(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.shift_from(limit, now, Time::ORIGIN, by);
-    }
-
-    /// When the bucket was last full right before a start.
-    pub(crate) fn last_full(&self, limit: &Limit) -> Option<Time> {
-        self.tokens()?.last_full(limit)
     }
 
     /// Turns promises whose time has come into spent stock; ends a freeze whose probe is overdue.
@@ -361,16 +311,6 @@ impl Bucket {
         self.last_promise().map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
     }
 
-    /// What calls can take now of a paced window; nothing for other limits.
-    pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
-        self.as_counted()?.given(limit, now)
-    }
-
-    /// When the present window ends, if time is cut into windows.
-    pub(crate) fn window_end(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.as_counted()?.window_end(limit, now)
-    }
-
     /// The level if promises until `time` were paid now; without tokens, the highest until then.
     pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         for_both!(self, kind => kind.level_until(limit, now, time))
@@ -378,13 +318,8 @@ impl Bucket {
 
     /// What could be spent now if nothing were held for the starts of `held`.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
-        let held = self.as_counted().map_or(Credit::ZERO, |counted| counted.used_now_by(limit, now, held));
+        let held = self.counted().map_or(Credit::ZERO, |counted| counted.used_now_by(limit, now, held));
         self.level_until(limit, now, now) + held
-    }
-
-    pub(crate) fn pending_debits(&self) -> &PendingDebits {
-        static NOTHING: PendingDebits = PendingDebits::none();
-        self.tokens().map_or(&NOTHING, TokenBucket::pending_debits)
     }
 
     pub(crate) fn next_promise(&self) -> Option<Time> {
@@ -398,12 +333,7 @@ impl Bucket {
 
     /// The last use that may outlast whatever starts now; none for tokens.
     pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.as_counted()?.last_use_ahead(limit, now)
-    }
-
-    /// The pending debits right after `time` of a successor that counts all promises as spent.
-    pub(crate) fn outstanding_after(&self, time: Time) -> Credit {
-        self.tokens().map_or(Credit::ZERO, |tokens| tokens.outstanding_after(time))
+        self.counted()?.last_use_ahead(limit, now)
     }
 
     /// When the level is no longer below zero.
@@ -422,7 +352,7 @@ impl Bucket {
     /// When the oldest call in flight will probably end, if calls take `call_time`; at the latest
     /// its lease ends.
     pub(crate) fn likely_end(&self, limit: &Limit, now: Time, call_time: Span) -> Option<Time> {
-        let oldest = self.as_counted().filter(|_| limit.is_until_settled())?.oldest_call()?;
+        let oldest = self.counted().filter(|_| limit.is_until_settled())?.oldest_call()?;
         Some((oldest + call_time).max(now))
     }
 

@@ -90,7 +90,8 @@ impl Claims {
         now: Time,
         connection: Connection,
         credit: Credit,
-        (until, resets): (Time, Option<Time>),
+        until: Time,
+        resets: Option<Time>,
     ) -> Time {
         let unconfirmed_until = Some(now + UNCONFIRMED).filter(|expires| *expires < until);
         self.0.retain(|claim| claim.until > now);

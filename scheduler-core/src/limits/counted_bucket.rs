@@ -18,7 +18,7 @@ use super::upstream_reports::UpstreamReports;
 use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
 use super::window_phase::Windows;
 use super::window_start::start_in_window;
-use crate::arithmetic::{Credit, StartCost};
+use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -236,7 +236,7 @@ impl CountedBucket {
         self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now)
     }
 
-    pub(crate) fn lease(&self, key: StartKey) -> Option<Time> {
+    pub(crate) fn lease_end(&self, key: StartKey) -> Option<Time> {
         self.calls.get(&key).map(|call| call.until)
     }
 
@@ -277,7 +277,8 @@ impl CountedBucket {
         before.is_some() && (call.revived && self.now < self.anonymous_until || fits())
     }
 
-    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
+    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction) {
+        let Correction { charged, actual } = correction;
         if limit.is_until_settled() {
             self.remove_call(limit, key);
             return;

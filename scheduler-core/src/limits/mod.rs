@@ -20,5 +20,6 @@ pub(crate) use claims::BucketReading;
 pub(crate) use freeze::{Freeze, UNCONFIRMED};
 pub(crate) use pending_debits::PendingDebits;
 pub(crate) use timeline::{StartKey, just_after, just_past};
-pub(crate) use usage::{Usage, UsageBlock, distance, offset_by};
+pub(crate) use token_bucket::TokenBucket;
+pub(crate) use usage::{Usage, UsageBlock};
 pub(crate) use window_phase::Interval;

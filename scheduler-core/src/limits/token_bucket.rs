@@ -8,7 +8,7 @@ use super::freeze::Freeze;
 use super::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use super::pending_debits::PendingDebits;
 use super::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
-use crate::arithmetic::{Credit, StartCost};
+use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
@@ -158,6 +158,7 @@ impl TokenBucket {
         bucket
     }
 
+    /// The level at `time` after the starts until `last_start`; none if that is forgotten.
     pub(crate) fn level_after(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
         self.extra().levels.level_at(limit, last_start, time)
     }
@@ -182,6 +183,7 @@ impl TokenBucket {
         }
     }
 
+    /// When the bucket was last full right before a start.
     pub(crate) fn last_full(&self, limit: &Limit) -> Option<Time> {
         self.peaks.last_at_least(limit.full())
     }
@@ -196,7 +198,8 @@ impl TokenBucket {
     }
 
     /// Unused cost is returned if the bucket had room for it ever since the start.
-    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, (charged, actual): (Credit, Credit)) {
+    pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction) {
+        let Correction { charged, actual } = correction;
         if actual == charged {
             return;
         }
@@ -239,6 +242,7 @@ impl TokenBucket {
         self.extra().promised.last()
     }
 
+    /// The pending debits right after `time` of a successor that counts all promises as spent.
     pub(crate) fn outstanding_after(&self, time: Time) -> Credit {
         let just_after = just_after(time);
         self.extra().promised.sum_from(just_after) + self.extra().pending_debits.at(just_after.at)

@@ -3,9 +3,9 @@
 use super::claims::Claims;
 use super::expected_usage::ExpectedUsage;
 use super::level_history::{LevelHistory, MAX_FEW, MAX_LEVELS};
-use super::usage::{ClaimedUsage, RecordTimes, ReportedUsage, distance};
+use super::usage::{ClaimedUsage, RecordTimes, ReportedUsage};
 use super::window_phase::{Interval, Phase};
-use crate::arithmetic::{Credit, Rate};
+use crate::arithmetic::{Credit, Offset, Rate};
 use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -44,8 +44,8 @@ impl UpstreamReports {
     /// What a predecessor was told.
     pub(crate) fn restored(limit: &Limit, now: Time, told: &ReportedUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let at = |nanos| times.latest(nanos);
-        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until_nanos), claim.expires_nanos.map(at));
+        let at = |offset| times.latest(offset);
+        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until), claim.expires.map(at));
         let ends = told.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
         let phase = |ends| Phase::new(now, limit.spec().period, ends, Connection::UNKNOWN);
         UpstreamReports {
@@ -60,11 +60,11 @@ impl UpstreamReports {
     pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ReportedUsage> {
         let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
             micros: rate.micros_up(claim.credit),
-            until_nanos: distance(now, claim.until),
-            expires_nanos: claim.expires().map(|expires| distance(now, expires)),
+            until: Offset::between(now, claim.until),
+            expires: claim.expires().map(|expires| Offset::between(now, expires)),
         });
         let ends = self.phase.as_ref().map(Phase::cut);
-        let window_ends = ends.map(|ends| (distance(now, ends.from), distance(now, ends.until)));
+        let window_ends = ends.map(|ends| (Offset::between(now, ends.from), Offset::between(now, ends.until)));
         let expected_micros = rate.micros_up(self.expected.expected());
         let told = ReportedUsage { window_ends, claims: claims.collect(), expected_micros };
         (told != ReportedUsage::default()).then_some(told)

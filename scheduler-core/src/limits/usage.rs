@@ -4,7 +4,7 @@
 //! stored. It counts as all that the shorter window can have admitted, until it would have left the
 //! longer one. Forgotten keys count as used up.
 
-use crate::arithmetic::{Credit, Rate};
+use crate::arithmetic::{Credit, Offset, Rate};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -25,7 +25,8 @@ pub(crate) struct UsageBlock {
     pub(crate) credit: Credit,
 }
 
-/// What is used of a limit that counts calls: the state of a bucket without tokens.
+/// What is used of a limit that counts calls: the state of a bucket without tokens. Offsets are
+/// from the snapshot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
@@ -42,8 +43,8 @@ pub struct Usage {
 /// What the upstream's answers tell of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
-    /// One of its windows ends between these, in nanoseconds after the snapshot.
-    pub window_ends: Option<(i64, i64)>,
+    /// One of its windows ends between these.
+    pub window_ends: Option<(Offset, Offset)>,
     /// What others have used, which [`Usage::spans`] include.
     pub claims: Vec<ClaimedUsage>,
     /// What others are expected to use of a window, in millionths.
@@ -55,19 +56,19 @@ pub struct ReportedUsage {
 pub struct ClaimedUsage {
     /// The amount, in millionths.
     pub micros: u64,
-    /// Until when it counts, in nanoseconds after the snapshot.
-    pub until_nanos: i64,
+    /// Until when it counts.
+    pub until: Offset,
     /// When it is forgotten if no answer repeats it; none if two clients have said so.
-    pub expires_nanos: Option<i64>,
+    pub expires: Option<Offset>,
 }
 
 /// An amount that counts in this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageSpan {
-    /// Its start, in nanoseconds after the snapshot.
-    pub from_nanos: i64,
-    /// Its end, in nanoseconds after the snapshot.
-    pub until_nanos: i64,
+    /// Its start.
+    pub from: Offset,
+    /// Its end.
+    pub until: Offset,
     /// The amount, in millionths.
     pub micros: u64,
 }
@@ -92,8 +93,8 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
 /// The record of `blocks` for a successor.
 pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> Usage {
     let span = |block: &UsageBlock| UsageSpan {
-        from_nanos: distance(now, block.from),
-        until_nanos: distance(now, block.until),
+        from: Offset::between(now, block.from),
+        until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
@@ -127,20 +128,20 @@ impl RecordTimes {
     }
 
     /// The latest time that is possible.
-    pub(crate) fn latest(&self, nanos: i64) -> Time {
-        offset_by(self.then, if nanos == i64::MAX { nanos } else { nanos.saturating_add(self.ahead) })
+    pub(crate) fn latest(&self, offset: Offset) -> Time {
+        offset.later_by(self.ahead).after(self.then)
     }
 
     /// The earliest time that is possible.
-    pub(crate) fn earliest(&self, nanos: i64) -> Time {
-        self.latest(nanos) - self.earlier
+    pub(crate) fn earliest(&self, offset: Offset) -> Time {
+        self.latest(offset) - self.earlier
     }
 
     /// The blocks of the record.
     pub(crate) fn blocks(&self, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
         let block = |span: &UsageSpan| UsageBlock {
-            from: self.latest(span.from_nanos),
-            until: self.latest(span.until_nanos),
+            from: self.latest(span.from),
+            until: self.latest(span.until),
             credit: rate.credit_of_micros(i128::from(span.micros)),
         };
         let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
@@ -175,23 +176,5 @@ fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
             }
         }
         before = Some(block);
-    }
-}
-
-/// How far `time` lies after `now`, in nanoseconds; negative if it lies before.
-pub(crate) fn distance(now: Time, time: Time) -> i64 {
-    let ahead = i64::try_from(time.since(now).nanos()).unwrap_or(i64::MAX);
-    let behind = i64::try_from(now.since(time).nanos()).unwrap_or(i64::MAX);
-    ahead - behind
-}
-
-/// The time so many nanoseconds after `time`, or before it. The largest number stands for the end
-/// of time.
-pub(crate) fn offset_by(time: Time, nanos: i64) -> Time {
-    let span = Span::from_nanos(nanos.unsigned_abs());
-    match nanos {
-        i64::MAX => Time::NEVER,
-        0.. => time + span,
-        _ => time - span,
     }
 }

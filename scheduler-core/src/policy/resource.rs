@@ -40,7 +40,7 @@ pub struct Class {
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Arc<ResourceSpec>,
-    limits: Vec<Limit>,
+    limits: Arc<[Limit]>,
     classes: Vec<Class>,
     default_class: ClassId,
     matcher: LimitMatcher,
@@ -75,7 +75,7 @@ impl Resource {
         let classes = spec.classes_or_default();
         let headrooms = distinct_headrooms(&classes);
         let limits = spec.limits.iter().filter(|limit| include(limit));
-        let limits: Vec<Limit> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
+        let limits: Arc<[Limit]> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
             matcher: LimitMatcher::new(&limits),
@@ -92,7 +92,7 @@ impl Resource {
     /// follow the wall clock. By default the origin is 1970.
     #[must_use]
     pub fn at_unix(self, unix_at_origin: u64) -> Self {
-        let limits = self.limits.into_iter().map(|limit| limit.at_unix(unix_at_origin)).collect();
+        let limits = self.limits.iter().map(|limit| limit.clone().at_unix(unix_at_origin)).collect();
         let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
         Resource { limits, shadow, unix_at_origin, ..self }
     }
@@ -165,13 +165,17 @@ impl Resource {
         &self.limits
     }
 
+    pub(crate) fn shared_limits(&self) -> Arc<[Limit]> {
+        Arc::clone(&self.limits)
+    }
+
     pub(crate) fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
         self[limit].rate().credit(amount)
     }
 
     /// Its limits with their ids.
     pub fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
-        (0..).map(LimitId).zip(&self.limits)
+        (0..).map(LimitId).zip(self.limits())
     }
 
     /// Its classes, the most urgent first.

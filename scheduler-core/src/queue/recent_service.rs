@@ -1,4 +1,8 @@
-//! What each class and client was granted lately.
+//! What each class and client was granted in the last minutes: how often, after which waits, and
+//! with which share of the resource.
+//!
+//! People look at it, so settles correct nothing, and clients beyond a bound are left out. The use
+//! meter (`ledger/use_meter.rs`) counts what calls cost, and leaves out none.
 
 use crate::ids::ClassId;
 use rampmeter_protocol::time::{Span, Time};

@@ -32,7 +32,7 @@ impl Charges<'_> {
         let start = granted.start;
         self.ledger.commit(self.now, start, bill, tier);
         self.ledger.note_start(start.at, bill);
-        self.term.charge(self.resource, bill, start.at);
+        self.term.budget_mut().charge(self.resource, bill, start.at);
         self.meter.count(granted.class, bill);
         self.calls.begin(self.now, start);
         if let Some(shadow) = &bill.shadow {
@@ -46,7 +46,7 @@ impl Charges<'_> {
     pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
         self.calls.withdraw(granted.start);
         let places = self.places(granted.start, bill);
-        self.term.release(self.resource, granted.start, bill, places, CallMade::No);
+        self.term.budget_mut().release(self.resource, granted.start, bill, places, CallMade::No);
         self.meter.take_out(granted.class, bill);
         self.discharge(granted.start, bill);
         self.shadow_limits.correct(self.now, granted.start, bill, None);
@@ -87,8 +87,8 @@ impl Charges<'_> {
             self.ledger.correct(self.now, granted.start, bill, actual, CallMade::Yes);
         }
         self.meter.correct(granted.class, bill, actual);
-        self.term.charge(self.resource, &actual.excess_over(bill), self.now);
-        self.term.release(self.resource, granted.start, bill, places, CallMade::Yes);
+        self.term.budget_mut().charge(self.resource, &actual.excess_over(bill), self.now);
+        self.term.budget_mut().release(self.resource, granted.start, bill, places, CallMade::Yes);
     }
 
     /// Renews the leases of a call in flight, which takes places anew that have expired. Whether
@@ -96,14 +96,14 @@ impl Charges<'_> {
     pub(crate) fn renew(&mut self, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);
         self.ledger.leases(self.now, key, bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
-        self.term.charge(self.resource, &expired, self.now);
+        self.term.budget_mut().charge(self.resource, &expired, self.now);
         self.ledger.renew(self.now, key, bill)
     }
 
     /// Charges the places of a call in flight that a predecessor has granted.
     pub(crate) fn count_anew(&mut self, key: StartKey, bill: &Bill) {
         self.ledger.renew(self.now, key, bill);
-        self.term.charge(self.resource, bill, self.now);
+        self.term.budget_mut().charge(self.resource, bill, self.now);
         self.calls.begin(self.now, key);
     }
 

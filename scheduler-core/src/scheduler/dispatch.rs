@@ -200,8 +200,8 @@ impl<R: Clone> Scheduler<R> {
         if self.waits(now).is_covered(bill, offer.at) {
             return None;
         }
-        self.term.note_shortage(&self.resource, bill, offer.at.since(now));
-        self.term.lacking(&self.resource, bill)
+        self.term.budget_mut().note_shortage(&self.resource, bill, offer.at.since(now));
+        self.term.budget().lacking(&self.resource, bill)
     }
 
     /// Grants a waiting request the start of `offer`.

@@ -179,13 +179,13 @@ impl<R> Feedback<'_, R> {
                 self.ledger.note_claim(now, bill, *limit, connection);
             }
         }
-        self.term.hasten_checkpoint();
+        self.term.budget_mut().hasten_checkpoint();
     }
 
     /// Ends the pauses of these limits: the upstream's word no longer counts.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
-        self.term.hasten_checkpoint();
+        self.term.budget_mut().hasten_checkpoint();
     }
 
     /// Freezes these limits by an operator's order.
@@ -202,7 +202,7 @@ impl<R> Feedback<'_, R> {
     pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
         let names: Vec<&Name> = limits.iter().map(|limit| &self.resource[*limit].spec().name).collect();
         self.ledger.drain(now, |limit| names.contains(&&limit.spec().name));
-        self.term.doubt();
+        self.term.budget_mut().doubt();
     }
 
     /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
@@ -211,12 +211,12 @@ impl<R> Feedback<'_, R> {
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
-        self.term.doubt();
+        self.term.budget_mut().doubt();
     }
 
     /// Lets the store know of a freeze, and clients if it voids promises.
     fn announce(&mut self, voids: bool, limits: impl Iterator<Item = LimitId>, span: Span) {
-        self.term.hasten_checkpoint();
+        self.term.budget_mut().hasten_checkpoint();
         if voids {
             self.outbox.push(Command::Announce(FreezeNotice { limits: limits.collect(), span }));
         }
@@ -262,7 +262,7 @@ impl<R> Feedback<'_, R> {
             && self.ledger.adaptive_mut(limit).hear_capacity(call.now, call.connection, capacity)
         {
             self.outbox.push(Command::Note(Note::CapacityChanged(limit)));
-            self.term.hasten_checkpoint();
+            self.term.budget_mut().hasten_checkpoint();
         }
     }
 }

@@ -153,7 +153,7 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler {
             unwritten,
             former: FormerLimits::default(),
-            term: Term::new(epoch, now),
+            term: Term::new(&resource, epoch, now),
             ledger: Ledger::new(&resource, now),
             shadow_limits: ShadowLimits::new(&resource, now),
             permits: Permits::new(resource.spec().bounds.max_permits),
@@ -183,7 +183,7 @@ impl<R: Clone> Scheduler<R> {
     /// it.
     #[must_use]
     pub fn fenced(mut self) -> Self {
-        self.term = self.term.fenced(&self.resource);
+        self.term = self.term.fenced();
         self
     }
 
@@ -199,14 +199,14 @@ impl<R: Clone> Scheduler<R> {
     /// None if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
-        self.term.next_checkpoint()
+        self.term.budget().next_checkpoint()
     }
 
     /// Whether no other scheduler can have led since the last
     /// [`Event::Doubt`](crate::event::Event::Doubt).
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        self.term.is_trusted()
+        self.term.budget().is_trusted()
     }
 
     /// The resource.
@@ -263,12 +263,12 @@ impl<R: Clone> Scheduler<R> {
             }
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
-            Event::Doubt => self.term.doubt(),
+            Event::Doubt => self.term.budget_mut().doubt(),
             Event::Delivered(until) => self.delivered(until),
             Event::AnswersLate => self.answers_late(now),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Levels { asked, heard, levels } => self.feedback().compare_levels(now, asked, heard, &levels),
-            Event::Recheck => self.term.hasten_checkpoint(),
+            Event::Recheck => self.term.budget_mut().hasten_checkpoint(),
             Event::Epoch(epoch) => self.term.raise_epoch(epoch),
             Event::StoreIsAnother { epoch } => self.feedback().distrust_stock(now, epoch),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
@@ -322,7 +322,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.resource = self.resource.clone().at_unix(unix_at_origin);
         self.unwritten.at_unix(unix_at_origin);
-        self.ledger.anchor(now, unix_at_origin);
+        self.ledger.anchor(now, &self.resource);
         self.shadow_limits.anchor(now, unix_at_origin);
     }
 

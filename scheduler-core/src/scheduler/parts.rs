@@ -58,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
     /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
     #[must_use]
     pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
-        self.ledger.adaptive(limit).stated.lowered().map(|stated| stated.capacity)
+        self.ledger.adaptive(limit).stated().map(|stated| stated.capacity)
     }
 
     /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.

@@ -20,7 +20,7 @@ impl<R: Clone> Scheduler<R> {
     /// Keeps a request for an immediate answer until a checkpoint covers it, or until a change of
     /// limits has charged all waiting requests.
     pub(crate) fn answer_later(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        self.term.note_shortage(&self.resource, &ask.bill, start.since(now));
+        self.term.budget_mut().note_shortage(&self.resource, &ask.bill, start.since(now));
         self.pending.push_ask(now, ask);
     }
 
@@ -50,8 +50,8 @@ impl<R: Clone> Scheduler<R> {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
-        self.term.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
-        let (id, checkpoint) = (permit.id.clone(), self.term.next_number());
+        self.term.budget_mut().note_shortage(&self.resource, &permit.bill, offer.at.since(now));
+        let (id, checkpoint) = (permit.id.clone(), self.term.budget().next());
         let answer = Answer::Start { to, id, serial: granted.start.serial, checkpoint };
         self.pending.push(PendingAnswer { since: now, answer });
     }
@@ -67,7 +67,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The store does not take checkpoints.
     pub(crate) fn store_lost(&mut self, now: Time) {
-        if self.term.store_lost(&self.resource, now) {
+        if self.term.budget_mut().store_lost(&self.resource, now) {
             self.ledger.note_change();
         }
     }
@@ -77,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
         for PendingAnswer { since, answer } in self.pending.take_answers() {
             match answer {
                 Answer::Again(id) => self.ask_again_since(now, since, &id),
-                Answer::Start { to, id, serial, checkpoint } if self.term.is_stored(checkpoint) => {
+                Answer::Start { to, id, serial, checkpoint } if self.term.budget().is_stored(checkpoint) => {
                     self.tell_promised(now, to, id, serial);
                 }
                 start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),

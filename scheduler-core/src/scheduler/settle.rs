@@ -157,7 +157,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
-        if self.term.covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
+        if self.term.budget().covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
     }
 
     /// Counts a call in flight anew whose permit is not known, as its predecessor died before the

@@ -40,7 +40,7 @@ impl<'a, R> Waits<'a, R> {
 
     /// Whether the store allows this start.
     pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
-        self.term.covers(self.resource, bill, start)
+        self.term.budget().covers(self.resource, bill, start)
     }
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.

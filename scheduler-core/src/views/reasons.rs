@@ -91,7 +91,8 @@ pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier:
     let until_reset = adaptive.spent_until(now).unwrap_or(now);
     let until = |time: Time| time.since(now).millis();
     let describe = |bucket: &Bucket, limit: &Limit| {
-        let (headroom, for_others) = (limit.headroom(tier), bucket.held_for_others(limit, now));
+        let headroom = limit.headroom(tier);
+        let for_others = bucket.counted().map_or(Credit::ZERO, |counted| counted.held_for_others(limit, now));
         let pays = bucket.earliest(limit, now, limit.start_cost(cost, tier)).max(until_reset);
         let likely_end = call_time.and_then(|taken| bucket.likely_end(limit, now, taken));
         Holder {

@@ -50,6 +50,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
         let (bucket, kept) = lowest.map_or((&adaptive.bucket, &adaptive.limit), |known| (&known.bucket, limit));
+        let counted = bucket.counted();
         let likely_free = || bucket.likely_end(kept, now, adaptive.call_time.mean()?);
         let is_full = bucket.level(kept, now) <= Credit::ZERO;
         let next_free = bucket.opens(kept, now).max(adaptive.spent_until(now).unwrap_or(now));
@@ -62,8 +63,8 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             margin: limit.margin().units() + limit.rate().units(adaptive.estimator.beyond_margin()),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
-            free_now: bucket.given(kept, now).map(|given| limit.rate().units(given)),
-            resets_ms: bucket.window_end(kept, now).map(|ends| ends.since(now).millis()),
+            free_now: counted.and_then(|counted| counted.given(kept, now)).map(|given| limit.rate().units(given)),
+            resets_ms: counted.and_then(|counted| counted.window_end(kept, now)).map(|ends| ends.since(now).millis()),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
@@ -71,7 +72,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
             learned: adaptive.estimator.report(now),
-            told: told(bucket, kept, adaptive.stated.lowered(), now),
+            told: told(bucket, kept, adaptive.stated(), now),
             found: None,
             shadow: None,
         }
@@ -97,12 +98,14 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
 
 /// What the upstream's answers tell of a limit, if anything.
 fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
-    let ends = bucket.window_ends(now);
+    let counted = bucket.counted();
+    let units = |credit: Credit| limit.rate().units(credit);
+    let ends = counted.and_then(|counted| counted.window_ends(now));
     let told = Told {
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
-        others: limit.rate().units(bucket.claimed(now)),
-        held_back: limit.rate().units(bucket.held_for_others(limit, now)),
+        others: counted.map_or(0.0, |counted| units(counted.claimed(now))),
+        held_back: counted.map_or(0.0, |counted| units(counted.held_for_others(limit, now))),
         window_ends_ms: ends.map(|ends| ends.until.since(now).millis()),
         window_slack_ms: ends.map(|ends| ends.length().millis()),
     };
@@ -112,9 +115,11 @@ fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Op
 /// The remaining amount at `now`, and the time until the bucket is full.
 pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let paid = || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
-    let full = bucket.window_end(limit, now).filter(|_| limit.is_paced()).unwrap_or_else(paid);
+    let counted = bucket.counted().filter(|_| limit.is_paced());
+    let full = counted.and_then(|counted| counted.window_end(limit, now)).unwrap_or_else(paid);
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
-    let level = bucket.given(limit, now).map_or(bucket.level(limit, now), |given| given.min(bucket.level(limit, now)));
+    let given = counted.and_then(|counted| counted.given(limit, now));
+    let level = bucket.level(limit, now).min(given.unwrap_or(Credit::INFINITE));
     Left {
         limit: Text::from(limit.spec().name.to_string()),
         unit: Text::from(limit.spec().unit.to_string()),

@@ -23,9 +23,9 @@ fn fed_by(ledger: &Ledger, calls: &RecentCalls, now: Time, (id, written): (Limit
     }
     let (limit, period) = (&adaptive.limit, written.spec().period);
     let full = limit.rate().units(limit.full());
-    match (limit.is_until_settled(), limit.has_tokens()) {
-        (true, _) => Some(full / cost),
-        (false, true) => Some(limit.rate().units(limit.rate().refill_within(period)) / period.secs() / cost * secs),
-        (false, false) => Some(full / period.secs() / cost * secs),
+    if limit.is_until_settled() {
+        return Some(full / cost);
     }
+    let supply = if limit.has_tokens() { limit.rate().units(limit.rate().refill_within(period)) } else { full };
+    Some(supply / period.secs() / cost * secs)
 }

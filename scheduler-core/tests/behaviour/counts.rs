@@ -61,7 +61,7 @@ fn a_snapshot_has_the_freezes_of_256_keys() {
 
 /// What is owed at this time by the steps.
 fn owed(steps: &[DebitSnapshot], nanos: u64) -> u64 {
-    steps.iter().find(|step| nanos < step.nanos).map_or(0, |step| step.micros)
+    steps.iter().find(|step| nanos < step.ends_in.nanos()).map_or(0, |step| step.micros)
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
     for inherited in [100, 200] {
         let mut snapshot = World::new(&spec).scheduler.snapshot(ms(0), usize::MAX);
         let step = |number: u64| DebitSnapshot {
-            nanos: number * 10_000_000_000,
+            ends_in: span(number * 10_000),
             micros: (inherited + 1 - number) * 1_000_000,
         };
         let given: Vec<DebitSnapshot> = (1..=inherited).map(step).collect();
@@ -78,7 +78,7 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
         let restored = Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(0), ms(0), &snapshot);
         let kept = World::of(restored).scheduler.snapshot(ms(0), usize::MAX).levels.remove(0).pending_debits;
         assert!((100..=128).contains(&kept.len()), "{} of {inherited}", kept.len());
-        assert!(given.iter().all(|step| owed(&kept, step.nanos - 1) >= step.micros), "{inherited}");
+        assert!(given.iter().all(|step| owed(&kept, step.ends_in.nanos() - 1) >= step.micros), "{inherited}");
     }
 }
 

@@ -497,7 +497,8 @@ fn whatever_is_said_to_be_learned_has_its_bounds() {
     for most in [0, u64::MAX] {
         let mut said = snapshot.clone();
         let learned = said.levels[0].learned.as_mut().unwrap();
-        (learned.loss_ppm, learned.estimated_nanos, learned.known_nanos) = (u64::MAX, most, Some(most));
+        let age = Span::from_nanos(most);
+        (learned.loss_ppm, learned.estimated_ago, learned.known_ago) = (u64::MAX, age, Some(age));
         (learned.kept_back_micros, learned.stock_micros, learned.burst_micros) = (u64::MAX, u64::MAX, u64::MAX);
         said.levels[0].micros = 1_000_000_000;
         let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &said);

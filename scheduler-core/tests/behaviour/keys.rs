@@ -609,7 +609,7 @@ proptest! {
                 };
                 let unit = usize::from(&*limit.unit == "units");
                 let call = |(request, _, _, cost): &(usize, usize, usize, [u64; 2])| {
-                    Some((world.start(*request)?, crate::common::amount(cost[unit] as f64)))
+                    Some((world.start(*request)?, amount(cost[unit] as f64)))
                 };
                 let calls: Vec<_> = asked.iter().filter(counts).filter_map(call).collect();
                 prop_assert!(Judge::new(limit).lowest(&calls) >= 0, "{}, bucket {bucket}: {calls:?}", limit.name);

@@ -250,7 +250,7 @@ fn a_shortened_list_of_permits_is_still_safe() {
     let mut world = play(&ten_per_second(), BUSY);
     let mut snapshot = world.scheduler.snapshot(ms(100), usize::MAX);
     assert_eq!(snapshot.permits.len(), 4);
-    let rank = |permit: &PermitSnapshot| (permit.fate == Fate::Returned, Reverse(permit.start_nanos));
+    let rank = |permit: &PermitSnapshot| (permit.fate == Fate::Returned, Reverse(permit.start));
     assert!(snapshot.permits.is_sorted_by_key(rank), "the latest first, and what was given back last");
     assert_eq!(world.scheduler.snapshot(ms(100), 2).permits, snapshot.permits[..2]);
     snapshot.permits.clear();
@@ -389,7 +389,7 @@ fn a_snapshot_says_what_was_charged() {
     let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
     let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
     let told: Vec<_> =
-        snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start_nanos, &permit.bill[..])).collect();
+        snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start.nanos(), &permit.bill[..])).collect();
     let charged = |units| [(name("requests"), amount(units))];
     assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
 }

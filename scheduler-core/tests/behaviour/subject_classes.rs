@@ -17,8 +17,8 @@ fn class_of(stated: Option<&str>, permitted: Option<&str>) -> Result<String, (&'
     let default_class = Some(name("standard"));
     let hub = Resource::new(&ResourceSpec { classes, default_class, ..resource(ten_per_second().limits) }).unwrap();
     let request = PermitRequest { class: stated.map(Text::from), ..PermitRequest::default() };
-    match wire::ask(&hub, ((), Connection::UNKNOWN), ("", PermitId::secret(1)), &request, permitted.map(name).as_ref())
-    {
+    let sender = wire::Sender { user: "", connection: Connection::UNKNOWN };
+    match wire::ask(&hub, (), sender, PermitId::secret(1), &request, permitted.map(name).as_ref()) {
         Ok(ask) => Ok(hub.classes()[ask.class.index()].name.to_string()),
         Err(((), refusal)) => Err((refusal.code().as_str(), refusal.to_string())),
     }

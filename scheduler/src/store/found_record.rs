@@ -2,6 +2,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::durability::snapshot::{FoundSnapshot, Origin};
 use serde::{Deserialize, Serialize};
 
@@ -33,10 +34,10 @@ impl From<&FoundSnapshot> for FoundRecord {
             origin: found.origin.as_str().to_owned(),
             gradual: found.is_gradual,
             capacity: found.capacity.micros(),
-            period: found.period_nanos,
+            period: found.period.nanos(),
             routes: found.routes.clone(),
             key: found.key.clone(),
-            age: found.age_nanos,
+            age: found.age.nanos(),
         }
     }
 }
@@ -50,10 +51,10 @@ impl FoundRecord {
             origin: Origin::named(&self.origin)?,
             is_gradual: self.gradual,
             capacity: Amount::from_micros(self.capacity).ok()?,
-            period_nanos: self.period,
+            period: Span::from_nanos(self.period),
             routes: self.routes.clone(),
             key: self.key.clone(),
-            age_nanos: self.age,
+            age: Span::from_nanos(self.age),
         })
     }
 }
@@ -71,10 +72,10 @@ mod tests {
             origin: Origin::Headers,
             is_gradual: false,
             capacity: Amount::from_micros(5_000_000).unwrap(),
-            period_nanos: 5_000_000_000,
+            period: Span::from_secs(5),
             routes: vec!["messages".to_owned(), "reactions".to_owned()],
             key: vec!["channel".to_owned()],
-            age_nanos: 7,
+            age: Span::from_nanos(7),
         };
         let golden = r#"{"name":"abcd1234","unit":"requests","origin":"headers","capacity":5000000,"period":5000000000,"routes":["messages","reactions"],"key":["channel"],"age":7}"#;
         assert_eq!(serde_json::to_string(&FoundRecord::from(&found)).unwrap(), golden);

@@ -39,14 +39,14 @@ pub(super) struct StatedRecord {
 
 impl StatedRecord {
     pub(super) fn of(stated: &StatedSnapshot) -> Self {
-        let StatedSnapshot { written, capacity, age_nanos: age } = *stated;
-        StatedRecord { written: written.micros(), capacity: capacity.micros(), age }
+        let StatedSnapshot { written, capacity, age } = *stated;
+        StatedRecord { written: written.micros(), capacity: capacity.micros(), age: age.nanos() }
     }
 
     pub(super) fn snapshot(&self) -> Option<StatedSnapshot> {
         let amount = |micros| Amount::from_micros(micros).ok();
         let (written, capacity) = (amount(self.written)?, amount(self.capacity)?);
-        Some(StatedSnapshot { written, capacity, age_nanos: self.age })
+        Some(StatedSnapshot { written, capacity, age: Span::from_nanos(self.age) })
     }
 }
 
@@ -58,8 +58,8 @@ impl LearnedRecord {
             capacity: learned.policy.capacity.micros(),
             period: learned.policy.period.nanos(),
             loss: learned.loss_ppm,
-            estimated: learned.estimated_nanos,
-            known: learned.known_nanos,
+            estimated: learned.estimated_ago.nanos(),
+            known: learned.known_ago.map(Span::nanos),
             kept_back: learned.kept_back_micros,
             stock: learned.stock_micros,
             burst: learned.burst_micros,
@@ -78,8 +78,8 @@ impl LearnedRecord {
         Some(LearnedSnapshot {
             policy,
             loss_ppm: self.loss,
-            estimated_nanos: self.estimated,
-            known_nanos: self.known,
+            estimated_ago: Span::from_nanos(self.estimated),
+            known_ago: self.known.map(Span::from_nanos),
             kept_back_micros: self.kept_back,
             stock_micros: self.stock,
             burst_micros: self.burst,
@@ -100,8 +100,8 @@ mod tests {
                 period: Span::from_secs(2),
             },
             loss_ppm: 250_000,
-            estimated_nanos: 3_000_000_000,
-            known_nanos: Some(1_000_000_000),
+            estimated_ago: Span::from_secs(3),
+            known_ago: Some(Span::from_secs(1)),
             kept_back_micros: 5_000_000,
             stock_micros: 7_500_000,
             burst_micros: 1,
@@ -112,7 +112,8 @@ mod tests {
     fn a_stated_capacity_is_written_like_this() {
         let golden = r#"{"written":100000000,"capacity":50000000,"age":7}"#;
         let amount = |micros| Amount::from_micros(micros).unwrap();
-        let stated = StatedSnapshot { written: amount(100_000_000), capacity: amount(50_000_000), age_nanos: 7 };
+        let stated =
+            StatedSnapshot { written: amount(100_000_000), capacity: amount(50_000_000), age: Span::from_nanos(7) };
         assert_eq!(serde_json::to_string(&StatedRecord::of(&stated)).unwrap(), golden);
         assert_eq!(serde_json::from_str::<StatedRecord>(golden).unwrap().snapshot(), Some(stated));
     }

@@ -1,6 +1,7 @@
 //! The stored form of a reference to a page of keys.
 
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeySnapshot, PageId};
 use serde::{Deserialize, Serialize};
 
@@ -19,12 +20,12 @@ pub(super) struct PageRecord {
 impl PageRecord {
     pub(super) fn of(page: &KeyPage) -> Self {
         let PageId { epoch, place, serial } = page.id;
-        PageRecord { epoch, place, serial, age: page.age_nanos, spent: page.spent.clone() }
+        PageRecord { epoch, place, serial, age: page.age.nanos(), spent: page.spent.clone() }
     }
 
     /// The core's page with these keys; without them if the page could not be read.
     pub(super) fn page(&self, keys: Option<Vec<KeySnapshot>>) -> KeyPage {
-        KeyPage { id: self.id(), age_nanos: self.age, spent: self.spent.clone(), keys }
+        KeyPage { id: self.id(), age: Span::from_nanos(self.age), spent: self.spent.clone(), keys }
     }
 
     pub(super) fn id(&self) -> PageId {

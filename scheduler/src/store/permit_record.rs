@@ -3,7 +3,7 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot};
+use rampmeter_scheduler_core::durability::snapshot::{Fate, Offset, PermitSnapshot};
 use serde::{Deserialize, Serialize};
 
 /// One remembered permit.
@@ -39,7 +39,7 @@ impl PermitRecord {
     pub fn of(snapshot: &PermitSnapshot) -> Self {
         PermitRecord {
             id: snapshot.id.clone(),
-            start_nanos: snapshot.start_nanos,
+            start_nanos: snapshot.start.nanos(),
             class: snapshot.class.clone(),
             client: snapshot.client.clone(),
             bill: snapshot.bill.iter().map(|(limit, amount)| (limit.clone(), amount.micros())).collect(),
@@ -48,7 +48,7 @@ impl PermitRecord {
                 .iter()
                 .map(|(limit, key, amount)| (limit.clone(), key.clone(), amount.micros()))
                 .collect(),
-            held_until: snapshot.held_until.clone(),
+            held_until: snapshot.held_until.iter().map(|(limit, end)| (limit.clone(), end.nanos())).collect(),
             fate: match snapshot.fate {
                 Fate::Open => FateRecord::Open,
                 Fate::Settled => FateRecord::Settled,
@@ -64,12 +64,12 @@ impl PermitRecord {
         };
         PermitSnapshot {
             id: self.id.clone(),
-            start_nanos: self.start_nanos,
+            start: Offset::from_nanos(self.start_nanos),
             class: self.class.clone(),
             client: self.client.clone(),
             bill: self.bill.iter().filter_map(charge).collect(),
             keyed: self.keyed.iter().filter_map(key_charge).collect(),
-            held_until: self.held_until.clone(),
+            held_until: self.held_until.iter().map(|(limit, end)| (limit.clone(), Offset::from_nanos(*end))).collect(),
             fate: match self.fate {
                 FateRecord::Open => Fate::Open,
                 FateRecord::Settled => Fate::Settled,

@@ -9,7 +9,9 @@ use super::permit_record::PermitRecord;
 use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, UsedKeyRow};
 use super::usage_record::UsageRecord;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, KeysSnapshot, LevelSnapshot, Snapshot, Usage};
+use rampmeter_scheduler_core::durability::snapshot::{
+    KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, Snapshot, Usage,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -179,7 +181,7 @@ impl KeysRecord {
             listed: snapshots.listed.iter().map(listed).collect(),
             taken: snapshots.listed.iter().filter_map(taken).collect(),
             known: snapshots.known.iter().map(known).collect(),
-            others_empty_in: snapshots.others_empty_in,
+            others_empty_in: snapshots.others_empty_in.map(Offset::nanos),
             pages: snapshots.pages.iter().map(PageRecord::of).collect(),
         }
     }
@@ -219,7 +221,8 @@ impl KeysRecord {
         for snapshot in snapshots.listed.iter_mut().chain(on_pages) {
             (snapshot.micros, snapshot.taken) = (snapshot.micros.min(0), snapshot.taken.take().map(doubted));
         }
-        KeysSnapshot { known: Vec::new(), others_empty_in: Some(self.others_empty_in.unwrap_or(0).max(0)), ..snapshots }
+        let empty = snapshots.others_empty_in.map_or(Offset::ZERO, |empty| empty.max(Offset::ZERO));
+        KeysSnapshot { known: Vec::new(), others_empty_in: Some(empty), ..snapshots }
     }
 
     fn snapshot(&self, pages: StoredPages) -> KeysSnapshot {
@@ -243,7 +246,7 @@ impl KeysRecord {
         KeysSnapshot {
             listed: self.listed.iter().map(snapshot).collect(),
             known: self.known.iter().map(known).collect(),
-            others_empty_in: self.others_empty_in,
+            others_empty_in: self.others_empty_in.map(Offset::from_nanos),
             pages: self.pages.iter().zip(keys).map(|(page, keys)| page.page(keys)).collect(),
         }
     }

@@ -3,6 +3,7 @@
 use super::array_form::stored_as_array;
 use super::usage_record::UsageRecord;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::durability::snapshot::{CostFactor, DebitSnapshot, FreezeSnapshot};
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -68,15 +69,15 @@ stored_as_array! {
 
 impl FreezeRow {
     pub(super) fn snapshot(&self) -> FreezeSnapshot {
-        let FreezeRow { limit, key, ends: nanos, spent, ordered } = self.clone();
-        FreezeSnapshot { limit, key, nanos, spent, ordered }
+        let FreezeRow { limit, key, ends, spent, ordered } = self.clone();
+        FreezeSnapshot { limit, key, ends_in: Span::from_nanos(ends), spent, ordered }
     }
 }
 
 impl From<&FreezeSnapshot> for FreezeRow {
     fn from(snapshot: &FreezeSnapshot) -> Self {
-        let FreezeSnapshot { limit, key, nanos: ends, spent, ordered } = snapshot.clone();
-        FreezeRow { limit, key, ends, spent, ordered }
+        let FreezeSnapshot { limit, key, ends_in, spent, ordered } = snapshot.clone();
+        FreezeRow { limit, key, ends: ends_in.nanos(), spent, ordered }
     }
 }
 
@@ -96,12 +97,12 @@ impl From<&CostFactor> for CostRow {
 
 impl DebitRow {
     pub(super) fn snapshot(&self) -> DebitSnapshot {
-        DebitSnapshot { nanos: self.ends, micros: self.micros }
+        DebitSnapshot { ends_in: Span::from_nanos(self.ends), micros: self.micros }
     }
 }
 
 impl From<&DebitSnapshot> for DebitRow {
     fn from(debit: &DebitSnapshot) -> Self {
-        DebitRow { ends: debit.nanos, micros: debit.micros }
+        DebitRow { ends: debit.ends_in.nanos(), micros: debit.micros }
     }
 }

@@ -1,7 +1,7 @@
 //! The stored form of usage, for limits that are no token buckets.
 
 use super::array_form::stored_as_array;
-use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
+use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, Offset, ReportedUsage, Usage, UsageSpan};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The usage of a limit that is no token bucket.
@@ -55,19 +55,24 @@ fn is_zero(amount: &u64) -> bool {
 
 impl ClaimRow {
     pub(super) fn claim(&self) -> ClaimedUsage {
-        ClaimedUsage { micros: self.micros, until_nanos: self.ends, expires_nanos: self.expires }
+        ClaimedUsage {
+            micros: self.micros,
+            until: Offset::from_nanos(self.ends),
+            expires: self.expires.map(Offset::from_nanos),
+        }
     }
 }
 
 impl From<&ClaimedUsage> for ClaimRow {
     fn from(claim: &ClaimedUsage) -> Self {
-        ClaimRow { micros: claim.micros, ends: claim.until_nanos, expires: claim.expires_nanos }
+        ClaimRow { micros: claim.micros, ends: claim.until.nanos(), expires: claim.expires.map(Offset::nanos) }
     }
 }
 
 impl UsageRecord {
     pub(super) fn of(taken: &Usage) -> Self {
-        let row = |span: &UsageSpan| UsageRow { begins: span.from_nanos, ends: span.until_nanos, micros: span.micros };
+        let row =
+            |span: &UsageSpan| UsageRow { begins: span.from.nanos(), ends: span.until.nanos(), micros: span.micros };
         UsageRecord {
             unix_nanos: taken.unix_nanos,
             spans: taken.spans.iter().map(row).collect(),
@@ -76,7 +81,11 @@ impl UsageRecord {
     }
 
     pub(super) fn usage(&self) -> Usage {
-        let span = |row: &UsageRow| UsageSpan { from_nanos: row.begins, until_nanos: row.ends, micros: row.micros };
+        let span = |row: &UsageRow| UsageSpan {
+            from: Offset::from_nanos(row.begins),
+            until: Offset::from_nanos(row.ends),
+            micros: row.micros,
+        };
         let told = self.told.as_ref().map(ToldRecord::told);
         Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
     }
@@ -85,12 +94,14 @@ impl UsageRecord {
 impl ToldRecord {
     fn of(told: &ReportedUsage) -> Self {
         let others = told.claims.iter().map(ClaimRow::from).collect();
-        ToldRecord { ends: told.window_ends, others, expected: told.expected_micros }
+        let ends = told.window_ends.map(|(from, until)| (from.nanos(), until.nanos()));
+        ToldRecord { ends, others, expected: told.expected_micros }
     }
 
     fn told(&self) -> ReportedUsage {
         let claims = self.others.iter().map(ClaimRow::claim).collect();
-        ReportedUsage { window_ends: self.ends, claims, expected_micros: self.expected }
+        let window_ends = self.ends.map(|(from, until)| (Offset::from_nanos(from), Offset::from_nanos(until)));
+        ReportedUsage { window_ends, claims, expected_micros: self.expected }
     }
 }
 
@@ -101,9 +112,11 @@ mod tests {
     #[test]
     fn what_was_told_is_written_like_this() {
         let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
-        let claim = |micros, until_nanos, expires_nanos| ClaimedUsage { micros, until_nanos, expires_nanos };
+        let at = Offset::from_nanos;
+        let claim =
+            |micros, until, expires: Option<i64>| ClaimedUsage { micros, until: at(until), expires: expires.map(at) };
         let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
-        let told = ReportedUsage { window_ends: Some((-5, 1000)), claims, expected_micros: 5_000_000 };
+        let told = ReportedUsage { window_ends: Some((at(-5), at(1000))), claims, expected_micros: 5_000_000 };
         for (told, golden) in [(told, golden), (ReportedUsage::default(), empty)] {
             assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
             assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);

@@ -70,8 +70,15 @@ impl CountedBucket {
     }
 
     /// When a window of the upstream ends, if it has told.
-    pub(crate) fn phase(&self) -> Option<&Phase> {
+    fn phase(&self) -> Option<&Phase> {
         self.reports.as_ref()?.phase.as_ref()
+    }
+
+    /// Within which time the upstream's present window ends, by its word.
+    pub(crate) fn window_ends(&self, now: Time) -> Option<Interval> {
+        let phase = self.phase()?;
+        let ends = phase.window(now).ends;
+        Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
     /// When usage expires that only one client has told of.
@@ -104,7 +111,7 @@ impl CountedBucket {
         if foreign > claimed {
             // Of a window that the upstream resets earlier, no more than this is known.
             let resets = reading.resets.filter(|resets| *resets < until);
-            let until = reports.claims.add(now, reading.connection, foreign - claimed, (until, resets));
+            let until = reports.claims.add(now, reading.connection, foreign - claimed, until, resets);
             self.add_usage(limit, now, until, foreign - claimed);
         } else if surplus > Credit::ZERO {
             let lowered = surplus.min(reports.take_lowering(now, limit, RAISE_PART));

@@ -143,17 +143,19 @@ impl CoreDriver {
         }
         let waited = self.waited(&command);
         let Self { delivery, core, .. } = self;
-        let told = match &command {
-            Command::Grant(grant) if grant.to.tells_left() => (core.left(now, &grant.id), grant.to.cost()),
-            Command::Grant(grant) => (Vec::new(), grant.to.cost()),
+        let extras = match &command {
+            Command::Grant(grant) => {
+                let left = if grant.to.tells_left() { core.left(now, &grant.id) } else { Vec::new() };
+                wire::Extras { left, cost: grant.to.cost() }
+            }
             Command::Queued { .. }
             | Command::Refuse { .. }
             | Command::RefuseSettle { .. }
             | Command::Settled { .. }
             | Command::Announce(_)
-            | Command::Note(_) => Default::default(),
+            | Command::Note(_) => wire::Extras::default(),
         };
-        wire::answer(core.resource(), (now, core.epoch()), command, told, |to, answer| {
+        wire::answer(core.resource(), now, core.epoch(), command, extras, |to, answer| {
             delivery.outbox().answer_waiting(to, waited, answer);
         });
     }

@@ -142,7 +142,8 @@ impl<'a> PermitRequests<'a> {
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
         let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
-        match wire::ask(core.resource(), (to, sender.connection), (sender.user, id), &request, class) {
+        let sender = wire::Sender { user: sender.user, connection: sender.connection };
+        match wire::ask(core.resource(), to, sender, id, &request, class) {
             Ok(ask) => {
                 let traced = trace.map(|trace| (trace, ask.id.clone()));
                 core.handle(*now, Event::Ask(ask));

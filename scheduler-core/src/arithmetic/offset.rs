@@ -1,0 +1,47 @@
+//! Times relative to another one, as records hold them.
+
+use rampmeter_protocol::time::{Span, Time};
+
+/// How far a time lies after another one, in nanoseconds; negative if it lies before. The largest
+/// offset stands for the end of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Offset(i64);
+
+impl Offset {
+    /// The same time.
+    pub const ZERO: Offset = Offset(0);
+
+    /// An offset of nanoseconds.
+    #[must_use]
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Offset(nanos)
+    }
+
+    /// The offset in nanoseconds.
+    #[must_use]
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// How far `time` lies after `now`.
+    pub(crate) fn between(now: Time, time: Time) -> Self {
+        let ahead = i64::try_from(time.since(now).nanos()).unwrap_or(i64::MAX);
+        let behind = i64::try_from(now.since(time).nanos()).unwrap_or(i64::MAX);
+        Offset(ahead - behind)
+    }
+
+    /// The time that lies so far after `time`.
+    pub(crate) fn after(self, time: Time) -> Time {
+        let span = Span::from_nanos(self.0.unsigned_abs());
+        match self.0 {
+            i64::MAX => Time::NEVER,
+            0.. => time + span,
+            _ => time - span,
+        }
+    }
+
+    /// Later by `nanos`; the end of time stays.
+    pub(crate) fn later_by(self, nanos: i64) -> Self {
+        if self.0 == i64::MAX { self } else { Offset(self.0.saturating_add(nanos)) }
+    }
+}
