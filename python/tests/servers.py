@@ -98,6 +98,9 @@ class Server:
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+        if number == signal.SIGSTOP:
+            # Until its last thread has stopped, it may still answer.
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED)
 
 
 class Nats(Server):
