@@ -42,7 +42,7 @@ const MAX_IN_FLIGHT: u64 = 65_536;
 /// A place is held for a little longer than calls take, within these bounds.
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
-const LEASE: (u64, u64) = (11, 10);
+const LEASE_PER_CALL_TIME: (u64, u64) = (11, 10);
 
 /// What a refused call blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +95,9 @@ impl LimitSearch {
             all.take(MAX_FOUND + 2).map(|known| (&known.name, known)).collect();
         let of = |origin: Origin| known.values().find(|known| known.origin == origin);
         let rate = of(Origin::Refusals).map(rate_of);
-        let cap =
-            of(Origin::InFlight).map(|known| (known.capacity.units() as u64, known.period.nanos() / LEASE.0 * LEASE.1));
+        let cap = of(Origin::InFlight).map(|known| {
+            (known.capacity.units() as u64, known.period.nanos() / LEASE_PER_CALL_TIME.0 * LEASE_PER_CALL_TIME.1)
+        });
         let told = known.values().filter(|known| known.origin == Origin::Headers);
         let mut search = LimitSearch {
             written: resource.clone(),
@@ -297,7 +298,8 @@ impl LimitSearch {
     fn guess_cap(&mut self, now: Time, cap: u64) {
         let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
         let longest = self.cap.longest();
-        let wanted = Span::from_nanos(longest.nanos() / LEASE.1 * LEASE.0).clamp(MIN_LEASE, LONGEST_LEASE);
+        let wanted = Span::from_nanos(longest.nanos() / LEASE_PER_CALL_TIME.1 * LEASE_PER_CALL_TIME.0)
+            .clamp(MIN_LEASE, LONGEST_LEASE);
         let present = self.found.iter().find(|found| found.origin == Origin::InFlight).map(|found| found.spec.period);
         let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
         let limit = guessed(IN_FLIGHT, Algorithm::Concurrency, calls(MAX_IN_FLIGHT), lease);

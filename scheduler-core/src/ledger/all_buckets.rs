@@ -157,12 +157,18 @@ impl Ledger {
     }
 
     /// Notes that `connection` says that a freeze is to be longer.
-    pub(crate) fn note_claim(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
-        self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_claim(connection));
+    pub(crate) fn note_longer_pause(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
+        self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_longer_pause(connection));
     }
 
     /// Whether another client than `connection` has said that a freeze is to be longer.
-    pub(crate) fn is_claimed_by_another(&self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) -> bool {
+    pub(crate) fn is_reported_by_another(
+        &self,
+        now: Time,
+        bill: &Bill,
+        limit: LimitId,
+        connection: Connection,
+    ) -> bool {
         let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(connection));
         self.read(now, Charge::of(bill, limit), |bucket, _| is_confirmed(bucket))
     }

@@ -220,8 +220,8 @@ impl Bucket {
     }
 
     /// Notes that `connection` says that the freeze is to be longer.
-    pub(crate) fn note_claim(&mut self, connection: Connection) {
-        self.if_frozen(|freeze| freeze.note_claim(connection));
+    pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
+        self.if_frozen(|freeze| freeze.note_longer_pause(connection));
     }
 
     /// Ends the freeze whose probe is `key`.

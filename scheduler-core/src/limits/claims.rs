@@ -142,3 +142,31 @@ impl Claims {
         self.0.iter().filter_map(Claim::expires).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Claims, MAX_CLAIMS};
+    use crate::arithmetic::Credit;
+    use crate::ids::Connection;
+    use crate::policy::Limit;
+    use crate::policy::spec::LimitSpec;
+    use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::name::Name;
+    use rampmeter_protocol::time::{Span, Time};
+
+    #[test]
+    fn beyond_the_bound_an_amount_ends_with_the_last() {
+        let name = |name| Name::new(name).unwrap();
+        let spec = LimitSpec::new(name("few"), name("requests"), Amount::ONE, Span::from_secs(60));
+        let one = Limit::new(&spec, &[]).full();
+        let end = |second| Time::ORIGIN + Span::from_secs(second);
+        let mut claims = Claims::default();
+        for second in 1..=MAX_CLAIMS as u64 {
+            claims.add(Time::ORIGIN, Connection::UNKNOWN, one, end(second), None);
+        }
+        let until = claims.add(Time::ORIGIN, Connection::UNKNOWN, one, end(1000), None);
+        assert_eq!((until, claims.0.len()), (end(MAX_CLAIMS as u64), MAX_CLAIMS));
+        let sum = (0..=MAX_CLAIMS).fold(Credit::ZERO, |sum, _| sum + one);
+        assert_eq!(claims.total(Time::ORIGIN), sum, "no amount is forgotten");
+    }
+}

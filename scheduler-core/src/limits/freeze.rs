@@ -17,13 +17,13 @@ pub(crate) struct Freeze {
     is_ordered: bool,
     probe: Option<StartKey>,
     /// The connection that reported a longer pause first.
-    claimed_by: Connection,
+    reported_by: Connection,
 }
 
 impl Freeze {
     /// A pause that the upstream demands.
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, is_ordered: false, probe: None, claimed_by: Connection::UNKNOWN }
+        Freeze { until, is_ordered: false, probe: None, reported_by: Connection::UNKNOWN }
     }
 
     /// A pause that an operator orders.
@@ -36,7 +36,7 @@ impl Freeze {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
 
-    /// Both freezes as one, which ends with the later of them. Another probe follows, and a claim
+    /// Both freezes as one, which ends with the later of them. Another probe follows, and the report
     /// stays.
     fn joined(self, other: Freeze) -> Self {
         let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
@@ -48,15 +48,15 @@ impl Freeze {
     }
 
     /// Notes that `connection` says that the pause is to be longer. The first one to say so counts.
-    pub(crate) fn note_claim(&mut self, connection: Connection) {
-        if self.claimed_by == Connection::UNKNOWN {
-            self.claimed_by = connection;
+    pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
+        if self.reported_by == Connection::UNKNOWN {
+            self.reported_by = connection;
         }
     }
 
     /// Whether `connection` is the second one to say that the pause is to be longer.
     pub(crate) fn is_confirmed_by(&self, connection: Connection) -> bool {
-        connection.differs_from(self.claimed_by)
+        connection.differs_from(self.reported_by)
     }
 
     pub(crate) fn until(&self) -> Time {

@@ -111,9 +111,10 @@ impl<R> Permits<R> {
     }
 
     /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
-    /// start and the ends of its leases.
-    pub(crate) fn started(&mut self, slot: Slot, end: Time) {
+    /// start and the ends of its leases. A permit whose bill is small is forgotten first.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time, is_small: bool) {
         match &mut self.get_mut(slot).state {
+            _ if is_small => self.small.push(slot, end),
             State::Granted(granted) => {
                 granted.end = second_after(end);
                 let second = granted.end;
@@ -124,18 +125,12 @@ impl<R> Permits<R> {
         self.make_places();
     }
 
-    /// The same for a permit of a small bill, which takes next to nothing.
-    pub(crate) fn started_small(&mut self, slot: Slot, end: Time) {
-        self.small.push(slot, end);
-        self.make_places();
-    }
-
     /// Marks a permit as given back. It is remembered for a while from now on.
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
         let was_listed = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
         if was_listed {
-            self.started(slot, now);
+            self.started(slot, now, false);
         }
     }
 
@@ -148,7 +143,7 @@ impl<R> Permits<R> {
 
     pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
-        self.started(slot, end);
+        self.started(slot, end, false);
     }
 
     /// Whether there is room for one more permit. Makes room if that forgets no permit too early.

@@ -8,8 +8,8 @@ pub mod limit;
 mod limit_matcher;
 mod limit_set;
 pub mod resource;
-pub mod rules;
 pub mod spec;
+pub mod succession;
 pub mod weight;
 
 pub(crate) use algorithm::Algorithm;
@@ -17,5 +17,5 @@ pub(crate) use bill::{Bill, KeyCharge, KeyName};
 pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use resource::{Class, Resource};
-pub(crate) use rules::{Call, Succession};
 pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, MIN_RETENTION, OnStoreLoss, RETENTION, StartPolicy};
+pub(crate) use succession::{Call, Succession};

@@ -5,11 +5,11 @@ use super::checks::faults;
 use super::limit::{Limit, parts_per_million};
 use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
-use super::rules::continues_as;
 use super::spec::{
     ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted,
     Unmatched,
 };
+use super::succession::continues_as;
 use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};

@@ -30,21 +30,21 @@ pub(crate) struct Waiting<R> {
     pub(crate) at_key: Option<Slot>,
     /// What it is for, if its bill does not tell.
     pub(crate) call: Option<Box<Call>>,
-    /// The edition of limits under which it waits.
-    pub(crate) edition: Edition,
+    /// The version of limits under which it waits.
+    pub(crate) version: LimitsVersion,
 }
 
 /// Under which limits a request waits, and whether it has a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Edition {
+pub(crate) struct LimitsVersion {
     /// How many changes of limits came before the limits that charge it.
     pub(crate) changes: u32,
     /// A request that comes during a change has none until all others have.
     has_turn: bool,
 }
 
-impl Edition {
-    pub(super) const FIRST: Edition = Edition { changes: 0, has_turn: true };
+impl LimitsVersion {
+    pub(super) const FIRST: LimitsVersion = LimitsVersion { changes: 0, has_turn: true };
 }
 
 impl<R> Waiting<R> {
@@ -54,11 +54,11 @@ impl<R> Waiting<R> {
 
     fn deadline_place(&self) -> DeadlinePlace {
         let deadline = self.deadline.unwrap_or(Time::NEVER);
-        (self.edition, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
+        (self.version, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
     }
 
     fn place(&self, is_at_key: bool) -> QueuePlace {
-        (self.edition, is_at_key, self.position.tree, self.arrival)
+        (self.version, is_at_key, self.position.tree, self.arrival)
     }
 }
 
@@ -74,11 +74,11 @@ pub(crate) struct ClassPosition {
     node: Option<Slot>,
 }
 
-/// Orders requests by edition, by whether they are in the queue of a key, by tree, and by arrival.
-type QueuePlace = (Edition, bool, LimitSet, Arrival);
+/// Orders requests by version, by whether they are in the queue of a key, by tree, and by arrival.
+type QueuePlace = (LimitsVersion, bool, LimitSet, Arrival);
 
 /// Orders a client's requests in one tree by deadline; those without one are last.
-type DeadlinePlace = (Edition, Arc<str>, LimitSet, Time, Arrival);
+type DeadlinePlace = (LimitsVersion, Arc<str>, LimitSet, Time, Arrival);
 
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -102,12 +102,12 @@ pub(crate) struct Service {
 /// The requests of one class.
 ///
 /// Invariant: `all` has each request of the class. `order` and `by_deadline` have those that wait
-/// in this queue, and not in the queue of a key. Requests of former editions have no turn: of
+/// in this queue, and not in the queue of a key. Requests of former versions have no turn: of
 /// these, `order` has nodes without a tree, and `by_deadline` as many entries.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
-    /// The edition of requests that have turns.
-    edition: Edition,
+    /// The version of requests that have turns.
+    version: LimitsVersion,
     order: FairOrder,
     all: BTreeMap<QueuePlace, Slot>,
     by_deadline: BTreeMap<DeadlinePlace, (Turn, Slot)>,
@@ -121,7 +121,7 @@ impl ClassQueue {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits().len();
         ClassQueue {
-            edition: Edition::FIRST,
+            version: LimitsVersion::FIRST,
             order: FairOrder::default(),
             all: BTreeMap::new(),
             by_deadline: BTreeMap::new(),
@@ -131,35 +131,35 @@ impl ClassQueue {
         }
     }
 
-    pub(super) fn edition(&self) -> Edition {
-        self.edition
+    pub(super) fn version(&self) -> LimitsVersion {
+        self.version
     }
 
     /// Goes on under other limits. All requests have to enter again.
-    pub(super) fn begin_edition(&mut self, resource: &Resource, now: Time) {
+    pub(super) fn begin_version(&mut self, resource: &Resource, now: Time) {
         let limits = resource.limits().len();
-        self.edition.changes += 1;
+        self.version.changes += 1;
         self.order.forget_trees();
-        self.clients.begin_edition(limits, now);
+        self.clients.begin_version(limits, now);
         self.served = vec![now; limits];
     }
 
-    /// The oldest request of former editions.
+    /// The oldest request of former versions.
     pub(super) fn first_former(&self) -> Option<Slot> {
-        let former = self.oldest_of_each().take_while(|((edition, ..), _)| *edition < self.edition);
+        let former = self.oldest_of_each().take_while(|((version, ..), _)| *version < self.version);
         former.min_by_key(|((.., arrival), _)| *arrival).map(|(_, slot)| slot)
     }
 
-    /// Lets a request wait behind those of former editions, to enter when all of these have.
+    /// Lets a request wait behind those of former versions, to enter when all of these have.
     pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
-        waiting.edition = Edition { has_turn: false, ..self.edition };
+        waiting.version = LimitsVersion { has_turn: false, ..self.version };
         self.all.insert(waiting.place(false), slot);
     }
 
-    /// A request of a former edition leaves.
+    /// A request of a former version leaves.
     pub(super) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(waiting.at_key.is_some()));
-        // Entries of former editions come first, and there is one for each request with a node.
+        // Entries of former versions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
             self.order.remove_node(node);
             self.by_deadline.pop_first();
@@ -169,7 +169,7 @@ impl ClassQueue {
 
     pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
-        waiting.edition = self.edition;
+        waiting.version = self.version;
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
@@ -275,7 +275,7 @@ impl ClassQueue {
 
     /// The clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let mut from = (self.edition, Arc::from(""), LimitSet::ALL, Time::NEVER, Arrival::LAST);
+        let mut from = (self.version, Arc::from(""), LimitSet::ALL, Time::NEVER, Arrival::LAST);
         std::iter::from_fn(move || {
             let ((_, client, ..), _) = self.by_deadline.range((Excluded(from.clone()), Unbounded)).next()?;
             from.1 = Arc::clone(client);
@@ -302,7 +302,7 @@ impl ClassQueue {
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         class.max_starvation.into_iter().flat_map(move |most| {
             self.order.sets().filter_map(move |set| {
-                let ((.., oldest), slot) = self.all.range((self.edition, false, set, Arrival::FIRST)..).next()?;
+                let ((.., oldest), slot) = self.all.range((self.version, false, set, Arrival::FIRST)..).next()?;
                 Some((oldest.at.max(self.last_served(set)) + most, *slot))
             })
         })
@@ -322,9 +322,9 @@ impl ClassQueue {
         self.oldest_of_each().map(|((.., arrival), _)| arrival).min()
     }
 
-    /// The oldest request of each tree and edition, here and in key queues.
+    /// The oldest request of each tree and version, here and in key queues.
     fn oldest_of_each(&self) -> impl Iterator<Item = (QueuePlace, Slot)> {
-        let mut from = (Edition::FIRST, false, LimitSet::default(), Arrival::FIRST);
+        let mut from = (LimitsVersion::FIRST, false, LimitSet::default(), Arrival::FIRST);
         std::iter::from_fn(move || {
             let (place, slot) = self.all.range(from..).next()?;
             from = (place.0, place.1, place.2, Arrival::LAST);
@@ -338,12 +338,12 @@ impl ClassQueue {
     }
 
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
-        self.all.range((self.edition, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
+        self.all.range((self.version, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
     }
 
     /// The requests in key queues that are listed behind `waiting`, which is in one.
     pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
-        let last = waiting.place(true).max((self.edition, true, LimitSet::default(), Arrival::FIRST));
+        let last = waiting.place(true).max((self.version, true, LimitSet::default(), Arrival::FIRST));
         self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)
     }
 

@@ -26,11 +26,11 @@ pub(crate) struct Clients {
     /// By limit.
     clocks: Vec<VirtualClock>,
     /// How often all clients have begun anew. Those of former generations are like new ones.
-    generation: u32,
+    generation: u64,
     clients: HashMap<Arc<str>, Client>,
     /// Clients without a waiting request, by generation. They are kept until the clocks have passed
     /// their service.
-    idle: BTreeSet<(u32, VirtualTime, Arc<str>)>,
+    idle: BTreeSet<(u64, VirtualTime, Arc<str>)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ struct Client {
     /// Where its next slice begins, unless the clock is further.
     end: VirtualTime,
     waiting: u32,
-    generation: u32,
+    generation: u64,
     /// Unused slices before its last one, the beginning of each by its end.
     unused: BTreeMap<VirtualTime, VirtualTime>,
 }
@@ -107,7 +107,7 @@ impl Clients {
     }
 
     /// Begins anew under other limits.
-    pub(crate) fn begin_edition(&mut self, limits: usize, now: Time) {
+    pub(crate) fn begin_version(&mut self, limits: usize, now: Time) {
         self.forget_all();
         self.clocks = vec![VirtualClock::new(now); limits];
     }

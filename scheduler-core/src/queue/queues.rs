@@ -1,7 +1,7 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Edition, Service, Waiting};
+use super::class_queue::{ClassQueue, LimitsVersion, Service, Waiting};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_updates::QueueUpdates;
@@ -23,7 +23,7 @@ pub(crate) struct Queues {
     /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
-    /// What is left of key queues of former editions.
+    /// What is left of key queues of former versions.
     former_keys: Vec<KeyQueues>,
     pub(crate) updates: QueueUpdates,
     cap: AdmissionCap,
@@ -43,10 +43,10 @@ impl Queues {
         }
     }
 
-    /// Goes on under other limits. All requests are of a former edition then, and have to enter
+    /// Goes on under other limits. All requests are of a former version then, and have to enter
     /// again.
-    pub(crate) fn begin_edition(&mut self, resource: &Resource, now: Time) {
-        self.classes.iter_mut().for_each(|queue| queue.begin_edition(resource, now));
+    pub(crate) fn begin_version(&mut self, resource: &Resource, now: Time) {
+        self.classes.iter_mut().for_each(|queue| queue.begin_version(resource, now));
         self.former_keys.push(std::mem::take(&mut self.keys));
     }
 
@@ -56,22 +56,22 @@ impl Queues {
         self.updates.set_subscribed(waiting.arrival, slot, progress);
     }
 
-    /// The edition of requests that have entered.
-    pub(crate) fn edition(&self) -> Edition {
-        self.classes.first().map_or(Edition::FIRST, ClassQueue::edition)
+    /// The version of requests that have entered.
+    pub(crate) fn version(&self) -> LimitsVersion {
+        self.classes.first().map_or(LimitsVersion::FIRST, ClassQueue::version)
     }
 
     /// Whether a waiting request has no turn under the present limits yet.
     pub(crate) fn is_former<R>(&self, waiting: &Waiting<R>) -> bool {
-        waiting.edition < self.edition()
+        waiting.version < self.version()
     }
 
-    /// The next request of a former edition: class by class, in the order of arrival.
+    /// The next request of a former version: class by class, in the order of arrival.
     pub(crate) fn first_former(&self) -> Option<Slot> {
         self.classes.iter().find_map(ClassQueue::first_former)
     }
 
-    /// Drops a piece of the key queues of former editions; returns its key while some are left.
+    /// Drops a piece of the key queues of former versions; returns its key while some are left.
     pub(crate) fn drop_former_key(&mut self) -> Option<Slot> {
         while let Some(last) = self.former_keys.last_mut() {
             if let Some(key) = last.drop_piece() {
@@ -111,7 +111,7 @@ impl Queues {
         queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
     }
 
-    /// Takes a request of a former edition out of its queue, to enter with another bill.
+    /// Takes a request of a former version out of its queue, to enter with another bill.
     pub(crate) fn leave_former<R>(&mut self, waiting: &mut Waiting<R>, before: &Bill, after: &Bill) {
         self.class_mut(waiting.class).leave_former(waiting);
         waiting.at_key = None;

@@ -1,6 +1,7 @@
 //! Asking for a permit.
 
 use super::Scheduler;
+use super::granting::Answered;
 use crate::collections::Slot;
 use crate::event::Ask;
 use crate::ledger::{NEAR, Offer};
@@ -104,7 +105,7 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(granted) => {
                 let granted = *granted;
                 self.delivery_jitter.note_repeated(ask.connection, now.since(granted.start.at));
-                self.answer(now, slot, ask.to, granted, Span::ZERO, true);
+                self.answer(now, slot, ask.to, granted, Answered::Again);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {
                 self.outbox.refuse(ask.to, Some(ask.id), Refusal::AsksToWait);

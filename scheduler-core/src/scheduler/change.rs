@@ -62,16 +62,16 @@ impl<R: Clone> Scheduler<R> {
             self.permits.change(&succession);
         }
         self.key_labels = KeyLabels::new(&resource);
-        let former = self.begin_edition(now, resource);
+        let former = self.begin_version(now, resource);
         self.charge_pending(&former);
         self.continue_change(now);
     }
 
     /// Takes their turns from all waiting requests. Returns the former limits.
-    pub(crate) fn begin_edition(&mut self, now: Time, resource: Resource) -> Resource {
+    pub(crate) fn begin_version(&mut self, now: Time, resource: Resource) -> Resource {
         let former = std::mem::replace(&mut self.resource, resource);
-        self.former.add(self.queues.edition().changes, former.clone());
-        self.queues.begin_edition(&self.resource, now);
+        self.former.add(self.queues.version().changes, former.clone());
+        self.queues.begin_version(&self.resource, now);
         self.plan.set_next(None);
         former
     }

@@ -13,6 +13,7 @@
 use super::Scheduler;
 use super::backfill::candidates;
 use super::dispatch_plan::HeldStart;
+use super::granting::Answered;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
@@ -218,7 +219,7 @@ impl<R: Clone> Scheduler<R> {
         };
         self.recent.note(now, &service);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
-        self.answer(now, slot, waiting.to, granted, now.since(waiting.arrival.at), false);
+        self.answer(now, slot, waiting.to, granted, Answered::AfterWaiting(now.since(waiting.arrival.at)));
     }
 
     /// Refuses requests whose deadlines would be missed even if they went first.

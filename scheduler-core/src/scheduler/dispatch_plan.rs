@@ -44,9 +44,9 @@ impl DispatchPlan {
 
     /// Counts a step, if this event has any left.
     pub(crate) fn take_step(&mut self) -> bool {
-        let has_time = self.has_steps();
-        self.steps_left -= usize::from(has_time);
-        has_time
+        let has_step = self.has_steps();
+        self.steps_left -= usize::from(has_step);
+        has_step
     }
 
     /// Keeps a start free from requests that are dispatched later.

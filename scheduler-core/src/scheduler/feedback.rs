@@ -41,7 +41,7 @@ struct Pause {
     /// The time that is believed; nothing if none was told.
     believed: Option<Span>,
     /// Whether more was told than is believed.
-    is_claim: bool,
+    is_unconfirmed: bool,
 }
 
 /// The buckets, and what learns from the upstream beside them.
@@ -108,11 +108,11 @@ impl<R> Feedback<'_, R> {
     fn pauses(&self, call: AnsweredCall<'_>, limits: &Limits, told: Option<Span>) -> Pauses {
         let AnsweredCall { now, connection, bill, .. } = call;
         let pause = |limit: &LimitId| {
-            let believed = told.map(|told| match self.ledger.is_claimed_by_another(now, bill, *limit, connection) {
+            let believed = told.map(|told| match self.ledger.is_reported_by_another(now, bill, *limit, connection) {
                 true => told,
                 false => told.min(UNCONFIRMED),
             });
-            Pause { limit: *limit, believed, is_claim: believed < told }
+            Pause { limit: *limit, believed, is_unconfirmed: believed < told }
         };
         limits.iter().map(pause).collect()
     }
@@ -137,15 +137,15 @@ impl<R> Feedback<'_, R> {
         let AnsweredCall { now, connection, bill, .. } = call;
         let mut longest = Span::ZERO;
         let mut voids = false;
-        for Pause { limit, believed, is_claim } in pauses {
+        for Pause { limit, believed, is_unconfirmed } in pauses {
             let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
                 Some(_) => KEY_PAUSE,
                 None => self.ledger.adaptive_mut(*limit).next_pause(now),
             });
             // Starts within the horizon were told already, and cannot be called back.
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
-            if *is_claim {
-                self.ledger.note_claim(now, bill, *limit, connection);
+            if *is_unconfirmed {
+                self.ledger.note_longer_pause(now, bill, *limit, connection);
             }
             longest = longest.max(pause);
         }
@@ -167,16 +167,16 @@ impl<R> Feedback<'_, R> {
     /// call follows if only one client says so.
     fn spend_quotas(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) {
         let AnsweredCall { now, connection, bill, .. } = call;
-        for Pause { limit, believed, is_claim } in pauses {
+        for Pause { limit, believed, is_unconfirmed } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
                 self.ledger.adaptive_mut(*limit).spend_until(until);
             }
-            if bill.key_charge(*limit).is_some() || *is_claim {
+            if bill.key_charge(*limit).is_some() || *is_unconfirmed {
                 self.ledger.freeze(now, bill, *limit, until, until);
             }
-            if *is_claim {
-                self.ledger.note_claim(now, bill, *limit, connection);
+            if *is_unconfirmed {
+                self.ledger.note_longer_pause(now, bill, *limit, connection);
             }
         }
         self.term.budget_mut().hasten_checkpoint();

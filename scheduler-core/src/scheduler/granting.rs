@@ -18,6 +18,15 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
+/// When a request hears its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    AtOnce,
+    AfterWaiting(Span),
+    /// It has heard this start before.
+    Again,
+}
+
 impl<R: Clone> Scheduler<R> {
     /// The start of `offer`, behind all promised starts of the same time.
     pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
@@ -29,7 +38,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
-        self.answer(now, slot, to, granted, Span::ZERO, false);
+        self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 
     /// Commits a new permit to a start; its request allows none later than `latest`.
@@ -51,13 +60,15 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Tells `to` the start of the permit in `slot`.
-    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Span, repeated: bool) {
+    pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, answered: Answered) {
         let permit = self.permits.get(slot);
         let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
         let Granted { start, limited_by, class, .. } = granted;
         let delay = start.at.since(now);
         // A repeated answer does not prolong the permit.
         let validity = (start.at + self.resource.spec().validity).since(now + delay);
+        let waited = if let Answered::AfterWaiting(waited) = answered { waited } else { Span::ZERO };
+        let repeated = answered == Answered::Again;
         let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
         self.outbox.push(Command::Grant(grant));
     }
@@ -72,10 +83,7 @@ impl<R: Clone> Scheduler<R> {
             self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }
         let end = self.ledger.end(now, start, &bill);
-        match self.resource.is_small(&bill) {
-            true => self.permits.started_small(slot, end),
-            false => self.permits.started(slot, end),
-        }
+        self.permits.started(slot, end, self.resource.is_small(&bill));
         self.counters.granted += 1;
     }
 

@@ -330,7 +330,7 @@ impl<R: Clone> Scheduler<R> {
     fn hand_over(&mut self, now: Time) {
         self.term.end();
         self.give_up_pending(now);
-        self.begin_edition(now, self.resource.clone());
+        self.begin_version(now, self.resource.clone());
         self.continue_change(now);
     }
 }

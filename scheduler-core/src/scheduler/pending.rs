@@ -6,6 +6,7 @@
 //! earlier checkpoint does not have the start; its client was never told.
 
 use super::Scheduler;
+use super::granting::Answered;
 use crate::collections::Slot;
 use crate::event::Ask;
 use crate::ids::CheckpointNumber;
@@ -14,7 +15,7 @@ use crate::permits::{Answer, Granted, PendingAnswer, Stage, State, ToldStart};
 use crate::policy::Resource;
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
     /// Keeps a request for an immediate answer until a checkpoint covers it, or until a change of
@@ -39,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
         let Ask { to, id, connection, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
         let slot = self.permits.insert(id.clone(), connection, identity, bill, State::Returned);
-        self.permits.started(slot, now);
+        self.permits.started(slot, now, false);
         self.counters.returned += 1;
         self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
         Ok(())
@@ -100,7 +101,7 @@ impl<R: Clone> Scheduler<R> {
         let granted = granted.in_stage(Stage::Told);
         self.permits.get_mut(slot).state = State::Granted(granted);
         self.told.note_told(ToldStart { at: now, slot, serial });
-        self.answer(now, slot, to, granted, Span::ZERO, false);
+        self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 
     /// Refuses requests whose answers have waited for too long.

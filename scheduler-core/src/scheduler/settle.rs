@@ -122,7 +122,7 @@ impl<R: Clone> Scheduler<R> {
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
-        self.permits.started(slot, now);
+        self.permits.started(slot, now, false);
         self.counters.returned += 1;
         self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
@@ -179,7 +179,7 @@ impl<R: Clone> Scheduler<R> {
         let end = self.ledger.end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
-        self.permits.started(slot, end);
+        self.permits.started(slot, end, false);
         Ok(())
     }
 

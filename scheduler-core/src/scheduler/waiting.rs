@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
             first_estimate: None,
             at_key: None,
             call,
-            edition: self.queues.edition(),
+            version: self.queues.version(),
         });
         let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);

@@ -50,7 +50,7 @@ impl<'a, R> Waits<'a, R> {
 
     /// The limits by which a waiting request is charged.
     pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &'a Resource {
-        self.former.after(waiting.edition.changes).unwrap_or(self.resource)
+        self.former.after(waiting.version.changes).unwrap_or(self.resource)
     }
 
     /// The earliest start behind all waiting requests of the same and of more urgent classes.

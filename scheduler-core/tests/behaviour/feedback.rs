@@ -658,6 +658,15 @@ fn learned_costs_have_a_bound_in_a_record() {
     assert!((150..300).contains(&costs.len()), "{} of 1000", costs.len());
 }
 
+#[test]
+fn beyond_the_bound_a_kind_of_call_keeps_its_estimate() {
+    let mut routes = Routes::new();
+    (0..1024).for_each(|kind| _ = routes.call(&format!("/{kind}"), 10.0, 2.5));
+    let mut last = |route: &str| (0..40).map(|_| routes.call(route, 10.0, 2.5)).last().unwrap();
+    assert!(last("/1023") < 5.0);
+    assert_eq!(last("/1024"), 10.0);
+}
+
 fn restored_costs(left: &Snapshot, then: Time) -> Scheduler<usize> {
     Scheduler::restore(Resource::new(&Routes::spec()).unwrap(), 2, then, then, left)
 }

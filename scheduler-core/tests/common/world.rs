@@ -14,8 +14,8 @@ use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::{Connection, LimitId};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::rules::Call;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+use rampmeter_scheduler_core::policy::succession::Call;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 

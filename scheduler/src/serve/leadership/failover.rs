@@ -20,7 +20,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 const SILENT_FOR: Span = Span::from_millis(700);
 /// A leader that answers but writes no checkpoint for so long is replaced, because it can't reach
 /// the store. An election of the store's own leader takes less.
-const LEASE: Span = Span::from_secs(12);
+const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
 /// How long a resource is left to the scheduler that its last leader has named.
 const COURTESY: Span = Span::from_millis(500);
 /// Pause after the store could not be read.
@@ -30,7 +30,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(250);
 const SUBSCRIBING: Span = Span::from_millis(100);
 
 /// What the record says of the resource's leader.
-enum Claim {
+enum RecordedLeader {
     /// The store does not know the resource.
     Unknown,
     /// The last leader has released it, or was this very process.
@@ -75,11 +75,11 @@ impl<'a> Failover<'a> {
         let mut watch = self.watch().await;
         self.heard_at = self.state.now();
         loop {
-            let vacant = match self.claim() {
-                Claim::Unknown => self.nothing_answers().await,
-                Claim::Released => self.takes_turn().await,
-                Claim::LeftToAnother => false,
-                Claim::Led(leader) => self.is_lost(&leader).await || self.is_stale().await,
+            let vacant = match self.recorded_leader() {
+                RecordedLeader::Unknown => self.nothing_answers().await,
+                RecordedLeader::Released => self.takes_turn().await,
+                RecordedLeader::LeftToAnother => false,
+                RecordedLeader::Led(leader) => self.is_lost(&leader).await || self.is_stale().await,
             };
             if vacant {
                 return;
@@ -94,15 +94,17 @@ impl<'a> Failover<'a> {
         self.state.context().store.watch(self.state.name()).await.ok()
     }
 
-    fn claim(&self) -> Claim {
-        let Some(LastSeenRecord { record, since, .. }) = self.state.seen() else { return Claim::Unknown };
+    fn recorded_leader(&self) -> RecordedLeader {
+        let Some(LastSeenRecord { record, since, .. }) = self.state.seen() else { return RecordedLeader::Unknown };
         let me = &self.state.context().leader;
         if !record.released && record.leader != *me {
-            return Claim::Led(record.leader.clone());
+            return RecordedLeader::Led(record.leader.clone());
         }
         match &record.successor {
-            Some(successor) if successor != me && self.state.now().since(*since) < COURTESY => Claim::LeftToAnother,
-            Some(_) | None => Claim::Released,
+            Some(successor) if successor != me && self.state.now().since(*since) < COURTESY => {
+                RecordedLeader::LeftToAnother
+            }
+            Some(_) | None => RecordedLeader::Released,
         }
     }
 
@@ -172,7 +174,7 @@ impl<'a> Failover<'a> {
     }
 
     fn has_expired(&self) -> bool {
-        self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LEASE)
+        self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LONGEST_WITHOUT_CHECKPOINT)
     }
 
     /// Waits for the next probe, or for a change of the record. Whether another scheduler leads

@@ -42,10 +42,10 @@
 pub mod context;
 pub(crate) mod failover;
 pub mod last_seen;
-pub(crate) mod legacy;
 mod limit_forecasts;
 pub mod peer_discovery;
 pub mod peers;
+pub(crate) mod predecessor_state;
 pub(crate) mod provider_watch;
 pub mod resource_leader;
 pub(crate) mod resource_state;

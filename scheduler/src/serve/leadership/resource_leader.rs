@@ -8,7 +8,7 @@ use crate::serve::health::Duty;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::failover::Failover;
 use crate::serve::leadership::last_seen::Sequel;
-use crate::serve::leadership::legacy::{Legacy, is_fresh};
+use crate::serve::leadership::predecessor_state::{PredecessorState, is_fresh};
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::leadership::state_writer::StateWriter;
 use crate::serve::leadership::store_clock;
@@ -151,13 +151,13 @@ impl ResourceLeader {
         }
         self.take_rules();
         let unix_at_origin = context.store.unix_nanos_at_origin(context.clock).await?;
-        let legacy = Legacy::of(&self.state, found).await?;
+        let predecessor = PredecessorState::of(&self.state, found).await?;
         let now = self.state.now();
         // Windows are cut by the store's clock, and from here on time goes on as it does.
         let resource = self.resource.clone().at_unix(unix_at_origin);
         // To restore a long record takes time, in which checkpoints and probes of other resources
         // go on.
-        let mut core = tokio::task::spawn_blocking(move || legacy.restore(resource, now)).await?;
+        let mut core = tokio::task::spawn_blocking(move || predecessor.restore(resource, now)).await?;
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
         let rules = self.limits.revision();

@@ -12,7 +12,7 @@ use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// The state that a new leader goes on from.
-pub(crate) enum Legacy {
+pub(crate) enum PredecessorState {
     /// The store never knew the resource.
     None,
     /// The latest record.
@@ -34,7 +34,7 @@ pub(crate) struct Inherited {
     there_for: Span,
 }
 
-impl Legacy {
+impl PredecessorState {
     /// What was found, beside what was seen before.
     pub(crate) async fn of(state: &ResourceState, found: Found) -> Result<Self, StoreError> {
         let (Found { revision, state: found }, resource) = (found, state.name());
@@ -52,7 +52,7 @@ impl Legacy {
                 tracing::error!(%resource, "the stored state is gone");
                 outdated(state, &seen.record).await?
             }
-            (FoundState::Nothing, None) => Legacy::None,
+            (FoundState::Nothing, None) => PredecessorState::None,
             (FoundState::Damaged(damage, _), Some(seen)) => {
                 tracing::error!(%resource, %damage, "the stored state is damaged");
                 outdated(state, &seen.record).await?
@@ -63,7 +63,7 @@ impl Legacy {
             }
             (FoundState::Damaged(damage, None), None) => {
                 tracing::error!(%resource, %damage, "the stored state is lost; every bucket starts empty");
-                Legacy::Lost
+                PredecessorState::Lost
             }
         })
     }
@@ -88,37 +88,37 @@ impl Legacy {
         let latest = state.is_latest(&record);
         let inherited = Inherited { record, permits, pages, there_for };
         if latest {
-            return Ok(Legacy::Latest(inherited));
+            return Ok(PredecessorState::Latest(inherited));
         }
         tracing::warn!(
             resource = %name,
             "the NATS server was started anew since the state was written, and may hold an older copy: limits of short periods start empty"
         );
-        Ok(Legacy::Doubtful(inherited))
+        Ok(PredecessorState::Doubtful(inherited))
     }
 
     /// The core as its predecessor left it, in the next epoch. If the last epoch is uncertain, the
     /// next one is the wall time, which is above any counted epoch.
     pub(crate) fn restore(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
         let core = match self {
-            Legacy::None => {
+            PredecessorState::None => {
                 let start = start_text(resource.spec().start);
                 tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
                 Scheduler::new(resource, 1, now)
             }
-            Legacy::Latest(inherited) => {
+            PredecessorState::Latest(inherited) => {
                 let epoch = inherited.record.epoch.saturating_add(1);
                 inherited.restore(resource, epoch, now)
             }
-            Legacy::Doubtful(inherited) => {
+            PredecessorState::Doubtful(inherited) => {
                 let epoch = unix_ms().max(inherited.record.epoch.saturating_add(1));
                 inherited.restore(resource, epoch, now).without_stock(now)
             }
-            Legacy::Outdated(snapshot, epoch) => {
+            PredecessorState::Outdated(snapshot, epoch) => {
                 let epoch = unix_ms().max(epoch.saturating_add(1));
                 Scheduler::restore(resource, epoch, now, now, &snapshot)
             }
-            Legacy::Lost => Scheduler::cautious(resource, unix_ms(), now),
+            PredecessorState::Lost => Scheduler::cautious(resource, unix_ms(), now),
         };
         core.fenced().with_pages_from(rand::random::<u32>() / 2)
     }
@@ -140,9 +140,9 @@ fn start_text(start: StartPolicy) -> &'static str {
 }
 
 /// What has come in since this record may have been spent by a leader that is not known.
-async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Legacy, StoreError> {
+async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context().store.read_pages(state.name(), record).await?;
-    Ok(Legacy::Outdated(record.cautious_snapshot(pages), record.epoch))
+    Ok(PredecessorState::Outdated(record.cautious_snapshot(pages), record.epoch))
 }
 
 /// Whether no permit was ever granted, as far as the store tells: either that is so, or there was
