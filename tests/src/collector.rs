@@ -137,8 +137,13 @@ async fn take(State(kept): State<Arc<Mutex<Kept>>>, headers: HeaderMap, body: By
         let process: BTreeMap<_, _> =
             messages(resource_spans, 1).into_iter().flat_map(|resource| attributes(resource, 1)).collect();
         let scopes = messages(resource_spans, 2);
-        let spans = scopes.into_iter().flat_map(|scope| messages(scope, 2));
-        kept.spans.extend(spans.map(|bytes| Span { process: process.clone(), ..span(bytes) }));
+        for bytes in scopes.into_iter().flat_map(|scope| messages(scope, 2)) {
+            let span = Span { process: process.clone(), ..span(bytes) };
+            // A sender repeats what was not acknowledged in time.
+            if kept.spans.iter().all(|known| known.id != span.id) {
+                kept.spans.push(span);
+            }
+        }
     }
     StatusCode::OK
 }

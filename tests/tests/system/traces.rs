@@ -188,7 +188,8 @@ async fn the_sender_decides_and_else_the_configured_part() {
     let span = stage.collector.span("permit hub").await;
     assert_eq!(span.attributes["rampmeter.cost.estimate.pu"], 2.0);
     stage.process.stop().await;
-    assert_eq!(stage.collector.spans().len(), 1, "nothing else was recorded");
+    let spans = stage.collector.spans();
+    assert_eq!(spans.len(), 1, "nothing else was recorded: {spans:#?}");
 }
 
 #[tokio::test]
