@@ -10,7 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 # Which fault a program goes by, and how it learns that: the text ends each library with faults.
-VARIABLE = "RAMPMETER_FAULT"
+# Not one of Rampmeter, as tests start processes without its variables.
+VARIABLE = "PLANTED_FAULT"
 PLANTED_FAULT = f"""
 pub(crate) fn planted_fault() -> usize {{
     static NUMBER: std::sync::LazyLock<usize> =
