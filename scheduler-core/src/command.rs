@@ -5,13 +5,13 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 
-/// What the driver has to do: it sends answers to `to`, and announcements to all clients. Notes are
+/// What the driver has to do. It sends answers to `to`, and announcements to all clients. Notes are
 /// for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<R> {
     /// A permit.
     Grant(Grant<R>),
-    /// How a waiting request stands; its answer is still to come.
+    /// An update about a waiting request. Its answer follows later.
     Queued {
         /// Where the update goes.
         to: R,
@@ -39,10 +39,11 @@ pub enum Command<R> {
         to: R,
         /// The permit.
         id: PermitId,
-        /// Whether the call goes on: the permit is still to be settled.
+        /// Whether the call goes on, so that its permit still needs a settle.
         extended: bool,
     },
-    /// A settle was refused, as a whole or in a part. It is counted even without an address.
+    /// A settle was refused, as a whole or in a part. The driver counts this command even without
+    /// an address.
     RefuseSettle {
         /// Where the answer goes, if one is wanted.
         to: Option<R>,
@@ -57,23 +58,23 @@ pub enum Command<R> {
     Note(Note),
 }
 
-/// What people are told of.
+/// News for logs and metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A call was settled that took so long from its start.
+    /// A call was settled this long after its start.
     CallEnded(Span),
-    /// Another capacity counts of this limit, by the upstream's word.
+    /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
-    /// A limit was found that is not written.
+    /// The scheduler has found a limit that is not written.
     LimitFound {
         /// The limit.
         limit: LimitId,
-        /// What it was found by.
+        /// What showed the limit: headers, refusals or calls in flight.
         by: &'static str,
     },
 }
 
-/// Starts within this time from now are void.
+/// Starts that need these limits within `span` from now are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreezeNotice {
     /// The frozen limits.
@@ -91,10 +92,9 @@ pub struct Grant<R> {
     pub id: PermitId,
     /// How long from now until the start.
     pub delay: Span,
-    /// How long after that the permit lapses.
+    /// How long after its start the permit lapses.
     pub validity: Span,
-    /// How long the call counts as in flight unless it is settled or renewed, if a limit counts
-    /// calls in flight.
+    /// If a limit counts calls in flight: how long the call counts unless it is settled or renewed.
     pub lease: Option<Span>,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
@@ -102,6 +102,6 @@ pub struct Grant<R> {
     pub class: ClassId,
     /// How long the request waited in its queue.
     pub waited: Span,
-    /// Whether this answer was given before: the permit is charged once.
+    /// Whether the answer repeats an earlier one. The permit is charged once.
     pub repeated: bool,
 }

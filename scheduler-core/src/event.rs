@@ -24,17 +24,17 @@ pub enum Event<R> {
     CheckpointStored(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
-    /// Another scheduler may lead by now, as after a standstill. Nothing is granted until the
-    /// store holds a checkpoint that is taken from now on.
+    /// Another scheduler may lead by now, for example after this process stood still. The scheduler
+    /// grants nothing until the store holds a checkpoint taken after this event.
     Doubt,
-    /// All answers that were sent until this time have arrived in time.
+    /// All answers sent until this time have arrived in time.
     Delivered(Time),
-    /// Answers do not arrive. Waiting requests are granted nothing until the next
-    /// [`Event::Delivered`]; starts granted since the last one count as granted now. The driver
-    /// repeats this event while it lasts.
+    /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
+    /// requests nothing. Starts told since the last one are put off by the time since they were
+    /// told. The driver repeats this event while answers are late.
     AnswersLate,
-    /// The resource has other limits from now on; all else stays as it is. The following wake-ups
-    /// charge the waiting requests by them.
+    /// The resource has other limits from now on; everything else stays. This event and the
+    /// following wake-ups charge waiting requests by the new limits.
     Limits(Box<Resource>),
     /// The upstream has reported its levels.
     Levels {
@@ -45,25 +45,25 @@ pub enum Event<R> {
         /// What is left of each limit.
         levels: Vec<(LimitId, Amount)>,
     },
-    /// A client names an epoch above ours. Another checkpoint is due soon: if the store takes it,
-    /// this scheduler leads.
+    /// A client names an epoch above this scheduler's. The next checkpoint is due soon: if the
+    /// store takes it, this scheduler still leads.
     Recheck,
-    /// The store confirms that this scheduler leads, and holds this epoch, which is above all that
-    /// clients have named.
+    /// The store confirms that this scheduler leads. The store also holds this epoch, which is
+    /// above every epoch that clients have named.
     Epoch(u64),
-    /// The store is new, and yet clients know of other schedulers that have led, in epochs below
-    /// this one.
+    /// The store is new, but clients know earlier leaders, whose epochs are below this one.
     StoreIsAnother {
         /// The epoch from now on.
         epoch: u64,
     },
-    /// An operator ends the pauses of these limits, and what the upstream said of spent quotas.
+    /// An operator ends the freezes of these limits. Quotas that the upstream declared spent count
+    /// as unspent again.
     Thaw(Vec<LimitId>),
     /// An operator freezes these limits, which have no keys, for at least this long.
     Freeze {
         /// The limits.
         limits: Vec<LimitId>,
-        /// How long no call of theirs starts.
+        /// How long no call that needs these limits starts.
         span: Span,
     },
     /// An operator takes the whole stock of these limits.
@@ -72,7 +72,7 @@ pub enum Event<R> {
     Undelivered(PermitId),
     /// The wall clock is corrected: it was set, or the machine was suspended.
     WallClock {
-        /// What it showed at the origin of time, in nanoseconds since 1970.
+        /// The corrected wall time at the origin of time, in nanoseconds since 1970.
         unix_at_origin: u64,
     },
     /// This scheduler hands the resource over: nothing is granted from now on. This event and the
@@ -85,12 +85,12 @@ pub enum Event<R> {
 pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
-    /// Whose request it is.
+    /// The connection that the request came over.
     pub connection: Connection,
     /// The permit's id. The driver draws one for a request without an id: the core has no
     /// randomness, and an id is a secret.
     pub id: PermitId,
-    /// The sender and the content, as hashes: a request under a known id has to have the same.
+    /// Hashes of sender and content. A repeated request under this id must have the same.
     pub identity: Identity,
     /// What the call takes from each bucket.
     pub bill: Bill,
@@ -104,16 +104,16 @@ pub struct Ask<R> {
     pub age: Span,
     /// Whether it wants updates while it waits.
     pub progress: bool,
-    /// The client that the fair share goes by: the value of the resource's fair-share label. All
-    /// requests without one are one client.
+    /// The client for the fair share: the value of the resource's fair-share label. All requests
+    /// without this label count as one client.
     pub client: Option<Arc<str>>,
-    /// What the call is for: a waiting request is charged by it if the limits change. Without it,
-    /// the request is charged as a call without labels then.
+    /// The labels and cost of the call. If the limits change, a waiting request is charged by
+    /// these. Without them, it is charged as a call without labels.
     pub call: Option<Box<Call>>,
 }
 
 impl<R> Ask<R> {
-    /// A request that states nothing else, by a client that is not known.
+    /// A request that states nothing else. Its client is unknown.
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
         let (connection, identity, age) = (Connection::UNKNOWN, Identity::default(), Span::ZERO);
@@ -144,7 +144,7 @@ pub struct Settle<R> {
 pub enum Outcome {
     /// The call was not made: the permit is given back, or the waiting request cancelled.
     Unused,
-    /// The call was made, and cost this by unit where it differs from the estimate.
+    /// The call was made. These are its costs, by unit, that differ from the estimate.
     Used(Vec<(String, Amount)>),
     /// The call is still in flight. A scheduler that does not know the permit counts the call anew
     /// by this bill.

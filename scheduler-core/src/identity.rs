@@ -8,14 +8,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// and not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
-/// is the same request. The default is unknown, as for a permit of a former leader. An id is a
-/// secret, so that only ids collide that two clients have chosen badly; of 65 000 collisions one
-/// stays unnoticed.
+/// is the same request. The default means unknown, as for a permit of a former leader. Ids are
+/// secrets, so only badly chosen ids collide. The hashes miss one of 65 000 collisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity([u16; 3]);
 
 impl Identity {
-    /// Of a request by this user.
+    /// The identity of a request by this user.
     #[must_use]
     pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
         let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };
@@ -30,13 +29,13 @@ impl Identity {
         ])
     }
 
-    /// Whether both may be the same request, as far as both are known.
+    /// Whether both may belong to the same request. Unknown parts are not compared.
     pub(crate) fn may_be(self, other: Identity) -> bool {
         self.0.iter().zip(other.0).all(|(own, other)| *own == other || *own == 0 || other == 0)
     }
 }
 
-/// Compared within one process only: hashes may differ between releases of Rust.
+/// A hash for comparisons within one process: other releases of Rust may compute another.
 fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -37,9 +37,8 @@ pub struct ClientNumber(pub(crate) u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckpointNumber(pub u64);
 
-/// The connection that a request came over, as a number of the driver's. Zero stands for one that
-/// is not known. Two connections may have one number; then the word of one does not confirm that
-/// of the other.
+/// The driver's number of the connection that a request came over. Zero stands for an unknown
+/// connection. If two connections share a number, neither confirms what the other reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(pub u16);
 

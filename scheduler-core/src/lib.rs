@@ -1,14 +1,14 @@
 //! Decides when calls to a rate-limited upstream may start, and does nothing else.
 //!
-//! The crate is deterministic: it has no I/O, clock or threads, and no randomness that shows, since
-//! hash maps are never iterated. One [`scheduler::Scheduler`] per resource takes events with their
-//! times, and gives commands. A start is the earliest time at which every bucket of a request can
-//! pay, there and at every start already committed after it. Capping at the capacity is taken into
-//! account.
+//! The crate is deterministic: it has no I/O, clock or threads. Its hash maps are never iterated,
+//! so that their random seeds do not show. One [`scheduler::Scheduler`] per resource takes events
+//! with their times, and gives commands. A start is the earliest time at which every bucket can pay
+//! the request without breaking a start that is already committed. Refill beyond a full bucket
+//! counts as lost.
 //!
-//! From the outside in: [`event`] is all that can happen, and [`command`] is all that is to be
-//! done. [`scheduler`] turns the one into the other, and [`wire`] translates both. The other
-//! folders, where upper ones use lower ones:
+//! From the outside in: [`event`] lists what can happen, and [`command`] what the driver has to do.
+//! [`scheduler`] turns events into commands, and [`wire`] translates both. In this list of the
+//! other folders, upper ones use lower ones:
 //!
 //! * [`views`]: status and explanations for people.
 //! * [`durability`]: checkpoints, and what a successor restores from them.

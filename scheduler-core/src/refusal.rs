@@ -19,7 +19,7 @@ pub enum Refusal {
         /// The limit that sets it.
         limited_by: Option<LimitId>,
     },
-    /// The start would be farther ahead than starts are reserved. Nothing was charged.
+    /// The start is farther ahead than starts may be reserved. Nothing was charged.
     #[error(
         "the earliest start is in {delay:.1}, and starts are reserved at most {bound} ahead (`max_ahead`); come back later, or wait in line (mode `wait`)"
     )]
@@ -38,7 +38,7 @@ pub enum Refusal {
         limit: LimitId,
         /// What the call would take from it.
         cost: Amount,
-        /// What it holds at most.
+        /// The most that the limit can hold.
         capacity: Amount,
     },
     /// A quota is used up, by the scheduler's count or by the upstream's word.
@@ -52,7 +52,7 @@ pub enum Refusal {
     /// A bound is reached.
     #[error("{what} are at their bound of {bound}; ask again later")]
     QueueFull {
-        /// What there are too many of.
+        /// The items that have reached their bound.
         what: Bounded,
         /// The bound.
         bound: usize,
@@ -62,7 +62,7 @@ pub enum Refusal {
     /// No limit applies to the request, and the resource grants only what is limited.
     #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
     NoLimit,
-    /// There are too many buckets by key.
+    /// All buckets for keys are in use.
     #[error("all {bound} buckets for keys are in use; a new key gets one when an old one is full again")]
     TooManyKeys {
         /// The limit whose key is new.
@@ -72,19 +72,19 @@ pub enum Refusal {
         /// When to ask again.
         retry_after: Span,
     },
-    /// A call in flight was renewed after its place had been promised to another call. It counts
-    /// all the same.
+    /// A call in flight was renewed after its place had been promised to another call. The renewed
+    /// call still counts.
     #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
     RenewedTooLate,
     /// The permit is not known, or was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
-    /// Another request waits or is under way under this id.
+    /// The id belongs to another request, which waits or whose call is under way.
     #[error(
         "another request has this id: it came from another user or `from`, or asked for another class, cost or labels; choose ids at random"
     )]
     IdInUse,
-    /// The start is past: a call that began now would take what other calls have been promised.
+    /// The start is past: a call that began now would take stock that is promised to other calls.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
     /// The call of the permit was settled: another call would be charged to no limit.
@@ -131,13 +131,13 @@ pub enum Refusal {
     /// The scheduler is handing over.
     #[error("this scheduler is handing over; ask again at once")]
     HandingOver,
-    /// The store has not confirmed what would be granted.
+    /// The store has not confirmed a checkpoint that covers the grant.
     #[error("the store does not confirm grants at present; ask again")]
     StoreSilent,
-    /// As many answers wait for the store as may.
+    /// Too many answers wait for the store.
     #[error("too many answers wait for the store; ask again")]
     TooManyPending,
-    /// The limits have changed, and what the call is for is not remembered.
+    /// The limits have changed, and the labels of the call are not remembered.
     #[error("the limits have changed; ask again at once")]
     LimitsChanged,
     /// The client may be gone: some of its answers were not delivered.
@@ -145,12 +145,12 @@ pub enum Refusal {
     MayBeGone,
 }
 
-/// What a refused request would be one too many of.
+/// The items whose bound a request would exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounded {
     /// Requests that wait.
     Waiting,
-    /// Requests that wait, of which the client has more than its part.
+    /// Waiting requests, of which this client has more than its share.
     WaitingOfClient,
     /// Permits that are remembered.
     Remembered,
@@ -173,7 +173,7 @@ impl Refusal {
         self.terms().0
     }
 
-    /// When to ask again; none if that is useless.
+    /// How long until the client should ask again; none if asking again is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         self.terms().1

@@ -29,7 +29,7 @@ pub struct Sender<'a> {
     pub connection: Connection,
 }
 
-/// What a permit tells beside the grant.
+/// What an answer tells beside the grant.
 #[derive(Debug, Default)]
 pub struct Extras<'a> {
     /// What is left, if the client wants to know.
@@ -38,12 +38,12 @@ pub struct Extras<'a> {
     pub cost: Cost<'a>,
 }
 
-/// Turns a request into an event's content. The request has this id or none. `permitted` is the
-/// class that its subject names: its sender may ask for no other.
+/// Turns a request, which has this id or none, into an event's content. `permitted` is the class
+/// that its subject names. The sender may ask for no other class.
 ///
 /// # Errors
-/// If the resource does not know a class, unit or cost, or if the request names another class than
-/// its subject: the refusal, and where it goes.
+/// The refusal and its address. The resource may not know the class, a unit or the cost, or the
+/// request may name another class than its subject.
 pub fn ask<R>(
     resource: &Resource,
     to: R,
@@ -103,7 +103,7 @@ pub fn settle<R>(
         }
         Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            // The worker's costs take precedence. Units that no limit counts are not its fault.
+            // The worker's costs take precedence. The answer may name units that no limit counts.
             let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
             let observed = observation.iter().flat_map(|observation| &observation.spent);
             let observed = observed.filter(|(unit, _)| counts(unit)).cloned();
@@ -120,7 +120,8 @@ pub fn settle<R>(
     event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, times }
 }
 
-/// Calls `send` with a command's answer at `now`, and where it goes. `extras` go into a permit.
+/// Calls `send` with the address and the answer of a command at `now`. A permit includes the
+/// extras.
 pub fn answer<R>(
     resource: &Resource,
     now: Time,

@@ -13,12 +13,12 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::RangeInclusive;
 
-/// The first and the longest pause after a rejection without `Retry-After`; it doubles.
+/// The first and the longest pause after a rejection without `Retry-After`. The pause doubles.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
-/// Starts that are no older may not have reached the upstream, or were too late and are returned.
+/// Younger starts may not have reached the upstream, or may still be returned as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
 /// A bucket that seems too low rises by at most one part in this many of the nominal refill.
 const RAISE_PART: u64 = 20;
@@ -91,7 +91,7 @@ impl AdaptiveLimit {
         self.slow_start = None;
     }
 
-    /// Restores the counted usage of a predecessor at `then`; false if `usage` is of another kind.
+    /// Restores a predecessor's usage as of `then`. Returns false if the limit counts tokens.
     pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
         let bucket = Bucket::from_usage(&self.limit, then, usage);
         bucket.map(|bucket| self.bucket = bucket.remembering_levels()).is_some()
@@ -112,7 +112,7 @@ impl AdaptiveLimit {
         self.follow(then);
     }
 
-    /// How much of the capacity counts, if not all does.
+    /// The capacity in force, if it is not the nominal one.
     pub(crate) fn capacity_in_force(&self) -> Option<Amount> {
         self.estimator.stated()
     }
@@ -122,14 +122,14 @@ impl AdaptiveLimit {
         self.stated.lowered()
     }
 
-    /// Has so much of the capacity count from now on.
+    /// Sets the capacity in force.
     pub(crate) fn set_capacity_in_force(&mut self, now: Time, capacity: Amount) {
         self.estimator.state(now, Some(capacity));
         self.review(now);
     }
 
-    /// Hears what capacity an answer to a call over `connection` states. Returns whether another
-    /// one counts from now on.
+    /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
+    /// capacity in force changes.
     pub(crate) fn hear_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
         let changes = self.stated.hear(now, connection, self.limit.spec(), capacity);
         if changes {
@@ -145,10 +145,10 @@ impl AdaptiveLimit {
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
-    /// Continues with a measured jitter of delays. Returns whether the limit changes.
+    /// Adopts a measured jitter of delays. Returns whether the limit changes.
     pub(crate) fn measure(&mut self, now: Time, jitter: Span) -> bool {
         let more = self.estimator.measure(jitter);
-        // A lower reserve has room only in the larger bucket.
+        // A lower reserve raises the level, for which only the larger bucket has room.
         self.bucket.shift(&self.limit, now, -more.max(Credit::ZERO));
         let changes = self.review(now);
         self.bucket.shift(&self.limit, now, -more.min(Credit::ZERO));
@@ -180,7 +180,8 @@ impl AdaptiveLimit {
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
-    /// Notes that a call which started at `at` was served. Near the bottom, that proves all stock.
+    /// Notes that a call which started at `at` was served. A call served from a nearly empty bucket
+    /// proves all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
@@ -194,7 +195,7 @@ impl AdaptiveLimit {
         Some(self.quota_spent_until).filter(|until| *until > now)
     }
 
-    /// What the upstream said of a spent quota counts no more.
+    /// Forgets that the upstream declared the quota spent.
     pub(crate) fn forget_spent(&mut self) {
         self.quota_spent_until = Time::ORIGIN;
     }
@@ -231,8 +232,9 @@ impl AdaptiveLimit {
         self.pause
     }
 
-    /// For how many nanoseconds the upstream could still have served at `at`, as far as the bucket
-    /// knows. Negative if the rejection of this cost was to be expected.
+    /// How many nanoseconds of refill the upstream had left after a call of this cost at `at`, as
+    /// far as the bucket knows. A negative value means that the call's rejection was to be
+    /// expected.
     pub(crate) fn slack(&self, at: Time, cost: Amount) -> i128 {
         let level = self.upstream_after(at, at).unwrap_or(-self.credit(cost));
         self.estimator.nominal.rate().nanos_of(level)
@@ -256,8 +258,8 @@ impl AdaptiveLimit {
     }
 
     /// Learns the level of the upstream at some time of `read`, after a call that took `own` of it.
-    /// A deficit within the stock held back, except half the margin, teaches nothing. Nor does a
-    /// surplus that calls on their way explain.
+    /// A deficit teaches nothing if the stock held back, less half the margin, covers it. A surplus
+    /// teaches nothing if calls on their way explain it.
     pub(crate) fn learn_level(
         &mut self,
         now: Time,
@@ -279,7 +281,8 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns a deficit of `short` at `at`; a call before the previous lesson teaches nothing new.
+    /// Learns a deficit of `short` at `at`. A call before the previous lesson corrects the level
+    /// only.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         self.bucket.shift(&self.limit, now, -short);
         if self.estimator.known.is_some_and(|lesson| at < lesson) {
@@ -316,7 +319,7 @@ impl AdaptiveLimit {
         self.credit(self.limit.margin())
     }
 
-    /// Independent of the learned rate: the units of credit follow the capacity.
+    /// The learned rate does not matter: it leaves the unit of credit unchanged.
     fn credit(&self, amount: Amount) -> Credit {
         self.limit.rate().credit(amount)
     }

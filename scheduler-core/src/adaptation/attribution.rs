@@ -15,7 +15,7 @@ const GLOBAL: &str = "global";
 /// Some limits of a call.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
-/// One call, whose answer is about limits of its bill only.
+/// One call. Its answer is about limits of its bill only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribution<'a> {
     resource: &'a Resource,
@@ -27,19 +27,20 @@ impl<'a> Attribution<'a> {
         Attribution { resource, bill }
     }
 
-    /// The limits that rejected the call: any, if none of those that `scope` means was charged.
+    /// The limits that may have rejected the call. If `scope` means no charged limit, all charged
+    /// limits may.
     pub(crate) fn blamed(self, scope: &Scope) -> Limits {
         let mut meant = self.limits_in(scope);
         if meant.is_empty() {
             meant.extend(self.bill.charged());
-            // The limit that is meant is found by this answer.
+            // A named limit is no guess: the search finds it by this answer.
             meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
         }
         meant
     }
 
-    /// The limits that are spent, and whether they are quotas. If none is one, it is a limit of a
-    /// long period.
+    /// The limits that are spent, and whether they are quotas. Without a quota, limits with long
+    /// periods count; without these, all blamed limits.
     pub(crate) fn exhausted(self, scope: &Scope) -> (Limits, bool) {
         let blamed = self.blamed(scope);
         let of = |is: fn(&Limit) -> bool| -> Limits {
@@ -53,9 +54,9 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// The limit that one of an answer's `readings` is about, if it is certain. Of several, the
-    /// capacity tells which one, or else its rank: an answer that tells of as many buckets as there
-    /// are limits tells of each.
+    /// The limit that `reading`, one of an answer's `readings`, is about, if that is certain. Among
+    /// several limits, an equal capacity decides. Otherwise the rank of the capacity decides, if
+    /// the answer has one reading for each of these limits.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
         limits.retain(|limit| !self.resource[*limit].is_until_settled() && !self.resource[*limit].spec().guessed);
@@ -77,7 +78,7 @@ impl<'a> Attribution<'a> {
         reading.capacity.filter(|_| is_one_of_each).map(|_| limits[rank])
     }
 
-    /// The limits of the bill that a scope means. A limit that the call was not charged to is none.
+    /// The charged limits that `scope` means. An unknown name means all of them.
     fn limits_in(self, scope: &Scope) -> Limits {
         let charged = |means: &dyn Fn(LimitId) -> bool| self.bill.charged().filter(|limit| means(*limit)).collect();
         match scope {
@@ -91,15 +92,15 @@ impl<'a> Attribution<'a> {
     }
 }
 
-/// Whether a reading may be of this limit. Another limit may hold the call up, too, but its windows
-/// and its capacity are not these.
+/// Whether a reading may be of this limit. A reading of another limit must change neither its
+/// windows nor its capacity.
 pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
     let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
     let least = limit.spec().capacity.micros() / MIN_PART;
     fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }
 
-/// Whether the scope of a refusal leaves open that a limit is meant of which no header tells.
+/// Whether a refusal with this scope may mean a limit that no header tells of.
 pub(crate) fn may_mean_guess(scope: &Scope) -> bool {
     match scope {
         Scope::Unnamed => true,

@@ -1,7 +1,7 @@
-//! How long calls in flight take, so that people are told when a place is likely to be free.
+//! How long calls in flight take, to estimate when a place will be free.
 //!
-//! Calls of one limit count, the latest most. The mean over all served calls, which fades more
-//! slowly, is in `recent_calls.rs`.
+//! The mean is over the calls of one limit, and the latest count most. `recent_calls.rs` has the
+//! slower mean over all served calls.
 
 use rampmeter_protocol::time::Span;
 

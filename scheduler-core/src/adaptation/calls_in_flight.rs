@@ -5,12 +5,12 @@ use crate::policy::RETENTION;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that is not settled for so long has probably ended: not every worker settles.
+/// A call that was not settled for this long has probably ended, because not every worker settles.
 const PATIENCE: Span = Span::from_secs(60);
-/// Beyond so many starts ahead the next ones count as started. The set of them takes 3 MB.
+/// Beyond this many starts ahead, the earliest count as started. The set takes 3 MB.
 const MAX_AHEAD: usize = 65_536;
 
-/// The starts of calls, promised ones too. A call is forgotten when its permit is.
+/// The starts of calls, including promised ones. A call is forgotten together with its permit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallsInFlight {
     /// The calls that have started, by the second of their start.
@@ -39,17 +39,17 @@ impl CallsInFlight {
         }
     }
 
-    /// How many have started by `now`.
+    /// How many calls have started by `now`.
     pub(crate) fn count(&self, now: Time) -> u64 {
         self.count_since(now - RETENTION, now)
     }
 
-    /// How many have started by `now`, without those that have probably ended.
+    /// How many calls have started by `now`, without those that have probably ended.
     pub(crate) fn count_young(&self, now: Time) -> u64 {
         self.count_since(now - PATIENCE, now)
     }
 
-    /// Starts count from the beginning of the second of `since`.
+    /// Counts starts from the beginning of the second in which `since` lies.
     fn count_since(&self, since: Time, now: Time) -> u64 {
         let begun = self.ahead.range(StartKey { at: since, serial: 0 }..=StartKey { at: now, serial: u64::MAX });
         self.started.range(second(since)..).map(|(_, calls)| calls).sum::<u64>() + begun.count() as u64

@@ -31,7 +31,7 @@ pub struct CostFactor {
     pub unit: Name,
     /// The mean of actual over estimated cost, in millionths.
     pub millionths: i64,
-    /// The calls that it was learned from.
+    /// The number of calls that it was learned from.
     pub calls: u64,
 }
 
@@ -57,7 +57,7 @@ impl CostEstimates {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
         }
-        // Most calls cost what they are estimated to and need no second bill.
+        // Most calls keep their estimate and need no second bill.
         if bill == estimate {
             return estimate;
         }
@@ -76,7 +76,7 @@ impl CostEstimates {
         }
     }
 
-    /// The factors for a record, those of the most calls first.
+    /// The factors for a record, with those of the most calls first.
     pub(crate) fn ranked(&self) -> impl Iterator<Item = CostFactor> {
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_by_key(|(_, factor)| Reverse(factor.calls));
@@ -89,7 +89,7 @@ impl CostEstimates {
         all.into_iter().map(factor)
     }
 
-    /// Goes on from the factors of a record. A factor beyond the bounds becomes the nearest.
+    /// Restores the factors of a record. A factor beyond the bounds becomes the nearest bound.
     pub(crate) fn restore(&mut self, factors: &[CostFactor]) {
         for CostFactor { kind, unit, millionths, calls } in factors.iter().take(MAX_FACTORS) {
             let above_one = millionths.clamp(&MIN_FACTOR, &MAX_FACTOR) - ONE;

@@ -1,29 +1,28 @@
 //! How far the delays of calls differ on their way to the upstream.
 //!
 //! The delay of a call runs from the start that the scheduler meant until the call arrives. If all
-//! delays were equal, calls would arrive at the distances that were planned. A worker tells how
-//! late it sent a call, and how long the answer took. The fastest answer shows the way and the
-//! service at their best. What another answer took beyond it bounds how much longer its call was
-//! on its way.
+//! delays were equal, calls would arrive with the planned gaps. A worker tells how late it sent a
+//! call, and how long the answer took. The fastest answer is the baseline. The time of another
+//! answer beyond it bounds the extra delay of its call.
 
 use crate::ids::Connection;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// The delays that are told apart.
+/// The upper bounds of delays that are told apart.
 const STEPS: [Span; 9] = {
     let millis = Span::from_millis;
     [millis(1), millis(2), millis(5), millis(10), millis(20), millis(50), millis(100), millis(200), millis(500)]
 };
-/// A client with fewer calls is not known.
+/// A client with fewer calls counts as unknown.
 const MIN_KNOWN: u32 = 20;
-/// Beyond so many calls of a client, older ones count half.
+/// Beyond this many calls of a client, older ones count half.
 const MAX_REMEMBERED: u32 = 1000;
-/// A client that has been silent for so long is forgotten, and so is the least time of an answer
-/// after one to two of these.
+/// A client that is silent for this long is forgotten. Its least time of an answer is forgotten
+/// after one to two such periods.
 const MEMORY: Span = Span::from_secs(600);
-/// More clients are not told apart: several count as one.
+/// Beyond this number, several clients count as one.
 const MAX_CLIENTS: u16 = 1024;
 /// How often the limits may change.
 const REVIEW: Span = Span::from_secs(10);
@@ -31,16 +30,16 @@ const REVIEW: Span = Span::from_secs(10);
 /// When a call was sent and answered, as its worker says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallTimes {
-    /// How late it was sent, counted from the permit's start.
+    /// How long after the permit's start the call was sent.
     pub late: Option<Span>,
     /// How long the answer took.
     pub elapsed: Option<Span>,
 }
 
-/// The jitter of a resource's calls: the delay that all but one in a hundred keep within.
+/// The jitter of a resource's calls: 99 of 100 calls keep within this delay.
 ///
-/// Until clients are known, it is [`LATENESS`]. A longer jitter takes the word of a second client,
-/// so that one that lies costs the others no more than before anything was measured.
+/// The jitter is [`LATENESS`] until clients are known. Of several clients, two together have to
+/// raise it further. So one client that lies costs the others no more than [`LATENESS`] does.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryJitter {
     clients: BTreeMap<u16, ClientDelays>,
@@ -50,7 +49,8 @@ pub(crate) struct DeliveryJitter {
 /// The delays of one client's calls.
 #[derive(Clone, Debug)]
 struct ClientDelays {
-    /// How many calls were within each step, but not within the one before; the last are others.
+    /// The number of calls by the first step that their delay keeps within. The last entry counts
+    /// longer delays.
     counts: [u32; STEPS.len() + 1],
     heard: Time,
     /// When the period of `least` began.
@@ -71,7 +71,7 @@ impl DeliveryJitter {
         self.review(now)
     }
 
-    /// Notes that a start was told to `connection` again, so much after it.
+    /// Notes that a repeated answer told `connection` a start this long after it.
     pub(crate) fn note_repeated(&mut self, connection: Connection, late: Span) {
         self.clients.entry(connection.0 % MAX_CLIENTS).and_modify(|client| client.count(late));
     }
@@ -115,9 +115,8 @@ impl ClientDelays {
         }
     }
 
-    /// How much longer a call may have taken than others. Answers take long for other reasons,
-    /// too, so that they alone show no more than [`LATENESS`]. A call that tells nothing may have
-    /// been as late.
+    /// An upper bound of a call's extra delay. A slow answer alone proves at most [`LATENESS`]. A
+    /// call without times counts as that late.
     fn delay(&mut self, times: CallTimes) -> Span {
         let (Some(late), Some(elapsed)) = (times.late, times.elapsed) else { return LATENESS };
         let least = self.least.map_or(elapsed, |least| least.min(elapsed));

@@ -32,11 +32,11 @@ impl LimitPolicy {
 /// A capacity that the upstream states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedSnapshot {
-    /// The written capacity. Under another one the statement does not count.
+    /// The written capacity. If it has changed, the statement does not count.
     pub written: Amount,
     /// The capacity that counts in its place.
     pub capacity: Amount,
-    /// For how long it has counted at the snapshot.
+    /// How long it had counted at the snapshot.
     pub age: Span,
 }
 

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 pub struct Observation {
     /// Whether a limit rejected the call.
     pub verdict: Verdict,
-    /// The remaining amounts, with this call counted.
+    /// The remaining amounts after this call.
     pub readings: Vec<Reading>,
     /// The actual cost of the call, by unit.
     pub spent: Vec<(String, Amount)>,
@@ -61,7 +61,7 @@ pub struct Reading {
     pub scope: Scope,
     /// The remaining amount.
     pub remaining: Amount,
-    /// The steps in which `remaining` is told: one, or what the upstream rounds to.
+    /// The step to which the upstream rounds `remaining`, usually one.
     pub remaining_grain: Amount,
     /// The amount in a full bucket or window.
     pub capacity: Option<Amount>,
@@ -73,7 +73,7 @@ pub struct Reading {
     pub described: Described,
 }
 
-/// What a limit would be that the bucket of a reading belongs to.
+/// The properties of a reading's limit, as far as the answer describes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
@@ -82,14 +82,14 @@ pub struct Described {
     pub period: Option<Span>,
     /// Whether it refills all the time, and not at the end of a window.
     pub is_gradual: bool,
-    /// Whether it has a bucket for each value of a key. Nothing if the answer does not say.
+    /// Whether it has a bucket for each value of a key. None if the answer does not say.
     pub is_keyed: Option<bool>,
 }
 
 /// A call that the upstream has answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnsweredCall<'a> {
-    /// When its answer is heard of.
+    /// When the scheduler learns of the answer.
     pub(crate) now: Time,
     pub(crate) connection: Connection,
     pub(crate) start: StartKey,
@@ -98,14 +98,15 @@ pub(crate) struct AnsweredCall<'a> {
 }
 
 impl AnsweredCall<'_> {
-    /// When it was made. A call that is answered before its start was early.
+    /// When the call was made. A call that is answered before its start was made early, and counts
+    /// from now.
     pub(crate) fn at(&self) -> Time {
         self.start.at.min(self.now)
     }
 }
 
 impl Reading {
-    /// A remaining amount in whole units, of which nothing else is told.
+    /// A reading of a remaining amount in whole units, and of nothing else.
     #[must_use]
     pub fn new(scope: Scope, remaining: Amount) -> Self {
         Reading {
@@ -119,7 +120,8 @@ impl Reading {
         }
     }
 
-    /// What may remain. A fraction may be rounded up; larger steps may be rounded either way.
+    /// The range of amounts that may remain. A fraction may be rounded up; larger steps may be
+    /// rounded either way.
     #[must_use]
     pub fn told(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);

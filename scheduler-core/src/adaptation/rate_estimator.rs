@@ -1,4 +1,4 @@
-//! Estimates how the upstream keeps a limit.
+//! Estimates how the upstream enforces a limit.
 //!
 //! Other clients may use the account, or an upstream may refill more slowly or hold less than
 //! documented. Each shows as a shortfall when the level of the upstream becomes known.
@@ -29,8 +29,8 @@ const RECOVERY: Span = Span::from_secs(60);
 const CURVE: u32 = 5;
 /// A smaller loss costs little, so it is given back more slowly.
 const SMALL_LOSS: Ppm = 100_000;
-/// The smallest losses are given back in the refill of so many tokens, within these bounds. A small
-/// account has few calls between two rejections, so that it has to remember for longer.
+/// The smallest losses are given back in the time that refills this many tokens, within these
+/// bounds. A small account makes few calls between two rejections, so it has to remember longer.
 const REMEMBERED_TOKENS: u64 = 2400;
 const LONGEST_RECOVERY: (Span, Span) = (Span::from_secs(600), Span::from_secs(3600));
 /// An estimate over this time counts half; one over a longer time counts more.
@@ -38,9 +38,9 @@ const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
-/// The most held back may also be so many tokens, for the strangers of a small account.
+/// This bound is at least this many tokens, so that a small account can hold back for strangers.
 const MAX_STOCK_TOKENS: u64 = 8;
-/// Also at most one part in this many of a full bucket.
+/// In any case, at most one part in this many of a full bucket is held back.
 const STOCK_PART: u64 = 5;
 /// The interval between two adaptations of the limit.
 const REVIEW: Span = Span::from_secs(1);
@@ -110,7 +110,7 @@ impl RateEstimator {
         self.stated
     }
 
-    /// The loss of rate by the stated capacity.
+    /// The loss of rate that the stated capacity implies.
     fn stated_loss(&self) -> Ppm {
         let Some(stated) = self.stated else { return 0 };
         let (stated, nominal) = (u128::from(stated.micros()), u128::from(self.nominal.spec().capacity.micros()));
@@ -118,7 +118,7 @@ impl RateEstimator {
         WHOLE.saturating_sub(Ppm::try_from(kept).unwrap_or(WHOLE))
     }
 
-    /// The largest loss of rate to assume; none if nothing is learned.
+    /// The largest loss of rate to assume; none if the limit never learns.
     fn max_loss(&self) -> Option<Ppm> {
         self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
     }
@@ -142,7 +142,7 @@ impl RateEstimator {
         })
     }
 
-    /// The state at `now` for a successor, if there is any.
+    /// The state at `now` for a successor, if anything is known.
     pub(crate) fn snapshot(&self, now: Time) -> Option<LearnedSnapshot> {
         if self.max_loss().is_none() || self.known.is_none() && !self.differs() {
             return None;
@@ -222,8 +222,9 @@ impl RateEstimator {
         }
     }
 
-    /// Learns that the upstream lacks `short`: lost by its rate since the level was last known, or
-    /// since `full`, when the bucket was last full. Returns the additional reserve.
+    /// Learns that the upstream lacks `short`. Its rate has lost this since the level was last
+    /// known, or since `full`, when the bucket was last full. Less than a period after `full`, the
+    /// full bucket itself lacks it. Returns the additional reserve.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
         self.review(now);
         let before = self.stock;
@@ -271,8 +272,8 @@ fn longest_recovery(limit: &Limit) -> Span {
     refill.since(Time::ORIGIN).max(least).min(most)
 }
 
-/// The time in which a loss is given back: the smaller it is, the longer. A small account adds up
-/// to what it remembers longer than others.
+/// The time in which a loss is given back. A smaller loss takes longer, most of all on a small
+/// account.
 fn recovery(loss: Ppm, longest: Span) -> Span {
     if loss >= SMALL_LOSS {
         return RECOVERY;

@@ -7,10 +7,10 @@ use crate::policy::Bill;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// With each later call, a former one counts less by one part in this many.
+/// Each later call reduces the weight of a former one by one part in this many.
 const FADING_PART: f64 = 256.0;
 
-/// The calls in flight, and means over those that ended. A successor begins anew.
+/// The calls in flight, and means over calls that ended. A successor begins anew.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
     in_flight: CallsInFlight,
@@ -45,14 +45,14 @@ impl RecentCalls {
         &self.in_flight
     }
 
-    /// The mean time of a served call in seconds, and what it takes of `limit` on average. Calls
-    /// that take nothing of the limit count. Nothing before the first call, or without a charge.
+    /// The mean time of a served call in seconds, and its mean charge to `limit`. Calls without
+    /// such a charge count, too. None before the first charge.
     pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
         let Served { calls, secs, amounts } = &self.served;
         amounts.get(&limit).map(|amount| (secs / calls, amount / calls))
     }
 
-    /// Forgets the charges to limits that count no longer.
+    /// Forgets the means, because their charges are to former limits.
     pub(crate) fn change_limits(&mut self) {
         self.served = Served::default();
     }

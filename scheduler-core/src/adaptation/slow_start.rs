@@ -1,20 +1,20 @@
 //! Limits the use of stock that was never observed.
 //!
-//! A bucket may be full here only because its state is unknown, and empty at the upstream. A burst
-//! of calls would then be rejected as a whole.
-//! So calls go only a little beyond the stock that served calls have proven. This is like a
-//! congestion window that does not grow (compare RFC 5681). Refill is not held back, so the rate
-//! suffers no loss.
+//! A bucket may count as full only because its state is unknown, while the upstream's bucket is
+//! empty. A burst of calls would then be rejected as a whole. So calls go only a little beyond the
+//! stock that served calls have proven. This is like a congestion window that does not grow
+//! (compare RFC 5681). Refill is not held back, so the rate suffers no loss.
 
 use rampmeter_protocol::time::{Span, Time};
 
 /// How many calls may go beyond the proven stock.
 pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
-/// Below one part in this many of a full bucket, only one call may: stock is likely missing there.
+/// Below one part in this many of a full bucket, only one call may go beyond the proven stock,
+/// because stock is likely missing there.
 pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
 const PATIENCE: Span = Span::from_secs(1);
-/// Stock with a longer period counts as proven: slow start would take as long.
+/// A limit with a longer period has no slow start, which would take as long as the period.
 const LONGEST_PERIOD: Span = Span::from_secs(600);
 /// Slow start ends after this many periods.
 const PERIODS: u64 = 10;

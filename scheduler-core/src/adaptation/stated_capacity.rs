@@ -1,8 +1,8 @@
 //! The capacity that the upstream states in its answers, where that is less than what is written.
 //!
-//! A lower capacity counts at once. A higher one counts when answers have stated it for some
-//! seconds, by the client that stated the lower one or by two others. It never exceeds what is
-//! written: a wrong answer could otherwise have every call rejected.
+//! A lower capacity counts at once. A higher one counts after answers have stated it for some
+//! seconds. These are answers to the client that stated the lower one, or to two others. The
+//! capacity never exceeds the written one: a wrong answer could otherwise get every call rejected.
 
 use crate::ids::Connection;
 use crate::policy::spec::{Learn, LimitSpec};
@@ -32,7 +32,7 @@ struct Rise {
     is_confirmed: bool,
 }
 
-/// What counts of the capacities that answers state.
+/// The capacity in force, and a higher one that answers have begun to state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatedCapacity {
     lowered: Option<Stated>,
@@ -40,7 +40,7 @@ pub(crate) struct StatedCapacity {
 }
 
 impl StatedCapacity {
-    /// What a predecessor was told.
+    /// The capacity that a predecessor was told.
     pub(crate) fn restored(spec: &LimitSpec, capacity: Amount, since: Time) -> Self {
         let lowered = bounded(spec, capacity).filter(|capacity| *capacity < spec.capacity);
         let stated = |capacity| Stated { capacity, since, by: Connection::UNKNOWN };
@@ -52,8 +52,8 @@ impl StatedCapacity {
         self.lowered
     }
 
-    /// Hears what an answer to a call over `connection` states. Returns whether another capacity
-    /// counts from now on.
+    /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
+    /// capacity in force changes.
     pub(crate) fn hear(&mut self, now: Time, connection: Connection, spec: &LimitSpec, capacity: Amount) -> bool {
         let Some(told) = bounded(spec, capacity) else { return false };
         let (in_force, lowered_by) =
@@ -80,7 +80,7 @@ impl StatedCapacity {
     }
 }
 
-/// The capacity within the bounds of learning; none if nothing is learned.
+/// The capacity within the bounds of learning; none if the limit never learns.
 fn bounded(spec: &LimitSpec, capacity: Amount) -> Option<Amount> {
     let Learn::Above(share) = spec.learn else { return None };
     let floor = (spec.capacity.micros() as f64 * share).ceil() as u64;

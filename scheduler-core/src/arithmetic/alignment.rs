@@ -8,8 +8,8 @@ pub enum Alignment {
     /// At multiples of the period since 1970.
     #[default]
     Epoch,
-    /// With the first call after the last window has ended. It is counted as a sliding window: no
-    /// such window has more.
+    /// With the first call after the last window has ended. A sliding window of the same length
+    /// never admits more, so the limit counts as one.
     FirstUse,
     /// Every midnight of a time zone.
     Day(TimeZone),

@@ -5,9 +5,9 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-/// Tokens of one bucket in its own smallest part, which its [`Rate`] chooses. A nanosecond refills
-/// a whole number of parts, and a millionth of a unit is a whole number of parts. Only the time at
-/// which enough has come together is ever rounded, and that up.
+/// An amount of one bucket, in parts whose size its [`Rate`] chooses. A nanosecond refills a whole
+/// number of parts, and a millionth of a unit is a whole number of parts. Only the time at which a
+/// bucket can pay is ever rounded, upwards.
 ///
 /// Credits of different rates must not be mixed, except those of a rate and of a slower one made
 /// from it.
@@ -58,7 +58,8 @@ impl Credit {
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// The part of `span` that this is of `whole`, which is no less and above zero; rounded down.
+    /// `span` times the share of `whole` that this is, rounded down. `whole` is above zero and no
+    /// less than this.
     pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
         const FINE: u32 = 30;
         const COARSE: u32 = 40;
@@ -194,8 +195,8 @@ impl Rate {
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
-    /// In how many nanoseconds this much is refilled, or was if it is negative. Rounded down, so
-    /// that the least that is short counts.
+    /// The nanoseconds that refill `credit`, negative for negative credit. The result is rounded
+    /// down, so that the smallest shortfall shows.
     pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_nano)
     }
@@ -221,7 +222,7 @@ impl Rate {
         Time::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX))
     }
 
-    /// How long `credit` refills, rounded up.
+    /// How long the refill of `credit` takes, rounded up.
     #[must_use]
     pub fn refill_span(&self, credit: Credit) -> Span {
         self.refilled_at(credit).since(Time::ORIGIN)

@@ -8,18 +8,18 @@ use rampmeter_protocol::time::{Span, Time};
 /// The bounds of windows that follow the wall clock.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WindowAlignment {
-    /// What cuts time; without it there is one window for ever.
+    /// How time is cut; none means one window for ever.
     alignment: Option<Alignment>,
     length: Span,
     /// The wall clock at the origin of time, in nanoseconds since 1970.
     unix_at_origin: u64,
     /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
     guard: Span,
-    /// They stay this far from ends that the upstream has told, since no clocks are compared then.
+    /// The same for ends that the upstream has told: no clocks are compared then.
     reported_guard: Span,
 }
 
-/// From its start on, and before its end.
+/// The time from `starts` on and before `ends`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) starts: Time,
@@ -50,7 +50,7 @@ impl WindowAlignment {
         })
     }
 
-    /// The same with another wall clock at the origin of time.
+    /// These windows with another wall clock at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         WindowAlignment { unix_at_origin, ..self }
     }
@@ -67,7 +67,7 @@ impl WindowAlignment {
             Some(Alignment::Day(zone)) => calendar(unix, zone, day),
             Some(Alignment::Month(zone)) => calendar(unix, zone, month),
         };
-        // A time that no calendar has lies in one window for ever.
+        // A time beyond the calendar lies in one window for ever.
         let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.time_of(at)));
         Window { starts, ends }
     }
@@ -77,12 +77,13 @@ impl WindowAlignment {
         self.alignment == Some(Alignment::Epoch)
     }
 
-    /// How far starts stay from a window's ends, which the upstream has told or not.
+    /// How far starts stay from a window's ends. `are_reported` tells whether the upstream told
+    /// these ends.
     pub(crate) fn guard(&self, are_reported: bool) -> Span {
         if are_reported { self.reported_guard } else { self.guard }
     }
 
-    /// The same where calls arrive at distances that differ by `jitter` from those of their starts.
+    /// These windows if the delays of calls differ by `jitter`.
     pub(crate) fn under_jitter(self, jitter: Span) -> Self {
         WindowAlignment { guard: self.guard.max(jitter), reported_guard: jitter, ..self }
     }

@@ -1,15 +1,15 @@
-//! Values at numbered places.
+//! Values in numbered slots.
 
 use std::num::NonZeroU32;
 
-/// The number of a place, from one: `Option<Slot>` takes no more room.
+/// The number of a slot, from one. `Option<Slot>` takes no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(NonZeroU32);
 
 /// Values in one chunk.
 const CHUNK: usize = 256;
 
-/// Values that keep their place until they are removed. Chunks grow without copying a value.
+/// Values that keep their slot until they are removed. Chunks grow without copying a value.
 #[derive(Clone, Debug)]
 pub(crate) struct Slab<T> {
     chunks: Vec<Vec<Option<T>>>,
@@ -58,7 +58,7 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// The place with this number, from zero; none after the last.
+    /// The slot with this index, from zero; none after the last.
     pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }
@@ -84,7 +84,7 @@ impl Slot {
         Slot(number.expect("bounds keep far fewer than 2^32 places in use"))
     }
 
-    /// The chunk, and the place in it.
+    /// The chunk, and the index in it.
     fn split(self) -> (usize, usize) {
         let index = self.0.get() as usize - 1;
         (index / CHUNK, index % CHUNK)

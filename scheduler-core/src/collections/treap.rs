@@ -3,7 +3,7 @@
 
 /// The nodes of a tree, wherever they are kept, and how they sum up their subtrees.
 pub(crate) trait Nodes {
-    /// The place of a node.
+    /// The index of a node.
     type Place: Copy;
     /// The order of the nodes; no two are equal.
     type Key: Ord;
@@ -16,7 +16,7 @@ pub(crate) trait Nodes {
     /// The subtrees before and after a node.
     fn below(&self, node: Self::Place) -> [Option<Self::Place>; 2];
 
-    /// Puts subtrees before and after a node, and sums up.
+    /// Puts subtrees before and after a node, and updates its sums.
     fn put_below(&mut self, node: Self::Place, subtrees: [Option<Self::Place>; 2]);
 
     /// The tree of `root` with a node that is in no tree.
@@ -62,7 +62,7 @@ pub(crate) trait Nodes {
         (first, root)
     }
 
-    /// One tree of two, all of the first before all of the second.
+    /// Merges two trees, if all nodes of the first come before all of the second.
     fn merge(&mut self, first: Option<Self::Place>, second: Option<Self::Place>) -> Option<Self::Place> {
         let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
         if self.priority(one) >= self.priority(other) {

@@ -8,30 +8,32 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// A limit that one client has told of is dropped if this many answers to others do not tell of it.
+/// A limit that only one client reports is dropped after this many answers to other clients without
+/// it.
 const DENIALS: u32 = 8;
-/// So many answers establish a limit. Before, it is dropped if no answer repeats it for a while.
+/// This many answers establish a limit that only one client reports. Until then, it is dropped if
+/// no answer repeats it for [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
-/// A limit changes if so many answers in a row state the same.
+/// A limit changes after this many answers in a row that state the same.
 const CONSISTENT: u32 = 3;
 const SECOND: Span = Span::from_secs(1);
 
-/// What a limit was found by.
+/// The evidence by which a limit was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// Headers that tell of it.
     Headers,
-    /// Refused calls, without a word about a limit.
+    /// Refused calls whose answers name no limit.
     Refusals,
-    /// Calls in flight that were refused, or took longer.
+    /// Refusals and slow answers while calls were in flight.
     InFlight,
 }
 
 impl Origin {
     const ALL: [Origin; 3] = [Origin::Headers, Origin::Refusals, Origin::InFlight];
 
-    /// As status and records write it.
+    /// The text for status and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -63,7 +65,8 @@ pub struct FoundSnapshot {
     pub capacity: Amount,
     /// That period.
     pub period: Span,
-    /// The routes that it is for; all, if it names none. Of a rate by key, the key that has it.
+    /// The routes that it applies to; empty for all routes. For the rate of one key, this is the
+    /// key.
     pub routes: Vec<String>,
     /// The labels of its key.
     pub key: Vec<String>,
@@ -76,10 +79,10 @@ pub struct FoundSnapshot {
 pub(crate) struct FoundLimit {
     pub(crate) spec: LimitSpec,
     pub(crate) origin: Origin,
-    /// What counts of the capacity.
+    /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
-    /// What was left of it when it was found, until it counts.
+    /// The stock that was left when it was found, until the limit is enforced.
     pub(crate) left: Option<Amount>,
     testimony: Testimony,
 }
@@ -88,7 +91,7 @@ pub(crate) struct FoundLimit {
 #[derive(Clone, Copy, Debug)]
 struct Testimony {
     author: Connection,
-    /// Whether a second client tells of it, too.
+    /// Whether a second client has reported it.
     is_confirmed: bool,
     answers: u32,
     denials: u32,
@@ -114,7 +117,7 @@ impl FoundLimit {
         FoundLimit { spec, origin, in_force, since, left: None, testimony }
     }
 
-    /// What a predecessor has found. `route` is the label that names routes.
+    /// A limit that a predecessor has found. `route` is the label that names routes.
     pub(crate) fn restored(known: &FoundSnapshot, route: Option<&str>, now: Time) -> Self {
         let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
         let period = known.period.max(Span::from_nanos(1));
@@ -145,7 +148,8 @@ impl FoundLimit {
         }
     }
 
-    /// As it could be written: a rate as what it gives in a second, or as one call in its time.
+    /// The limit as a configuration would state it. A guessed rate becomes its calls in a second
+    /// or, below one call, one call in its time.
     pub(crate) fn counting(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
@@ -175,7 +179,7 @@ impl FoundLimit {
             .flatten()
     }
 
-    /// Applies to calls of this route, too. Returns whether that is new.
+    /// Extends the limit to calls of this route. Returns whether the route is new.
     pub(crate) fn add_route(&mut self, label: &str, route: &str) -> bool {
         match self.spec.applies.matching.get_mut(label) {
             Some(Pattern::OneOf(routes)) => routes.insert(route.to_owned()),
@@ -196,7 +200,8 @@ impl FoundLimit {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }
 
-    /// Whether only its first reporter has reported it.
+    /// Whether the limit is to be dropped: only one client reports it, and answers to others lack
+    /// it or none repeats it.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let denials = self.testimony.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
@@ -213,7 +218,8 @@ impl FoundLimit {
         self.origin == Origin::Headers && !self.testimony.is_confirmed
     }
 
-    /// Takes a longer period that an answer shows, once others in a row do. Whether it counts now.
+    /// Takes a longer period that an answer shows, once [`CONSISTENT`] answers in a row show one.
+    /// Returns whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
         self.testimony.longer = if shown > self.spec.period { self.testimony.longer + 1 } else { 0 };
         let counts = self.testimony.longer >= CONSISTENT;
@@ -223,8 +229,9 @@ impl FoundLimit {
         counts
     }
 
-    /// Takes another capacity that an answer states, once others in a row do. A bucket without a
-    /// key keeps to a lower one by itself. Whether it counts now.
+    /// Takes another capacity that an answer states, once [`CONSISTENT`] answers in a row state it.
+    /// Returns whether the capacity changes. A bucket without a key follows a lower capacity by
+    /// itself.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
         let (other, answers) = self.testimony.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
@@ -239,8 +246,8 @@ impl FoundLimit {
     }
 }
 
-/// How a limit counts that headers tell of. A window that begins with its first call holds no more
-/// than any stretch of its length, whenever the upstream's windows begin.
+/// How a limit from headers counts. A window that begins with its first call admits no more in any
+/// stretch of its length. So it is safe wherever the upstream's windows begin.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

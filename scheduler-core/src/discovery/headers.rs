@@ -1,8 +1,8 @@
-//! What the headers of an answer say that a limit is.
+//! Derives a limit from the headers of an answer.
 //!
-//! A window is as long as the longest time until its end that was told. A bucket that refills all
-//! the time tells when it is full: from that and from what is missing follows its period. Both are
-//! rounded to times that people choose, as headers are coarse.
+//! A window is as long as the longest time until its end that headers have told. For a bucket that
+//! refills all the time, headers tell when it is full. Its period follows from this time and from
+//! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
 use super::found_limit::{FoundLimit, Origin, algorithm};
 use crate::adaptation::{Reading, Scope};
@@ -18,14 +18,14 @@ use rampmeter_protocol::time::{Span, Time};
 /// The periods that people choose, in seconds.
 const USUAL_SECS: [u64; 19] =
     [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 43_200, 86_400, 604_800];
-/// A reset is precise if it is so many grains long.
+/// A reset of at least this many grains is precise.
 const PRECISE_GRAINS: u64 = 100;
-/// A reset of fewer grains tells nothing of a period.
+/// A reset of fewer grains does not tell the period of a bucket that refills all the time.
 const MIN_GRAINS: u64 = 10;
 /// How far a usual period may be from a precise one and from a coarse one, in percent.
 const PRECISELY: u64 = 3;
 const COARSELY: u64 = 40;
-/// A limit that nothing names.
+/// The name of a limit that no header names.
 const UNNAMED: &str = "learned-limit";
 
 /// An answer to a call.
@@ -33,7 +33,7 @@ const UNNAMED: &str = "learned-limit";
 pub(crate) struct CallAnswer<'a> {
     pub(crate) now: Time,
     pub(crate) connection: Connection,
-    /// The labels that a limit may go by.
+    /// The labels of the call that found limits may use.
     pub(crate) traits: Option<&'a CallTraits>,
     /// The label that names routes.
     pub(crate) route_label: Option<&'a str>,
@@ -42,7 +42,7 @@ pub(crate) struct CallAnswer<'a> {
 }
 
 impl CallAnswer<'_> {
-    /// The limit that a reading is of; nothing if the reading tells too little.
+    /// The limit that a reading describes; none if the reading tells too little.
     pub(crate) fn limit(&self, reading: &Reading) -> Option<FoundLimit> {
         let (capacity, period) = (reading.capacity?, period(reading)?);
         if capacity < Amount::ONE {
@@ -54,7 +54,7 @@ impl CallAnswer<'_> {
             ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
         };
         let mut found = FoundLimit::new(spec, Origin::Headers, self.now, self.connection);
-        // Other calls in flight may not be counted in what is left.
+        // The remaining amount may not include other calls in flight.
         let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
         found.left = Amount::from_micros(left).ok();
         Some(found)
@@ -107,7 +107,7 @@ pub(super) fn period(reading: &Reading) -> Option<Span> {
     Some(rounded).filter(|period| *period <= MAX_PERIOD)
 }
 
-/// The usual period that differs by so many percent at most; otherwise the same.
+/// The nearest usual period, if it differs by at most `percent`; otherwise `shown`.
 fn usual(shown: Span, percent: u64) -> Span {
     let distance = |usual: &Span| {
         let (less, more) = (shown.nanos().min(usual.nanos()), shown.nanos().max(usual.nanos()));

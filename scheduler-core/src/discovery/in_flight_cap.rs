@@ -1,27 +1,28 @@
 //! Finds how many calls the upstream serves at the same time.
 //!
 //! Additive increase, multiplicative decrease, as TCP does with its window (Chiu and Jain, 1989;
-//! RFC 5681), and as `AIMDLimit` of Netflix's concurrency-limits does with calls. An upstream that
-//! refuses tells more than a lost packet: of the calls in flight at the first refusal, those that
-//! it serves had a place. So their number is the cap. At most half of the last one is given up.
-//! Once calls have used the cap for a while, a call more is tried. The while doubles after each
-//! refused try, so that few calls are refused for ever.
+//! RFC 5681), and as `AIMDLimit` of Netflix's concurrency-limits does with calls. A refusal tells
+//! more than a lost packet: of the calls in flight at the first refusal, the served ones had
+//! places. Their number is the new cap, but at least half the old one. After calls have used the
+//! cap for a while, a higher one is tried. Each refused try doubles this time, so that few calls
+//! are refused in the long run.
 
 use super::slowdown_detector::{Finding, SlowdownDetector};
 use rampmeter_protocol::time::{Span, Time};
 
-/// Served calls before the cap is tried to be higher: one refused try costs half a percent.
+/// The number of served calls before a higher cap is tried: one refused try costs half a percent.
 const FIRST_WAIT: u64 = 200;
 const LONGEST_WAIT: u64 = 3200;
-/// The part of a cap that calls have to use: starts that are reserved leave some of it.
+/// The part of a cap that calls must use before a higher one is tried. Reserved starts leave some
+/// of it unused.
 const USED: (u64, u64) = (3, 4);
 
-/// The cap, once something suggests one.
+/// The cap on calls in flight, once refusals or slow calls suggest one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightCap {
     cap: Option<u64>,
     cohort: Option<Cohort>,
-    /// Calls that were served at a used cap since it changed.
+    /// The number of calls served since the cap changed, while calls used it.
     served: u64,
     wait: u64,
     /// By how much the next try is higher.
@@ -37,7 +38,7 @@ pub(crate) struct InFlightCap {
 #[derive(Clone, Copy, Debug)]
 struct Cohort {
     until: Time,
-    /// Those that were not refused so far.
+    /// The number of them that were not refused so far.
     left: u64,
     /// The least cap that may follow from them.
     least: u64,
@@ -57,7 +58,7 @@ impl InFlightCap {
         self.longest
     }
 
-    /// Notes that a call was refused which started at `at`, while so many others are in flight.
+    /// Notes that a call that started at `at` was refused, while `in_flight` others are in flight.
     pub(crate) fn refused(&mut self, now: Time, at: Time, in_flight: u64) {
         match &mut self.cohort {
             Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
@@ -65,7 +66,7 @@ impl InFlightCap {
                 let least = self.cap.map_or(1, |cap| cap / 2);
                 self.cohort = Some(Cohort { until: now, left: in_flight, least });
                 if self.step > 1 {
-                    // It was tried to be higher.
+                    // The last try of a higher cap was refused.
                     self.wait = (self.wait() * 2).min(LONGEST_WAIT);
                 }
                 self.step = 1;
@@ -76,7 +77,7 @@ impl InFlightCap {
         (self.served, self.before) = (0, None);
     }
 
-    /// Notes that a call was served in this time, while so many others are in flight.
+    /// Notes that a call was served after `taken`, while `in_flight` others are in flight.
     pub(crate) fn served(&mut self, taken: Span, in_flight: u64) {
         self.longest = self.longest.max(taken);
         match self.slowdown.note(taken, in_flight + 1) {

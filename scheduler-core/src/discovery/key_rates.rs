@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// The most keys whose rates are known, which takes 2 MB. Any other key keeps to the first rate.
 pub(crate) const MAX_KEYS: usize = 4096;
-/// Another key may take the place of a key of which no call was answered for this long.
+/// A key without an answered call for this long makes room for another key.
 const IDLE: Span = Span::from_secs(60);
 /// The most keys in a record, and the bytes of their names: checkpoints are written several times a
 /// second.
@@ -87,8 +87,8 @@ impl KeyRates {
         is_alone
     }
 
-    /// The keys whose rates have changed since the last call, with these rates. A key that is
-    /// forgotten keeps to the first rate.
+    /// The keys whose rates have changed since the last call, with these rates. A forgotten key has
+    /// the first rate.
     pub(crate) fn take_changed(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().map(|key| {
@@ -121,7 +121,8 @@ impl KeyRates {
         }
     }
 
-    /// Whether there is a place for a key more. The key that was idle for longest leaves its place.
+    /// Makes room for one more key, by forgetting the key that was idle for longest. Returns
+    /// whether there is room.
     fn make_room(&mut self, now: Time) -> bool {
         if self.known.len() < MAX_KEYS {
             return true;
@@ -159,7 +160,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// Notes an answer. It may be another refusal to a call of the key `refused`.
+    /// Notes an answer. `refused` is the key of a call that was refused again, if any.
     fn note(&mut self, now: Time, refused: Option<&Arc<str>>) {
         let lasted = now.since(self.since);
         if lasted >= LONGEST_MOMENT || lasted >= SHORTEST_MOMENT && self.answers >= MOMENT_ANSWERS {

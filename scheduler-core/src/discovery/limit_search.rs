@@ -23,16 +23,17 @@ const MAX_FOUND: usize = 24;
 /// The most routes of one limit.
 const MAX_ROUTES: usize = 256;
 
-/// The limit of a rate that was found.
+/// The name of the limit for a found rate.
 pub(crate) const RATE: &str = "learned-rate";
-/// The limit of the rates of keys that were found.
+/// The name of the limit for found rates of keys.
 pub(crate) const KEY_RATE: &str = "learned-rate-by-key";
-/// The cap on calls in flight that was found.
+/// The name of the limit for a found cap on calls in flight.
 pub(crate) const IN_FLIGHT: &str = "learned-in-flight";
 
-/// The stock of a rate is what it gives in this time, so that calls come evenly.
+/// The bucket of a found rate holds the refill of this time, so that calls come evenly.
 const BURST: Span = Span::from_millis(50);
-/// A rate has one of these, of which a part counts. A part is as fine as a limit can be slowed.
+/// A found rate is a part of one of these rates. The part is as fine as the steps in which a limit
+/// can be slowed.
 const BRACKETS: [f64; 5] = [4.0, 64.0, 1024.0, 16_384.0, 262_144.0];
 /// Within a bracket a rate is at most and at least this share of it.
 const HIGH: f64 = 0.95;
@@ -63,15 +64,15 @@ pub(crate) struct LimitSearch {
     written: Resource,
     scope: Discover,
     found: Vec<FoundLimit>,
-    /// How many calls are in flight, when that was last told.
+    /// The number of calls in flight that was last noted.
     in_flight: u64,
     cap: InFlightCap,
     rate: RateProbe,
     /// The rates of keys, if keys are named.
     keys: KeyRates,
-    /// Whether other limits count from now on.
+    /// Whether the found limits have changed since the last [`LimitSearch::take_other_limits`].
     is_changed: bool,
-    /// Limits that people were not told of.
+    /// Found limits that no note has announced yet.
     news: Vec<Name>,
 }
 
@@ -116,7 +117,8 @@ impl LimitSearch {
         (scope != Discover::Nothing).then_some(search)
     }
 
-    /// The resource with what was found. What is found twice counts as it is written.
+    /// The resource with the found limits. A written limit takes precedence over a found one of the
+    /// same name.
     pub(crate) fn resource(&self) -> Resource {
         let places = MAX_LIMITS.saturating_sub(self.written.spec().limits.len());
         let found = self.found.iter().map(|found| &found.spec).filter(|spec| self.written.limit(&spec.name).is_none());
@@ -124,7 +126,7 @@ impl LimitSearch {
         with.expect("what is found is a valid limit")
     }
 
-    /// Takes other written limits.
+    /// Replaces the written limits.
     pub(crate) fn rewrite(&mut self, written: Resource) {
         self.written = written;
     }
@@ -158,7 +160,7 @@ impl LimitSearch {
         self.found.iter_mut().find(|found| *found.spec.name == *name)?.left.take()
     }
 
-    /// Whether other limits count from now on.
+    /// Whether the found limits have changed since the last [`LimitSearch::take_other_limits`].
     pub(crate) fn take_other_limits(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
@@ -168,7 +170,7 @@ impl LimitSearch {
         std::mem::take(&mut self.news)
     }
 
-    /// Notes that a call of `taken` and of this key was served, beside those in flight.
+    /// Notes that a call of this key was served after `taken`.
     pub(crate) fn note_served(&mut self, now: Time, taken: Span, key: Option<&Arc<str>>) {
         self.cap.served(taken, self.in_flight);
         self.rate.note_served(now);
@@ -176,8 +178,8 @@ impl LimitSearch {
         self.guess(now);
     }
 
-    /// Notes that a call of this key that had started at `at` was refused. Returns what is to blame
-    /// in the end: the rate of the key, unless calls of several keys are refused together.
+    /// Notes that a call of this key, started at `at`, was refused. Returns the final blame: a
+    /// blamed rate is the key's, unless calls of several keys are refused together.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame, key: Option<&Arc<str>>) -> Blame {
         let mut blame = blame;
         match (blame, key) {
@@ -190,15 +192,15 @@ impl LimitSearch {
         blame
     }
 
-    /// The keys whose rates have changed since the last call. Each with how much a call of it takes
-    /// of the limit of keys, as a multiple of its cost.
+    /// The keys whose rates have changed since the last call, and the price of each. A call takes
+    /// its cost times this price from the limit of keys.
     pub(crate) fn take_key_prices(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
         self.keys.take_changed().map(|(key, rate)| (key, FIRST / rate))
     }
 
-    /// Whether a refused call without a word of the upstream blames the number of calls in flight.
+    /// Whether a refusal without explanation blames the number of calls in flight.
     pub(crate) fn blames_places(&self) -> bool {
-        // Calls that were served beside more others had places.
+        // Far below the cap, places are free.
         let is_near = self.cap.cap().is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
         self.scope == Discover::InFlight && self.in_flight > 0 && is_near
     }
@@ -265,7 +267,7 @@ impl LimitSearch {
         self.is_changed |= self.found.len() < before;
     }
 
-    /// Has the guesses count as they are now.
+    /// Updates the guessed limits.
     fn guess(&mut self, now: Time) {
         if self.finds_all() {
             self.guess_rate(now);
@@ -284,7 +286,7 @@ impl LimitSearch {
         self.put(now, Origin::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
     }
 
-    /// Every key has the same bucket, of which a call takes the more the slower its key is.
+    /// All keys have equal buckets. A call of a slower key takes more.
     fn guess_key_rates(&mut self, now: Time) {
         let key = self.written.spec().discover_key.clone();
         if key.is_empty() {
@@ -344,7 +346,7 @@ impl LimitSearch {
     }
 }
 
-/// Whether a record tells of a limit as headers can.
+/// Whether headers could have told of the limit in a record.
 fn is_valid(known: &FoundSnapshot) -> bool {
     !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
 }
@@ -365,12 +367,12 @@ fn is_guess(name: &str) -> bool {
     [RATE, KEY_RATE, IN_FLIGHT].contains(&name)
 }
 
-/// The stock of a rate in calls a second.
+/// The capacity of the bucket for a rate in calls a second.
 fn stock(rate: f64) -> Amount {
     Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE)
 }
 
-/// The rate of a stock.
+/// The rate, in calls a second, that a record's capacity stands for.
 fn rate_of(known: &&FoundSnapshot) -> f64 {
     known.capacity.units() / BURST.secs()
 }

@@ -7,7 +7,7 @@
 //! | a rate for each key | the same for the calls of a key: `key_rates` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
-//! What is found counts as limits of the resource do, behind those that are written.
+//! Found limits count like written ones, and come after these.
 
 pub mod found_limit;
 mod headers;

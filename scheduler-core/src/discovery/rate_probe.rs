@@ -1,9 +1,9 @@
 //! Finds the rate that an upstream serves, if nothing tells of it.
 //!
 //! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
-//! (RFC 5681) and the growth of CUBIC (RFC 9438): after a refusal the rate comes close to the one
-//! that was refused, stays near it for a while, and only then goes beyond. The longer the upstream
-//! has calls pause, the longer is that while. The rate does not grow while calls do not use it.
+//! (RFC 5681) and the growth of CUBIC (RFC 9438). After a refusal, the rate comes close to the
+//! refused one, stays near it for a while, and only then goes beyond. A longer pause by the
+//! upstream makes this time longer. The rate does not grow while calls do not use it.
 
 use rampmeter_protocol::time::{Span, Time};
 
@@ -15,27 +15,27 @@ const SECOND: u64 = 1_000_000_000;
 
 /// How often the rate grows.
 const REVIEW: Span = Span::from_millis(250);
-/// Growth in each review before anything was refused: doubles in four seconds, and above this rate
-/// in twelve.
+/// Growth in each review before the first refusal. The rate doubles in four seconds, and above
+/// [`FAST`] in twelve.
 const EARLY: f64 = 1.0443;
 const FAST: f64 = 32.0;
 const LATER: f64 = 1.0145;
-/// What is left of a rate that was refused: in slow start, soon after another refusal, and later.
+/// The share of a refused rate that is left: in slow start, soon after another refusal, and later.
 const HALF: f64 = 0.5;
 const SOON: f64 = 0.8;
 const CALM: f64 = 0.95;
-/// What counts as soon: one part in this many of the plateau.
+/// A refusal within one part in this many of the plateau comes soon.
 const SOON_PART: u64 = 4;
-/// The time in which the refused rate is reached again, at least, and in pauses.
+/// The shortest time until the refused rate is reached again, and the same time in pauses.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
-/// It is also the time of so many calls: to find the rate costs a refused call each time.
+/// This time also covers this many calls, because each return to the rate costs a refused call.
 const CALLS: f64 = 200.0;
-/// The rate that is kept over a pause, of what was served in as long a time before.
+/// After a pause, this share of the rate is left that was served in as long a time before.
 const SUSTAINED: f64 = 0.95;
-/// The calls of so many seconds are known.
+/// The number of past seconds whose calls are known.
 const SECONDS: usize = 64;
-/// Calls use the rate if they start at this share of it.
+/// Calls use the rate if they are served at this share of it.
 const USED: f64 = 0.7;
 
 /// A rate in calls a second.
@@ -46,7 +46,7 @@ pub(crate) struct RateProbe {
     refused: Option<(f64, f64)>,
     /// The time in which the refused rate is reached again.
     plateau: Span,
-    /// For how long calls have used the rate since then.
+    /// For how long calls have used the rate since the last refusal.
     grown: Span,
     last_refusal: Option<Time>,
     reviewed: Time,
@@ -85,7 +85,8 @@ impl RateProbe {
         self.served.note(now);
     }
 
-    /// Notes that a call was refused which started at `at`; the upstream asks for this pause.
+    /// Notes that a call that started at `at` was refused, and the pause that the upstream asks
+    /// for.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
         // Calls that had started before the last lesson teach the same.
         if self.last_refusal.is_some_and(|last| at <= last) {
@@ -98,7 +99,7 @@ impl RateProbe {
         };
         let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
         let sustained = self.served.rate(now, window) * SUSTAINED;
-        // A longer pause belongs to a longer window, of which all was used.
+        // A longer pause belongs to a longer window, and that window was used up.
         let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
@@ -122,7 +123,7 @@ impl RateProbe {
         }
         let passed = now.since(self.reviewed).min(REVIEW + REVIEW);
         self.reviewed = now;
-        // At low rates a call comes in many seconds.
+        // At low rates, calls are many seconds apart.
         let window = Span::from_nanos((3.0 * SECOND as f64 / self.rate.clamp(0.1, 1.5)) as u64);
         if self.served.rate(now, window) < self.rate * USED {
             return;
@@ -136,7 +137,7 @@ impl RateProbe {
     }
 }
 
-/// The rate after so many plateaus of time.
+/// The rate after this many plateaus since the refusal.
 fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
     let past = plateaus - 1.0;
     let beyond = past * past * past;

@@ -1,9 +1,9 @@
-//! Whether calls take longer the more of them are in flight.
+//! Detects whether calls take longer when more of them are in flight.
 //!
 //! A queue in the upstream delays every call. So the median time of some dozen calls is compared
-//! with the least median, as TCP Vegas compares round trips (Brakmo and Peterson, 1995): of n calls
+//! with the least median, as TCP Vegas compares round trips (Brakmo and Peterson, 1995). Of n calls
 //! in flight, n × (1 − least / now) wait in that queue. If fewer calls in flight are no faster,
-//! there is no queue: the calls are others, or the upstream is slower than it was.
+//! there is no queue: the calls or the upstream's speed have changed.
 
 use rampmeter_protocol::time::Span;
 
@@ -22,7 +22,7 @@ const FASTER_PART: u64 = 8;
 /// What a round of calls shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// So many calls could be in flight without a queue.
+    /// The number of calls that can be in flight with a very short queue.
     Queue(u64),
     /// Fewer calls in flight were no faster.
     NoQueue,
@@ -35,12 +35,12 @@ pub(crate) struct SlowdownDetector {
     round: Vec<Span>,
     /// The most calls in flight in this round.
     most: u64,
-    /// What fewer calls in flight have to stay below, since a queue is suspected.
+    /// The time that fewer calls in flight must stay below, if a queue is suspected.
     expected: Option<Span>,
 }
 
 impl SlowdownDetector {
-    /// Notes that a call took so long, while so many were in flight.
+    /// Notes how long a call took, and how many calls were in flight.
     pub(crate) fn note(&mut self, taken: Span, in_flight: u64) -> Option<Finding> {
         self.most = self.most.max(in_flight);
         self.round.push(taken);

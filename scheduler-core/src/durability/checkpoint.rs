@@ -63,8 +63,8 @@ impl<R> RecordedParts<'_, R> {
         Some(Checkpoint { number, state, budget })
     }
 
-    /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises are empty until
-    /// the last of those. Every other key counts as empty until near starts are past.
+    /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises count as empty
+    /// until their last promise. Every other key counts as empty until near starts are past.
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());

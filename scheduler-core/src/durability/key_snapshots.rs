@@ -23,7 +23,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The largest number of keys that one checkpoint examines: those of a page, and as many again.
-/// While more are in use, as after a change of limits, a successor takes keys for empty.
+/// While more keys are in use, for example after a change of limits, a successor takes unlisted
+/// keys for empty.
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// How many of the first requests of the class queues get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
@@ -51,7 +52,8 @@ impl<R> RecordedParts<'_, R> {
         (pages, if are_all { self.listable(now, demand) } else { None })
     }
 
-    /// As many keys as fit, on pages. The scheduler grants nothing afterwards.
+    /// Writes keys to new pages until the rest can be listed. The scheduler grants nothing
+    /// afterwards.
     pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
         let used = self.ledger.keys.keys_in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();

@@ -11,10 +11,11 @@ use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// The largest number of equal steps of pending debits. With steps no longer than a limit's period,
-/// a successor holds little back for long.
+/// The largest number of equal steps of pending debits. Steps shorter than the period keep a
+/// successor from holding much stock back for long.
 const MAX_DEBIT_STEPS: u64 = 16;
-/// The largest number of steps with inherited ones, enough for a dozen crashes within seconds.
+/// The largest number of steps, including inherited ones: enough for a dozen crashes within
+/// seconds.
 const MAX_DEBITS: usize = 128;
 
 /// The promises that a snapshot lists one by one: those with the latest starts.
@@ -80,7 +81,7 @@ impl<R> RecordedParts<'_, R> {
         };
         LevelSnapshot {
             limit: limit.spec().name.clone(),
-            // A successor has measured nothing yet.
+            // A successor has not measured the jitter yet.
             micros: rate.micros(adaptive.level(now) + adaptive.estimator.beyond_margin() - budget),
             learned: adaptive.estimator.snapshot(now),
             stated: adaptive.stated().map(|stated| StatedSnapshot {

@@ -28,14 +28,14 @@ pub(crate) const MAX_PAGE_KEYS: usize = 3000;
 /// The largest number of keys that a graceful stop lists besides those on pages.
 pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
 
-/// The first keys that fit into `most` places and `room` bytes.
+/// The first keys, at most `most` of them, that fit into `room` bytes.
 pub(crate) fn fitting(most: usize, room: usize, keys: impl Iterator<Item = KeySnapshot>) -> Vec<KeySnapshot> {
     let mut left = room;
     let fits = |key: &KeySnapshot| left.checked_sub(size(key)).map(|rest| left = rest).is_some();
     keys.take(most).take_while(fits).collect()
 }
 
-/// The first factors that have room.
+/// The first factors that fit into [`COSTS_BYTES`].
 pub(crate) fn fitting_costs(factors: impl Iterator<Item = CostFactor>) -> Vec<CostFactor> {
     let mut left = COSTS_BYTES;
     let size = |factor: &CostFactor| FACTOR_BYTES + factor.unit.len() + escaped(&factor.kind);
@@ -43,7 +43,8 @@ pub(crate) fn fitting_costs(factors: impl Iterator<Item = CostFactor>) -> Vec<Co
     factors.take_while(fits).collect()
 }
 
-/// The largest size of a key in bytes. Without tokens, it has its name twice and its spans.
+/// The largest size of a key in bytes. The record of a key without tokens has its name twice, and
+/// its spans.
 fn size(key: &KeySnapshot) -> usize {
     let name = KEY_BYTES + key.limit.len() + escaped(&key.key);
     key.taken.as_ref().map_or(name, |taken| name + name + SPAN_BYTES * taken.spans.len())

@@ -21,12 +21,12 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The state of a resource at one instant, by limits' names, so that it outlives their change.
+/// The state of a resource at one instant. It names its limits, so that it outlives their change.
 ///
 /// Levels count every promise as spent. A promise in `permits` can be returned later; any other
 /// stays spent. So a snapshot with a shortened list is still safe.
 ///
-/// It has no history of levels, so that a cheaper call from before it returns nothing.
+/// A snapshot has no history of levels, so unused cost of an earlier call is not returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets without keys.
@@ -52,9 +52,10 @@ pub struct KeysSnapshot {
     pub listed: Vec<KeySnapshot>,
     /// For each limit with known unlisted keys, the state of each of these.
     pub known: Vec<LevelSnapshot>,
-    /// Until when all other keys are empty, from the snapshot on; none if they are full.
+    /// How long after the snapshot all other keys are empty; none if they are full.
     pub others_empty_in: Option<Offset>,
-    /// Pages with more keys, the oldest first. A later page counts more, and `listed` most.
+    /// Pages with more keys, the oldest first. Of several records of a key, a later page takes
+    /// precedence, and `listed` over all pages.
     pub pages: Vec<KeyPage>,
 }
 
@@ -106,7 +107,8 @@ pub struct LevelSnapshot {
     pub learned: Option<LearnedSnapshot>,
     /// The capacity that its upstream states, if that is less than what is written.
     pub stated: Option<StatedSnapshot>,
-    /// Amounts that a successor keeps back for possible promises; ends ascend, amounts do not.
+    /// Amounts that a successor keeps back for possible promises; ends ascend, and amounts never
+    /// rise.
     pub pending_debits: Vec<DebitSnapshot>,
 }
 
@@ -128,7 +130,7 @@ pub struct PermitSnapshot {
     pub start: Offset,
     /// Its class.
     pub class: Name,
-    /// For whose use its call counts; none if that is not known.
+    /// The client that its call counts for; none if it is unknown.
     pub client: Option<String>,
     /// Its charges by limit; a returned permit has none.
     pub bill: Vec<(Name, Amount)>,
@@ -154,7 +156,7 @@ pub enum Fate {
 
 impl<R: Clone> Scheduler<R> {
     /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
-    /// It looks at every key, which takes a sixth of a second for a million. It is for the end of a
+    /// This reads every key, which takes a sixth of a second for a million. Call it at the end of a
     /// term, when nothing is granted any more.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
@@ -176,7 +178,8 @@ impl<R> RecordedParts<'_, R> {
         Snapshot { levels, keys, freezes, costs, found, permits, new_pages }
     }
 
-    /// The keys on no page. Of too many, those with long periods and low levels come first.
+    /// The keys on no page. If there are too many, keys with long periods and low levels come
+    /// first.
     fn keys_at_stop(&self, now: Time) -> KeysSnapshot {
         let limit_of = |known: &KeyBucket| &self.resource[known.limit];
         let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);

@@ -1,10 +1,9 @@
 //! Limits grants to what the store's latest checkpoint allows.
 //!
 //! The store holds a *checkpoint*, a state that counts everything its writer may still grant as
-//! spent. That amount is the checkpoint's *budget*.
-//! A successor starts from the checkpoint. So it has paid for whatever its predecessor grants
-//! before it notices the succession. Checkpoints are written ahead of need; no request waits for
-//! the store in normal operation.
+//! spent. That amount is the checkpoint's *budget*. A successor starts from the checkpoint. So the
+//! successor has already paid for everything that its predecessor may still grant. Checkpoints are
+//! written ahead of need; no request waits for the store in normal operation.
 //!
 //! The budget covers near starts only. A far start is promised first, and told once the store holds
 //! a checkpoint that lists it (see `pending_answers`).
@@ -41,7 +40,7 @@ pub(crate) struct GrantBudget {
     open: VecDeque<OpenCheckpoint>,
     /// The latest checkpoint that the store is known to hold.
     confirmed: CheckpointNumber,
-    /// Earlier checkpoints allow no grants. None without a store.
+    /// Checkpoints before this one allow no grants. None without a store.
     trusted_from: Option<CheckpointNumber>,
     latest: CheckpointNumber,
     opened_at: Option<Time>,
@@ -230,7 +229,7 @@ impl GrantBudget {
     /// whose lease the call still held. `made` is false if the call never happened.
     ///
     /// Open checkpoints count a call in flight, by their state or by its charge, so another call
-    /// may take its place. A later checkpoint may miss a call with an expired lease, so that
+    /// may take its place. A later checkpoint may miss a call with an expired lease, so such a call
     /// returns no place.
     ///
     /// An unused charge returns to the checkpoints that were open when it was made. Later
@@ -250,7 +249,7 @@ impl GrantBudget {
         }
     }
 
-    /// Whether there is a store, which confirms checkpoints fast enough for another one.
+    /// Whether there is a store, and it confirms checkpoints fast enough for another one.
     pub(crate) fn may_open(&self) -> bool {
         self.is_fenced() && self.open.len() < MAX_OPEN
     }

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// The buckets of all limits.
 ///
 /// Invariants: a start is committed in all buckets of its bill or in none. `adaptive_limits` has
-/// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Whatever
-/// may move a start sets `changed`.
+/// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Every
+/// change that may move a start sets `changed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
@@ -55,7 +55,7 @@ impl Ledger {
         Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
-    /// What a bucket answers, from `now` on.
+    /// Reads the bucket of `charge`, as it is from `now` on.
     fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
         let AdaptiveLimit { bucket, limit, .. } = self.adaptive(charge.limit);
         match charge.key {
@@ -64,13 +64,13 @@ impl Ledger {
         }
     }
 
-    /// A call of this key takes `price` times its cost of `limit`, a guess, from now on.
+    /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
     pub(crate) fn set_key_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
         self.changed = true;
         self.keys.set_price(limit, key, price);
     }
 
-    /// What each bucket of the bill answers, from `now` on.
+    /// Reads each bucket of the bill, as it is from `now` on.
     pub(crate) fn read_each<T>(
         &self,
         now: Time,
@@ -134,7 +134,7 @@ impl Ledger {
         }
     }
 
-    /// No call starts before `until`. Returns whether that breaks promises after `announced`.
+    /// Freezes a limit until `until`. Returns whether this breaks promises after `announced`.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
@@ -142,8 +142,8 @@ impl Ledger {
         })
     }
 
-    /// No call starts before `until`, by an operator's order. The limit has no keys. Returns
-    /// whether that breaks promises after `announced`.
+    /// Freezes a limit without keys until `until`, by an operator's order. Returns whether this
+    /// breaks promises after `announced`.
     pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
         let bucket = &mut self.adaptive_mut(limit).bucket;
         bucket.add_freeze(Freeze::ordered(until));
@@ -156,12 +156,12 @@ impl Ledger {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// Notes that `connection` says that a freeze is to be longer.
+    /// Notes that `connection` reports a longer pause than is believed.
     pub(crate) fn note_longer_pause(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
         self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_longer_pause(connection));
     }
 
-    /// Whether another client than `connection` has said that a freeze is to be longer.
+    /// Whether another client than `connection` has reported a longer pause.
     pub(crate) fn is_reported_by_another(
         &self,
         now: Time,
@@ -173,14 +173,15 @@ impl Ledger {
         self.read(now, Charge::of(bill, limit), |bucket, _| is_confirmed(bucket))
     }
 
-    /// Whether calls wait for a pause of `limit` or of one of its keys, or for a spent quota.
+    /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.
     pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
         let adaptive = self.adaptive(limit);
         let is_frozen = adaptive.bucket.freeze().is_some_and(|freeze| freeze.next_start() > now);
         is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
     }
 
-    /// Ends all pauses of `limit`.
+    /// Ends the freezes of `limit` and of its keys, as far as one event can. Forgets that the
+    /// upstream declared its quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         let adaptive = self.adaptive_mut(limit);
         adaptive.bucket.thaw_now();
@@ -252,13 +253,13 @@ impl Ledger {
         self.search(from, bill, tier, |_| true)
     }
 
-    /// The earliest start from `from` on if all calls in flight had ended.
+    /// The earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit.is_until_settled()).at
     }
 
     /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight
-    /// had ended.
+    /// end now.
     pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
         offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
     }
@@ -300,7 +301,7 @@ impl Ledger {
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
-    /// The spent quota that pays the bill last. What `held` keeps counts as left.
+    /// The spent quota that pays the bill last. Stock held for the starts of `held` counts as left.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,
@@ -311,8 +312,8 @@ impl Ledger {
         charges(bill).filter_map(reset).max()
     }
 
-    /// When a quota can pay that is spent by the upstream's word, or has too little left until its
-    /// reset.
+    /// When the quota of `charge` can pay, if the upstream declared it spent or too little is left
+    /// until its reset.
     fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(charge.limit);
         let reset = adaptive.spent_until(now);
@@ -374,7 +375,7 @@ impl Ledger {
         self.changed = false;
     }
 
-    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether it was made.
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.applicable().limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
@@ -392,8 +393,8 @@ impl Ledger {
         }
     }
 
-    /// When all pauses are over, and all promises, the backlogs of buckets and of the bill's keys,
-    /// and the bill have been paid.
+    /// When all freezes are over and the bill is paid, after all promises and the backlogs of its
+    /// buckets and keys.
     pub(crate) fn paid_after(
         &self,
         now: Time,

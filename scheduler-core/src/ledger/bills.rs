@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Room for this many bills is always kept.
 const MIN_ROOM: usize = 1024;
-/// There is too much room if less than one place in this many is in use.
+/// There is too much room if less than one part in this many is in use.
 const SPARSE: usize = 8;
 
 /// Bills in use. Calls have few different costs, so shared bills save a third of a permit's memory.
@@ -32,7 +32,7 @@ impl Bills {
         kept
     }
 
-    /// A flood of keys, each with its own bills, leaves room that is not needed.
+    /// Gives room back that a flood of keys, each with its own bills, has left.
     fn give_back_room(&mut self) {
         if self.kept.capacity() > MIN_ROOM && self.kept.len() < self.kept.capacity() / SPARSE {
             self.kept.shrink_to(2 * self.kept.len());

@@ -4,7 +4,7 @@
 //! many, idle keys are written to a page, once, and later checkpoints only name the page. So the
 //! size of a checkpoint follows the keys in use, and a hundred thousand keys are known after a
 //! crash. A key that is used again leaves its page, and its latest record counts. A page with few
-//! keys left is given up, and these are listed again. (Compare the cleaning of a log-structured
+//! keys left is given up, and its keys are listed again. (Compare the cleaning of a log-structured
 //! file system; Rosenblum and Ousterhout, 1992.)
 //!
 //! Pages are parts of one record, not shards with a budget each. One compare-and-set still decides
@@ -24,18 +24,18 @@ use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-/// Where the store keeps a page. A place is used again once no checkpoint names its content.
+/// Where the store keeps a page. A slot is used again once no checkpoint names its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageId {
     /// The epoch of its writer.
     pub epoch: u64,
-    /// The place among those of the epoch.
+    /// The slot among those of the epoch.
     pub place: u32,
-    /// Distinguishes the content of the place from what was there before.
+    /// Distinguishes the page from earlier ones in this slot.
     pub serial: u64,
 }
 
-/// The order in which pages were written; of several records of a key the latest counts.
+/// The order in which pages were written. Of several records of a key, the latest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PageNumber(NonZeroU32);
 
@@ -65,16 +65,16 @@ impl Page {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPages {
     pages: BTreeMap<PageNumber, Page>,
-    /// How many there have been.
+    /// How many pages there have been.
     written: u32,
-    /// Places that may be used again, each once the store holds this checkpoint.
+    /// Slots that may be used again, each once the store holds this checkpoint.
     free: VecDeque<(CheckpointNumber, u32)>,
-    /// The first place that was never used.
+    /// The first slot that was never used.
     places: u32,
 }
 
 impl KeyPages {
-    /// New pages are kept in places from this one on.
+    /// New pages are kept in slots from this one on.
     pub(crate) fn begin_at(&mut self, place: u32) {
         self.places = place;
     }
@@ -97,7 +97,7 @@ impl KeyPages {
         number
     }
 
-    /// Where the next page is kept, while the store holds `stored`.
+    /// Where to keep the next page. The store holds the checkpoint `stored`.
     pub(crate) fn next_id(&mut self, epoch: u64, stored: CheckpointNumber) -> PageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let place = free.map_or(self.places, |(_, place)| place);

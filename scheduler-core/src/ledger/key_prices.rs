@@ -6,18 +6,18 @@ use crate::policy::Limit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The limit as calls of a key take of it, by key. A key without a price takes the cost itself. The
-/// guess bounds the number of keys.
+/// The limit with its price for each key. A call of a key without a price takes its cost. The guess
+/// bounds the number of keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyPrices(BTreeMap<Arc<str>, Limit>);
 
 impl KeyPrices {
-    /// `limit` as a call of this key takes of it.
+    /// `limit` with the price of this key.
     pub(super) fn priced_limit<'a>(&'a self, limit: &'a Limit, key: &str) -> &'a Limit {
         self.0.get(key).filter(|_| limit.spec().guessed).unwrap_or(limit)
     }
 
-    /// A call of this key takes `price` times its cost of `limit` from now on.
+    /// Sets the price of a key: its calls take `price` times their cost from `limit`.
     pub(super) fn set(&mut self, limit: &Limit, key: Arc<str>, price: f64) {
         let _former = match price == 1.0 {
             true => self.0.remove(&key),

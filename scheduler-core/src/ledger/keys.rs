@@ -1,6 +1,6 @@
 //! Buckets by key.
 //!
-//! A key has a bucket while it differs from a key that was never used. Each event sweeps two, so
+//! A key keeps its bucket while that differs from an unused one. Each event sweeps two buckets, so
 //! that forgetting costs little. Sets order buckets by what happens next: a promise starts, a
 //! freeze ends, a far debt is paid. Checkpoints list debts that are paid later than [`NEAR`].
 
@@ -59,12 +59,12 @@ impl KeyBucket {
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 ///
 /// Invariants: `index` finds every bucket, and `counts` counts them. `due` has the next promise of
-/// each, and when told usage expires. `far` and `far_until` have the same far debts. A bucket of a
-/// limit whose keys are listed is in `in_use`, or its `page` records it as it is. Only
+/// each, and the expiry of reported usage. `far` and `far_until` have the same far debts. A bucket
+/// of a limit whose keys are listed is in `in_use`, or its `page` records it as it is. Only
 /// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
-    /// Those of the resource.
+    /// The limits of the resource.
     limits: Arc<[Limit]>,
     buckets: Slab<KeyBucket>,
     /// By key: buckets of different limits share a key.
@@ -103,7 +103,7 @@ impl Keys {
         }
     }
 
-    /// Every key of `limit` without a bucket has this one.
+    /// Sets the bucket of every key of `limit` that has none of its own.
     pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
@@ -138,12 +138,12 @@ impl Keys {
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
-    /// The limit that `charge` is for, as a call of its key takes of it.
+    /// The limit that `charge` is for, with the price of its key.
     pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
         self.prices.priced_limit(&self.limits[charge.limit.index()], &charge.key)
     }
 
-    /// A call of this key takes `price` times its cost of `limit`, a guess, from now on.
+    /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
     pub(crate) fn set_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
         self.find(limit, &key).into_iter().for_each(|slot| self.note_change(slot));
         self.prices.set(&self.limits[limit.index()], key, price);
@@ -238,7 +238,7 @@ impl Keys {
         &mut self.changed
     }
 
-    /// Requests wait for a bucket, which is kept and whose changes are noted; or wait no more.
+    /// Notes whether requests wait for a bucket. If so, it is kept and its changes are noted.
     pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
@@ -276,14 +276,14 @@ impl Keys {
         used
     }
 
-    /// Gives a key the bucket that its predecessor had at `then`.
+    /// Gives a key the bucket that it had at `then`.
     pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
-    /// The place of the bucket that `charge` is for, which is made if there is none.
+    /// The slot of the bucket that `charge` is for, which is made if there is none.
     pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());

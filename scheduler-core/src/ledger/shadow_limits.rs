@@ -1,8 +1,7 @@
-//! Limits in shadow mode: which calls they would hold up is measured, and none is held up.
+//! Limits in shadow mode: they measure which calls they would delay, and delay none.
 //!
-//! Their buckets charge calls at the starts that these were granted. A call that finds too little
-//! is charged where it could have started, as if it had waited. Nothing of this is handed over to a
-//! successor.
+//! Their buckets charge calls at their granted starts. A call that finds too little stock is
+//! charged where it could have started, as if it had waited. A successor learns nothing of this.
 
 use super::all_buckets::Ledger;
 use crate::ids::LimitId;
@@ -12,7 +11,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A call that would have waited longer charges nothing: its client would have gone elsewhere.
+/// A call that would have waited longer is not charged: its client would have gone elsewhere.
 const LONGEST_WAIT: Span = Span::from_secs(10);
 
 /// The shadow limits of a resource, and what they have measured.
@@ -53,7 +52,7 @@ impl ShadowLimits {
         self.ledger.anchor(now, &self.resource);
     }
 
-    /// A call with this start has turned out to cost something else; nothing if no cost is given.
+    /// Corrects the charge of a call to its actual cost. Without a cost, the call was not made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, bill: &Bill, cost: Option<&[(String, Amount)]>) {
         let Some(charged) = &bill.shadow else { return };
         let by_unit = |cost: &'_ [(String, Amount)]| {
@@ -77,8 +76,8 @@ impl ShadowLimits {
         &self.tallies
     }
 
-    /// Charges `bill` to one limit for a call with this start that would not have waited beyond
-    /// `latest`.
+    /// Measures what a limit would have done to a call with this start, and charges `bill` to it.
+    /// The call would not have waited beyond `latest`.
     pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
         let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;

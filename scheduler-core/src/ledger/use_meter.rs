@@ -14,11 +14,11 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Clients that are told apart. More would make a bill of its own for each of them.
+/// The most clients that are told apart, because each has bills of its own.
 const MAX_NAMES: usize = 4096;
-/// Sums by client and class that are kept: a few classes for each client.
+/// The most sums by client and class: a few classes for each client.
 const MAX_ROWS: usize = 2 * MAX_NAMES;
-/// A client without a request for so long makes room for another one.
+/// A client without a request for this long makes room for another one.
 const IDLE: Span = Span::from_secs(86_400);
 /// How often room is looked for, because that walks along all clients.
 const SWEEP_EVERY: Span = Span::from_secs(60);
@@ -26,7 +26,7 @@ const SWEEP_EVERY: Span = Span::from_secs(60);
 /// The client that stands for all beyond the bound.
 pub const OTHERS: &str = "(others)";
 
-/// Millionths of units, each at the place of its unit.
+/// Millionths of units, each at the index of its unit.
 type Amounts = SmallVec<[i64; 2]>;
 
 /// How many calls one client has made in one class since the last report, and what they cost.
@@ -36,7 +36,7 @@ struct Sums {
     micros: Amounts,
 }
 
-/// A bill that counts in place of another one.
+/// A bill that replaces another one.
 struct Exchange<'a> {
     more: &'a Bill,
     less: &'a Bill,
@@ -46,7 +46,7 @@ struct Exchange<'a> {
 #[derive(Clone, Debug)]
 struct LimitSum {
     name: Name,
-    /// Whether it is told.
+    /// Whether [`Use`] reports it.
     may_end: bool,
     micros: i64,
 }
@@ -60,7 +60,7 @@ pub(crate) struct UseMeter {
     names: ClientNames,
     classes: Vec<Name>,
     units: Vec<Name>,
-    /// The place of each limit's unit.
+    /// The index of each limit's unit.
     unit_of: Vec<usize>,
     rows: BTreeMap<(ClientNumber, ClassId), Sums>,
     limits: Vec<LimitSum>,
@@ -73,7 +73,8 @@ pub(crate) struct UseMeter {
 pub struct Use {
     /// By client and class.
     pub clients: Vec<ClientUse>,
-    /// By limit, in millionths of its unit. Only limits of long periods without keys are told.
+    /// By limit, in millionths of its unit. Only limits with long periods and without keys are
+    /// reported.
     pub limits: Vec<(Name, i64)>,
 }
 
@@ -126,7 +127,7 @@ impl UseMeter {
         self.change(class, bill.client, 1, Exchange { more: bill, less: &Bill::new() });
     }
 
-    /// Takes a call out that was not made.
+    /// Takes back the count of a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
         self.change(class, bill.client, -1, Exchange { more: &Bill::new(), less: bill });
     }
@@ -264,7 +265,7 @@ impl ClientNames {
     }
 }
 
-/// The distinct units, the place of each limit's unit, and a sum for each limit.
+/// The distinct units, the index of each limit's unit, and a sum for each limit.
 fn places(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
     let (units, limits) = (resource.units(), resource.limits());
     let place = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());

@@ -30,7 +30,7 @@ pub(crate) struct Permits<R> {
     by_end: BTreeMap<u32, Vec<Slot>>,
     /// Returned permits.
     idle: IdlePermits,
-    /// Permits that take next to nothing. They have the places that no other permit needs.
+    /// Permits that take next to nothing. They use the slots that no other permit needs.
     small: IdlePermits,
     /// When permits were last forgotten.
     last_expiry: Time,
@@ -47,7 +47,7 @@ impl<R> Permits<R> {
         Permits { permits, bills, by_id, by_end, idle, small, last_expiry, last_serial: 0, bound }
     }
 
-    /// The number of the next start or arrival. Of equal times, the lower number goes first.
+    /// The number of the next start or arrival. At equal times, the lower number goes first.
     pub(crate) fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
@@ -102,7 +102,7 @@ impl<R> Permits<R> {
         permit
     }
 
-    /// Gives a waiting request another bill, for the same client. No queue has the former one.
+    /// Gives a waiting request another bill, for the same client. No queue may have the former one.
     pub(crate) fn set_bill(&mut self, slot: Slot, bill: Bill) {
         let client = self.get(slot).bill.client;
         let bill = self.bills.keep(bill.of_client(client));
@@ -209,7 +209,7 @@ impl<R> Permits<R> {
         oldest.into_iter().for_each(|slot| drop(self.remove(slot)));
     }
 
-    /// Forgets the oldest small permits as far as other permits need their places.
+    /// Forgets the oldest small permits as far as other permits need their slots.
     fn make_places(&mut self) {
         while self.len() - self.idle.len() > self.bound && self.small.len() > MAX_IDLE_PERMITS {
             self.small.pop().into_iter().for_each(|slot| drop(self.remove(slot)));

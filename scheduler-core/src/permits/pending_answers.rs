@@ -55,12 +55,12 @@ impl<R> PendingAnswers<R> {
         self.asks.get_mut(id)
     }
 
-    /// Takes the request with this id, which is not asked again then.
+    /// Takes the request with this id out, so that it is not asked again.
     pub(crate) fn take_ask(&mut self, id: &PermitId) -> Option<Ask<R>> {
         self.asks.remove(id)
     }
 
-    /// Lets a request wait that is asked again.
+    /// Lets a request wait until it is asked again.
     pub(crate) fn push_ask(&mut self, since: Time, ask: Ask<R>) {
         self.push(PendingAnswer { since, answer: Answer::Again(ask.id.clone()) });
         self.asks.insert(ask.id.clone(), ask);

@@ -18,7 +18,8 @@ pub(super) const UNLISTED: u32 = u32::MAX;
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
-    /// The connection of the request. What a settle reports counts as its statement.
+    /// The connection of the request. The report of a settle counts as a statement of this
+    /// connection.
     pub(crate) connection: Connection,
     /// The sender and the content, as hashes, if they are known.
     pub(crate) identity: Identity,
@@ -55,7 +56,7 @@ impl<R> Permit<R> {
         waiting
     }
 
-    /// The first repetition of a former leader's request tells what it is.
+    /// Takes the identity from the first repetition of a former leader's request.
     pub(crate) fn learn_identity(&mut self, identity: Identity) {
         if self.identity == Identity::default() {
             self.identity = identity;

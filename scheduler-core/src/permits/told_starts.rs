@@ -4,8 +4,8 @@ use crate::collections::Slot;
 use rampmeter_protocol::time::Time;
 use std::collections::VecDeque;
 
-/// Told starts that are kept: the grants of some milliseconds. The oldest beyond it counts as
-/// delivered.
+/// The most told starts that are kept: the grants of some milliseconds. Beyond this number, the
+/// oldest counts as delivered.
 const MAX_TOLD: usize = 65_536;
 
 /// Starts that were told since answers were last known to arrive in time.
@@ -42,14 +42,16 @@ impl ToldStarts {
         }
     }
 
-    /// Answers that were sent until `until` have arrived. Whether that ends a hold-up.
+    /// Notes that answers sent until `until` have arrived. Returns whether answers were late
+    /// before.
     pub(crate) fn note_delivered(&mut self, until: Time) -> bool {
         while self.told.pop_front_if(|told| told.at <= until).is_some() {}
         self.is_watched = true;
         std::mem::take(&mut self.are_answers_late)
     }
 
-    /// Answers do not arrive. Takes all starts; those that are put off are told anew.
+    /// Notes that answers do not arrive, and takes all told starts. The caller puts them off and
+    /// notes them again.
     pub(crate) fn take_late(&mut self) -> VecDeque<ToldStart> {
         self.are_answers_late = true;
         std::mem::take(&mut self.told)
