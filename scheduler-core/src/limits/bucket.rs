@@ -50,7 +50,7 @@ impl Bucket {
         Bucket::with_pending(limit, now, level, PendingDebits::none())
     }
 
-    /// The same, of which a predecessor may have promised `pending_debits`.
+    /// The same, with stock that a predecessor may have promised as `pending_debits`.
     pub(crate) fn with_pending(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         match limit.has_tokens() {
             true => Tokens(TokenBucket::new(limit, now, level, pending_debits)),
@@ -77,8 +77,8 @@ impl Bucket {
         self
     }
 
-    /// Learns from an answer of the upstream, which came at `now`, what is left. Returns whether
-    /// it is believed.
+    /// Learns what is left from an answer of the upstream at `now`. Returns whether the answer is
+    /// believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         match self {
             Tokens(tokens) => {
@@ -89,14 +89,14 @@ impl Bucket {
         }
     }
 
-    /// Continues with so much less in a full bucket, by the upstream's word.
+    /// Continues after the upstream has stated a capacity that is lower by `by`.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         if let Counted(counted) = self {
             counted.shrink(limit, now, by);
         }
     }
 
-    /// When usage expires that only one client has told of.
+    /// When the next usage expires that no second client has confirmed.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.counted()?.next_expiry()
     }
@@ -164,7 +164,7 @@ impl Bucket {
         for_both!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Corrects the call's cost; `made` tells whether it was made.
+    /// Corrects the call's cost; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction, made: CallMade) {
         if made == CallMade::No {
             // If the call was to probe a freeze, another call has to.
@@ -209,17 +209,17 @@ impl Bucket {
         }
     }
 
-    /// No call starts before `until`; then a single probe does.
+    /// Freezes the bucket: no call starts before `until`, and then only a probe.
     pub(crate) fn freeze_until(&mut self, until: Time) {
         self.add_freeze(Freeze::new(until));
     }
 
-    /// Adds a freeze to the one that may be there.
+    /// Joins a freeze with the present one, if there is one.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
     }
 
-    /// Notes that `connection` says that the freeze is to be longer.
+    /// Notes that `connection` reports a longer pause than is believed.
     pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
         self.if_frozen(|freeze| freeze.note_longer_pause(connection));
     }
@@ -281,7 +281,7 @@ impl Bucket {
         self.thaw_if(|freeze| freeze.is_over(now));
     }
 
-    /// Takes the whole stock: of windows, what the present one has left.
+    /// Takes the whole stock. For windows, this is the rest of the present one.
     pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
         let level = if limit.has_tokens() { self.level(limit, now) } else { self.level_until(limit, now, now) };
         self.debit(limit, now, level.max(Credit::ZERO));
@@ -297,7 +297,8 @@ impl Bucket {
         for_both!(self, kind => kind.level(limit, now))
     }
 
-    /// A token bucket: when it was empty, or will be. Any other bucket: when its last use may end.
+    /// When a token bucket was or will be empty. For any other bucket, when it was last used or
+    /// will be.
     pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
         if limit.has_tokens() {
             return limit.empty_at(now, self.level_when_paid(limit, now));
@@ -331,7 +332,7 @@ impl Bucket {
         for_both!(self, kind => kind.last_promise())
     }
 
-    /// The last use that may outlast whatever starts now; none for tokens.
+    /// The last use that outlasts every call that starts now; none for tokens.
     pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         self.counted()?.last_use_ahead(limit, now)
     }
@@ -341,7 +342,7 @@ impl Bucket {
         self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
     }
 
-    /// When calls can take something again: no pause is demanded, and calls do not hold all places.
+    /// When calls can take something again: the freeze is over, and stock or a place is free.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
         // A level of zero rises at once in a bucket of tokens, and elsewhere when something ends.
         let least = if limit.has_tokens() { Amount::ZERO } else { LEAST };
@@ -349,8 +350,7 @@ impl Bucket {
         self.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
     }
 
-    /// When the oldest call in flight will probably end, if calls take `call_time`; at the latest
-    /// its lease ends.
+    /// When the oldest call in flight will probably end, if calls take `call_time`.
     pub(crate) fn likely_end(&self, limit: &Limit, now: Time, call_time: Span) -> Option<Time> {
         let oldest = self.counted().filter(|_| limit.is_until_settled())?.oldest_call()?;
         Some((oldest + call_time).max(now))

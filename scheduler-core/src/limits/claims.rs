@@ -1,7 +1,7 @@
 //! What other accounts or processes have used of a limit, as answers of the upstream tell.
 //!
-//! One client's word counts for a minute. Its next answer renews it, and the answer of another
-//! client that tells as much confirms it until the usage ends.
+//! One client's report counts for a minute. Its next answer renews the report. The same report by
+//! another client confirms it until the usage ends.
 
 use super::freeze::UNCONFIRMED;
 use super::window_phase::Interval;
@@ -9,8 +9,8 @@ use crate::arithmetic::Credit;
 use crate::ids::Connection;
 use rampmeter_protocol::time::Time;
 
-/// The largest number of amounts of one bucket. Beyond it, an amount ends with the last of them,
-/// and is told again.
+/// The largest number of claims of one bucket. A further one ends with the last of them, and later
+/// answers tell it again.
 const MAX_CLAIMS: usize = 32;
 
 /// What one answer says of one bucket.
@@ -20,13 +20,13 @@ pub(crate) struct BucketReading {
     pub(crate) at: Time,
     pub(crate) connection: Connection,
     pub(crate) remaining: Credit,
-    /// When what was used is back at the latest.
+    /// When all used stock is back, at the latest.
     pub(crate) resets: Option<Time>,
     /// When the window of the limit ends.
     pub(crate) ends: Option<Interval>,
 }
 
-/// An amount that was used by others.
+/// An amount that other accounts or processes have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) credit: Credit,
@@ -52,7 +52,7 @@ impl Claim {
 pub(crate) struct Claims(Vec<Claim>);
 
 impl Claims {
-    /// Amounts by answers that a predecessor heard.
+    /// The claims that a predecessor heard.
     pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
         let claim = |(credit, until, expires)| Claim {
             credit,
@@ -68,12 +68,13 @@ impl Claims {
         self.0.iter()
     }
 
-    /// All that counts at `now`.
+    /// The sum of the claims that count at `now`.
     pub(crate) fn total(&self, now: Time) -> Credit {
         self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
     }
 
-    /// Notes that `connection` tells of `told`: what that covers is renewed, or confirmed.
+    /// Notes that `connection` reports usage of `told`. Claims within this amount are renewed, or
+    /// confirmed if another client made them.
     pub(crate) fn repeat(&mut self, now: Time, connection: Connection, told: Credit) {
         let mut sum = Credit::ZERO;
         for claim in &mut self.0 {
@@ -84,7 +85,7 @@ impl Claims {
         }
     }
 
-    /// Adds an amount that `connection` tells of. Returns when it ends.
+    /// Adds an amount that `connection` reports. Returns when it ends.
     pub(crate) fn add(
         &mut self,
         now: Time,

@@ -30,7 +30,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 const EXACT_STEPS: usize = 4096;
 /// Rounding makes a call longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
-/// Windows that an estimate walks one by one; all later ones count as long as the period.
+/// The most windows that an estimate walks one by one. Later ones count as long as the period.
 const MAX_WALKED_WINDOWS: usize = 64;
 const NANOSECOND: Span = Span::from_nanos(1);
 
@@ -76,11 +76,11 @@ pub(crate) struct CountedBucket {
     steps: BTreeMap<Time, Credit>,
     /// The cost of the calls that start later.
     promised: Credit,
-    /// No later change is a rise.
+    /// Usage does not rise after this time.
     last_rise: Time,
     /// When each call is removed from `calls`.
     ends: BTreeSet<(Time, StartKey)>,
-    /// When something last ended, if that is known.
+    /// When usage last fell, if that is known.
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
@@ -104,7 +104,7 @@ impl CountedBucket {
         limit.counting().alignment().map(|alignment| Windows::new(alignment, phase, others))
     }
 
-    /// Until when a call counts that starts at `time`.
+    /// Until when a call that starts at `time` counts.
     fn counted_until(&self, limit: &Limit, time: Time) -> Time {
         let ends = self.windows(limit).map(|windows| windows.window(time).ends);
         ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
@@ -219,7 +219,7 @@ impl CountedBucket {
         }
     }
 
-    /// Lists a call by its start. Of fixed windows past starts are not listed: there may be
+    /// Lists a call by its start. In fixed windows, past starts are not listed: there may be
     /// millions.
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
@@ -231,7 +231,7 @@ impl CountedBucket {
         self.ends.insert((listed_until(limit, key, until), key));
     }
 
-    /// The start of the oldest call in flight; none is known of usage without calls.
+    /// The start of the oldest call in flight; anonymous usage has none.
     pub(crate) fn oldest_call(&self) -> Option<Time> {
         self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now)
     }
@@ -286,7 +286,7 @@ impl CountedBucket {
         let is_present = self.windows(limit).is_some_and(|windows| windows.window(key.at).contains(now));
         let (more, until) = match self.calls.get_mut(&key) {
             Some(call) => (actual - std::mem::replace(&mut call.cost, actual), call.until),
-            // What was not used in a window that has ended is of no use in another.
+            // Unused cost of a window that has ended is lost.
             None if is_present => ((actual - charged).max(-self.used_at(now)), self.counted_until(limit, now)),
             None => return,
         };
@@ -336,7 +336,7 @@ impl CountedBucket {
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
-    /// What a paced window has given out and not yet spent; nothing for other limits.
+    /// What a paced window has given out and calls have not used; none for other limits.
     pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let windows = self.windows(limit)?;
         let paced = PacedWindow::of(limit, windows, windows.window(now))?;
@@ -380,7 +380,8 @@ impl CountedBucket {
         at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
-    /// The start of the window that pays the last of `backlog` and `cost`, or when its pace does.
+    /// The start of the window that pays the last of `backlog` and `cost`, or when its pace pays
+    /// it.
     fn paid_by_windows(
         &self,
         limit: &Limit,
@@ -454,7 +455,7 @@ impl CountedBucket {
         }
     }
 
-    /// The end of what a call holds that starts at `at`.
+    /// When the usage of a call that starts at `at` ends.
     fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
         let exact = self.counted_until(limit, at);
         if self.steps.len() < EXACT_STEPS || limit.has_windows() {
@@ -489,7 +490,7 @@ impl CountedBucket {
     }
 }
 
-/// Until when a call is listed that holds its cost until `until`.
+/// Until when a call is listed whose cost counts until `until`.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
     if limit.has_windows() { key.at } else { until }
 }

@@ -1,15 +1,16 @@
-//! What others will use of a window, by what they have used of the last ones.
+//! Expects others to use as much of a window as of the last ones.
 //!
-//! A saturated window is used up as it begins. If others come later, calls that were on their way
-//! are rejected. So as much is held back for them as they had before, and ever less of it towards
-//! the end of the window.
+//! A saturated window is used up as soon as it begins. If others use it later, calls on their way
+//! are rejected. So their former usage is held back for them, and ever less of it towards the end
+//! of the window.
 
 use crate::arithmetic::{Credit, Window};
 use crate::policy::Limit;
 use crate::policy::spec::Learn;
 use rampmeter_protocol::time::{Span, Time};
 
-/// If others use less than before, one part in this many of the difference is expected no more.
+/// If others use less than expected, each window lowers the expectation by one part in this many of
+/// the difference.
 const FALL_PART: u64 = 16;
 
 /// Usage by others, window by window.
@@ -46,7 +47,7 @@ impl ExpectedUsage {
         }
     }
 
-    /// For a successor, which learns anew what is used of the present window.
+    /// The expectation for a successor, which learns the present window's usage anew.
     pub(crate) fn expected(&self) -> Credit {
         self.expected
     }
@@ -58,8 +59,8 @@ impl ExpectedUsage {
     }
 }
 
-/// The most that is held back of a limit: calls always have the floor of what is learned. Of a day
-/// or a month too much would be held back for too long.
+/// The most that is held back of a limit: the floor of its learning stays for calls. Long limits
+/// hold nothing back, because that would last too long.
 pub(crate) fn most_expected(limit: &Limit) -> Credit {
     const PARTS: u64 = 1000;
     match limit.spec().learn {

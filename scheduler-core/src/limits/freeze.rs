@@ -1,4 +1,4 @@
-//! A pause of one limit, which the upstream demands or an operator orders.
+//! The freeze of one limit: the upstream has asked for a pause, or an operator has ordered one.
 
 use super::timeline::StartKey;
 use crate::ids::Connection;
@@ -6,32 +6,33 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The longest pause on one client's word. Behind it the probe call asks the upstream again.
+/// The longest pause on one client's report. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
-/// No call starts before its end. Then one call starts, the probe; others follow if it is served.
+/// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow if
+/// the probe is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,
-    /// Whether an operator ordered it, and not the upstream.
+    /// Whether an operator ordered it.
     is_ordered: bool,
     probe: Option<StartKey>,
-    /// The connection that reported a longer pause first.
+    /// The first connection that reported a longer pause.
     reported_by: Connection,
 }
 
 impl Freeze {
-    /// A pause that the upstream demands.
+    /// A freeze for a pause that the upstream asks for.
     pub(crate) fn new(until: Time) -> Self {
         Freeze { until, is_ordered: false, probe: None, reported_by: Connection::UNKNOWN }
     }
 
-    /// A pause that an operator orders.
+    /// A freeze that an operator orders.
     pub(crate) fn ordered(until: Time) -> Self {
         Freeze { is_ordered: true, ..Freeze::new(until) }
     }
 
-    /// A freeze that is added to the one that may be there.
+    /// `added`, joined with the existing freeze if there is one.
     pub(crate) fn join(existing: Option<Freeze>, added: Freeze) -> Self {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
@@ -47,14 +48,14 @@ impl Freeze {
         self.is_ordered
     }
 
-    /// Notes that `connection` says that the pause is to be longer. The first one to say so counts.
+    /// Notes that `connection` reports a longer pause. The first such report counts.
     pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
         if self.reported_by == Connection::UNKNOWN {
             self.reported_by = connection;
         }
     }
 
-    /// Whether `connection` is the second one to say that the pause is to be longer.
+    /// Whether `connection` is a second one that reports a longer pause.
     pub(crate) fn is_confirmed_by(&self, connection: Connection) -> bool {
         connection.differs_from(self.reported_by)
     }
@@ -91,7 +92,7 @@ impl Freeze {
         self.probe.is_some()
     }
 
-    /// Whether no call came to probe the freeze for so long that none has to.
+    /// Whether no call has probed the freeze for so long that none has to.
     pub(crate) fn is_unprobed(&self, now: Time) -> bool {
         self.probe.is_none() && self.until + PROBE_TIMEOUT <= now
     }

@@ -13,21 +13,21 @@ const MAX_PEAKS: usize = 256;
 /// The largest number of remembered values of the bucket of a limit without keys; older ones are
 /// thinned out.
 pub(crate) const MAX_LEVELS: usize = 512;
-/// The same of the bucket of a key, of which there are many.
+/// The same for the bucket of a key, because there are many.
 pub(crate) const MAX_FEW: usize = 64;
 
 /// Levels right before past starts, each higher than all later ones. They tell the highest level
 /// since any time.
 ///
-/// A refund is worth what the bucket had room for ever since the start: the upstream has lost what
-/// would have run over.
+/// A refund is worth only the room that the bucket has had ever since the start. The upstream has
+/// lost everything that would have run over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HighWaterMarks(Vec<Point>);
 
 impl HighWaterMarks {
-    /// Notes the level right before a start at `at`, not earlier than any before.
+    /// Notes the level right before a start at `at`, which is not before any noted one.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
-        // Of one instant only the highest level is needed.
+        // For one instant, only the highest level is needed.
         if self.0.last().is_some_and(|(last, higher)| *last == at && *higher >= level) {
             return;
         }
@@ -64,7 +64,7 @@ impl HighWaterMarks {
 #[derive(Clone, Debug)]
 pub(crate) struct LevelHistory {
     points: Vec<Point>,
-    /// How many are remembered.
+    /// How many points are remembered.
     most: usize,
 }
 
@@ -73,27 +73,27 @@ impl LevelHistory {
         LevelHistory { points: Vec::new(), most }
     }
 
-    /// Remembers so many from now on.
+    /// Sets how many points are remembered.
     pub(crate) fn remember(&mut self, most: usize) {
         self.most = most;
     }
 
-    /// Without what was noted.
+    /// An empty history of the same size.
     pub(crate) fn emptied(&self) -> Self {
         LevelHistory::of(self.most)
     }
 
-    /// What was noted last until `time`; none if that is forgotten.
+    /// The last value noted until `time`; none if that is forgotten.
     pub(crate) fn noted_at(&self, time: Time) -> Option<Credit> {
         self.points.get(first_after(&self.points, time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
-    /// What was noted last before `time`; none if that is forgotten.
+    /// The last value noted before `time`; none if that is forgotten.
     pub(crate) fn noted_before(&self, time: Time) -> Option<Credit> {
         self.points.get(self.points.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
-    /// Notes the level right after a start at `at`, not earlier than any before.
+    /// Notes the level right after a start at `at`, which is not before any noted one.
     pub(crate) fn note(&mut self, at: Time, level: Credit) {
         self.points.pop_if(|(last, _)| *last == at);
         push(&mut self.points, self.most, (at, level), |_, later| later);
@@ -112,7 +112,7 @@ impl LevelHistory {
     }
 }
 
-/// Appends a point. Of `most` points, each two of the older half are merged first.
+/// Appends a point. At `most` points, pairs of the older half are merged first.
 fn push(points: &mut Vec<Point>, most: usize, point: Point, merged: impl Fn(Point, Point) -> Point) {
     if points.len() >= most {
         let pairs = most / 4;

@@ -1,8 +1,8 @@
 //! A window whose capacity is spread over its time (`pace`).
 //!
 //! The window gives out a tenth of its capacity at its beginning. The rest comes evenly, so that
-//! the last start of the window finds the whole. What was used of the window tells where it stands,
-//! so that no state is added.
+//! the last start of the window finds the whole. The usage of the window is all the state that
+//! pacing needs.
 
 use super::window_phase::Windows;
 use crate::arithmetic::{Credit, Window};
@@ -28,7 +28,7 @@ pub(super) struct PacedWindow<'a> {
 }
 
 impl<'a> PacedWindow<'a> {
-    /// None if the limit is not paced.
+    /// The pace of `window`; none if the limit is not paced.
     pub(super) fn of(limit: &'a Limit, windows: Windows<'_>, window: Window) -> Option<Self> {
         let (_, end) = windows.starts_in(window);
         let length = Span::from_nanos(end.since(window.starts).nanos().saturating_sub(1));
@@ -38,7 +38,8 @@ impl<'a> PacedWindow<'a> {
     }
 
     /// The first time at which the window has given out `used` and leaves the headroom of `tier`.
-    /// The headroom shrinks to nothing towards the end. A use above the capacity comes last.
+    /// The headroom shrinks to nothing towards the end. A use above the capacity gets the last
+    /// possible start.
     pub(super) fn gives(self, used: Credit, tier: Tier) -> Time {
         let micros = |credit| self.limit.rate().micros_up(credit);
         let headroom = micros(self.limit.headroom(tier)) / FREE_PART;

@@ -3,8 +3,8 @@
 use crate::arithmetic::Credit;
 use rampmeter_protocol::time::{Span, Time};
 
-/// By how much a bucket's full level is lowered, in steps: each credit counts until its time.
-/// Credits only fall.
+/// Steps that lower a bucket's full level: each credit counts until its time. Later credits are no
+/// higher.
 ///
 /// A successor charges promises before their starts, so its bucket would refill too early: the
 /// upstream's bucket is still full then, and loses that refill. So the successor's full level is

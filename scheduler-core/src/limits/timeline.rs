@@ -14,7 +14,7 @@ use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use std::num::NonZeroU32;
 
-/// The place of a start: by time, and among equal times in the order of commitment.
+/// The position of a start: by time, and among equal times in the order of commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartKey {
     pub(crate) at: Time,
@@ -77,7 +77,7 @@ struct Node {
 /// The starts, and for each subtree and tier the potential that it needs before it.
 ///
 /// With that potential each start of the subtree finds what it demands beside a new one of the
-/// tier. Most timelines are a key's and have few starts, for which a slab's chunk is too large.
+/// tier. Most timelines belong to keys and have few starts. For these, a slab's chunk is too large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
@@ -87,7 +87,7 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// Without starts.
+    /// A timeline without starts.
     pub(crate) const EMPTY: Timeline = Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None };
 
     /// The cost of all starts.
@@ -168,8 +168,8 @@ impl Timeline {
         gap
     }
 
-    /// The first gap from that before `from` on in which the level passes `level`; else the last
-    /// gap.
+    /// The first gap, from the one before `from` on, in which the level passes `level`; otherwise
+    /// the last gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, 0, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;

@@ -10,14 +10,14 @@ use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
-/// What was told, and our own starts, to compare it with.
+/// The upstream's reports, and our own starts to compare them with.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamReports {
     pub(crate) claims: Claims,
     pub(crate) phase: Option<Phase>,
     /// What others will use of windows.
     pub(crate) expected: ExpectedUsage,
-    /// Right after each start: in fixed windows the sum of all starts, otherwise what was held.
+    /// A value right after each start: in fixed windows the sum of all starts, otherwise the usage.
     starts: LevelHistory,
     started: Credit,
     /// When claims were last lowered.
@@ -41,7 +41,7 @@ impl UpstreamReports {
         UpstreamReports { phase, ..UpstreamReports::new(now) }
     }
 
-    /// What a predecessor was told.
+    /// The reports that a predecessor had.
     pub(crate) fn restored(limit: &Limit, now: Time, told: &ReportedUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
         let at = |offset| times.latest(offset);
@@ -56,7 +56,7 @@ impl UpstreamReports {
         }
     }
 
-    /// What a successor is to know; nothing if nothing was told.
+    /// The record for a successor; none if nothing was reported.
     pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ReportedUsage> {
         let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
             micros: rate.micros_up(claim.credit),
@@ -76,7 +76,7 @@ impl UpstreamReports {
         self.starts.note(at, self.started);
     }
 
-    /// Notes what is held of a sliding window from `at` on, others' usage left out.
+    /// Notes the usage of a sliding window from `at` on, without usage by others.
     pub(crate) fn note_used(&mut self, at: Time, used: Credit) {
         self.starts.note(at, used);
     }
@@ -102,20 +102,19 @@ impl UpstreamReports {
         self.started - self.starts.noted_before(time).unwrap_or(Credit::ZERO)
     }
 
-    /// What was held right after the starts until `time`; none if that is forgotten.
+    /// The usage right after the starts until `time`; none if that is forgotten.
     pub(crate) fn used_at(&self, time: Time) -> Option<Credit> {
         self.starts.noted_at(time)
     }
 
-    /// Takes how much less others may be said to have used: a small part of the refill since the
-    /// last time.
+    /// Takes the amount by which claims may fall: a small part of the refill since the last time.
     pub(crate) fn take_lowering(&mut self, now: Time, limit: &Limit, part: u64) -> Credit {
         let refill = limit.rate().refill_within(now.since(self.lowered));
         self.lowered = now;
         refill.divided_by(part)
     }
 
-    /// Forgets everything but the phase: what was used is known otherwise.
+    /// The phase alone, if the period is the same. The usage is known otherwise.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period() == period)?;
         Some(UpstreamReports { phase: Some(phase), starts: self.starts.emptied(), ..UpstreamReports::new(now) })

@@ -1,20 +1,20 @@
 //! Usage of a limit that counts calls, as a successor needs to know it.
 //!
-//! What has left a sliding window counts again when the window becomes longer. Its amount is not
-//! stored. It counts as all that the shorter window can have admitted, until it would have left the
-//! longer one. Forgotten keys count as used up.
+//! Usage that has left a sliding window counts again if the window becomes longer. Its amount is
+//! not stored. So it counts as the most that the shorter window can have admitted, until it would
+//! have left the longer one. Forgotten keys count as used up.
 
 use crate::arithmetic::{Credit, Offset, Rate};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Most blocks of one limit that a snapshot holds.
+/// The most blocks of one limit that a snapshot holds.
 pub(crate) const MAX_BLOCKS: usize = 32;
-/// So many of the nearest blocks stay unmerged.
+/// This many of the nearest blocks stay unmerged.
 const EXACT_BLOCKS: usize = MAX_BLOCKS / 2;
 /// How far two schedulers' wall clocks may differ and still agree.
 const MAX_CLOCK_SKEW: Span = Span::from_secs(1);
-/// They agree within one part in this many of the period, at most.
+/// Clocks that agree also differ by at most one part in this many of the period.
 const MAX_CLOCK_SKEW_PART: u64 = 10;
 
 /// `credit` is used from `from` on and before `until`.
@@ -31,7 +31,7 @@ pub(crate) struct UsageBlock {
 pub struct Usage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
-    /// What is used, by the time in which it counts.
+    /// The usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
@@ -43,7 +43,7 @@ pub struct Usage {
 /// What the upstream's answers tell of usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
-    /// One of its windows ends between these.
+    /// The bounds of a time at which one of its windows ends.
     pub window_ends: Option<(Offset, Offset)>,
     /// What others have used, which [`Usage::spans`] include.
     pub claims: Vec<ClaimedUsage>,
@@ -73,7 +73,8 @@ pub struct UsageSpan {
     pub micros: u64,
 }
 
-/// Consecutive blocks as at most [`MAX_BLOCKS`]: merged blocks use as much as the largest of them.
+/// Condenses consecutive blocks into at most [`MAX_BLOCKS`]. A merged block uses as much as the
+/// largest of its parts.
 pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks.retain(|block| block.credit > Credit::ZERO);
     if blocks.len() <= MAX_BLOCKS {
@@ -100,17 +101,17 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
     Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
 }
 
-/// What a predecessor's record says of time, for a reader at `then`: it was written at `then` at
-/// the latest.
+/// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
+/// written at `then` at the latest.
 ///
 /// Fixed windows follow the wall clock if both clocks agree and the upstream has told of no window.
 /// All else follows elapsed time: usage ends as late as it can, and begins as early.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordTimes {
     then: Time,
-    /// How much later the wall clock says that things are.
+    /// By how many nanoseconds the wall clock makes times later.
     ahead: i64,
-    /// How much earlier they may be.
+    /// By how much times may be earlier.
     earlier: Span,
 }
 
@@ -151,8 +152,7 @@ impl RecordTimes {
     }
 }
 
-/// By how much a record may have been written before the latest time that is possible, if the wall
-/// clocks tell `lag`.
+/// By how much a record may have been written before `then`, if the wall clocks tell `lag`.
 ///
 /// A reader on another machine leaves out the time by which clocks may differ, so they differ by no
 /// more than the lag. A lag below zero shows that a clock was set.

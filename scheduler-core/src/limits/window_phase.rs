@@ -2,8 +2,8 @@
 //!
 //! An answer says in how long its window ends. It was written between the call's start and its
 //! arrival here, and perhaps in whole seconds. So it names an interval in which a window ends.
-//! Answers that agree narrow the interval down. Starts stay out of it: a call would count in either
-//! of two windows.
+//! Answers that agree narrow the interval down. Starts stay out of it, because a call there could
+//! count in either of two windows.
 
 use super::expected_usage::{ExpectedUsage, most_expected};
 use crate::arithmetic::{Credit, Window, WindowAlignment};
@@ -14,7 +14,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// An interval that is longer than one part in this many of the window says too little.
 const VAGUE_PART: u64 = 4;
 
-/// A time that is known to lie between these.
+/// The bounds of a time that is not known exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) from: Time,
@@ -26,13 +26,13 @@ impl Interval {
         self.until.since(self.from)
     }
 
-    /// What lies in both.
+    /// The part that both have in common.
     fn common(self, other: Interval) -> Option<Interval> {
         let both = Interval { from: self.from.max(other.from), until: self.until.min(other.until) };
         (both.from <= both.until).then_some(both)
     }
 
-    /// The same in another window, as near to `other` as can be.
+    /// This interval, moved by whole periods as near to `other` as possible.
     fn nearest_to(self, other: Interval, period: Span) -> Interval {
         let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
         let ahead = i128::from(self.until.nanos()) - i128::from(other.until.nanos());
@@ -43,7 +43,7 @@ impl Interval {
     }
 }
 
-/// What follows from a statement of when a window ends.
+/// The effect of a report of when a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Heard {
     /// It agrees with what is known.
@@ -58,7 +58,7 @@ pub(crate) enum Heard {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     period: Span,
-    /// A window ends in here, as all answers say.
+    /// The interval in which a window ends, by all answers.
     known: Interval,
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
@@ -68,12 +68,12 @@ pub(crate) struct Phase {
     moved: Time,
     /// When an answer last said the same.
     repeated: Time,
-    /// What another client says.
+    /// The first report that contradicts `known`, and its connection.
     contradicted: Option<(Interval, Connection)>,
 }
 
 impl Phase {
-    /// The phase by one answer; none if that says too little.
+    /// The phase that one answer tells; none if it tells too little.
     pub(crate) fn new(now: Time, period: Span, ends: Interval, connection: Connection) -> Option<Self> {
         let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
         let phase = Phase {
@@ -88,10 +88,10 @@ impl Phase {
         says_enough.then_some(phase)
     }
 
-    /// Hears that a window ends in `ends`.
+    /// Takes a report that a window ends in `ends`.
     ///
-    /// A client moves the ends that it has told itself, or that no answer repeats any more, once in
-    /// a period. Against the word of another client it takes two that agree.
+    /// A client can move ends that it reported itself, or that no answer has repeated for a period.
+    /// It can do so once in a period. Against another client's report, two clients have to agree.
     pub(crate) fn hear(&mut self, now: Time, ends: Interval, connection: Connection) -> Heard {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
@@ -126,7 +126,7 @@ impl Phase {
         Window { starts: at(ends - period), ends: at(ends) }
     }
 
-    /// How long before the end of a window the upstream's may have ended.
+    /// How long before the end of a window the upstream's window may have ended.
     pub(crate) fn slack(&self) -> Span {
         self.cut.length()
     }
@@ -135,7 +135,8 @@ impl Phase {
         self.period
     }
 
-    /// The interval for a successor, whose windows are cut alike: usage is told of by window.
+    /// The interval that cuts windows. A successor cuts its windows alike, because records have
+    /// usage by window.
     pub(crate) fn cut(&self) -> Interval {
         self.cut
     }
@@ -158,7 +159,7 @@ impl<'a> Windows<'a> {
         Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()), others }
     }
 
-    /// What is held back of `window` for others, as it begins.
+    /// The stock of `window` that is held back for others when it begins.
     pub(crate) fn held_back(self, limit: &Limit, window: Window) -> Credit {
         self.others.map_or(Credit::ZERO, |others| others.of(window).min(most_expected(limit)))
     }

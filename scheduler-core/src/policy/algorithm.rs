@@ -12,8 +12,8 @@ pub enum Algorithm {
     /// A bucket holds `capacity`, and fills within `period`.
     #[default]
     TokenBucket,
-    /// A bucket runs over at `capacity`, and drains within `period`: the same seen from below.
-    /// A call that does not fit leaves nothing in it.
+    /// A bucket runs over at `capacity`, and drains within `period`. This is a token bucket seen
+    /// from below. A call that does not fit adds nothing.
     LeakyBucket,
     /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
     /// says, whatever the `period`.
@@ -23,8 +23,7 @@ pub enum Algorithm {
     /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after
     /// its start or its last renewal.
     Concurrency,
-    /// `capacity` until the quota is reset, if ever. A request that comes when it is gone does not
-    /// wait.
+    /// `capacity` until the quota is reset, if ever. Requests do not wait for a spent quota.
     Quota(Option<Alignment>),
 }
 
@@ -57,7 +56,7 @@ impl Algorithm {
     }
 }
 
-/// What a limit's buckets are.
+/// The kind of a limit's buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Counting {
     /// Tokens that come in all the time.
@@ -79,7 +78,7 @@ pub(crate) struct Occupancy {
 impl Counting {
     /// How `algorithm` counts; starts stay away from the ends of windows by `guard`.
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
-        // A window that begins with its first call has no more than any stretch of time as long.
+        // A sliding window bounds every window that begins with its first call.
         let sliding = Counting::Occupied(Occupancy { length: period + guard, until_settled: false });
         let windows = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
         match algorithm {
@@ -96,7 +95,7 @@ impl Counting {
         *self == Counting::Tokens
     }
 
-    /// How windows are cut, where there are windows.
+    /// How windows are cut, if there are any.
     pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
         match self {
             Counting::Windows(alignment) => Some(alignment),
@@ -109,7 +108,7 @@ impl Counting {
         matches!(self, Counting::Occupied(occupancy) if occupancy.until_settled)
     }
 
-    /// The same where the wall clock showed this at the origin of time, in nanoseconds since 1970.
+    /// This counting with wall time, in nanoseconds since 1970, at the origin of time.
     pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
         match self {
             Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
@@ -117,7 +116,7 @@ impl Counting {
         }
     }
 
-    /// The same where calls arrive at distances that differ by `jitter` from those of their starts.
+    /// This counting if the delays of calls differ by `jitter`.
     pub(crate) fn under_jitter(self, period: Span, jitter: Span) -> Self {
         match self {
             Counting::Windows(alignment) => Counting::Windows(alignment.under_jitter(jitter)),
@@ -128,8 +127,7 @@ impl Counting {
         }
     }
 
-    /// The latest time at which a start at `time` stops counting. Nothing for tokens, which come in
-    /// all the time.
+    /// The latest time at which a start at `time` stops counting. None for tokens.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
         match self {
             Counting::Tokens => None,
@@ -138,7 +136,7 @@ impl Counting {
         }
     }
 
-    /// How much longer calls count under `other`, where both are sliding windows.
+    /// How much longer calls count under `other`, if both are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Counting) -> Option<Span> {
         match (self, other) {
             (Counting::Occupied(own), Counting::Occupied(others))

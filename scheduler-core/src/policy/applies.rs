@@ -60,7 +60,7 @@ impl Applies {
 }
 
 impl Pattern {
-    /// Whether every value that `other` matches is matched, as far as that can be told.
+    /// Whether this pattern certainly matches every value that `other` matches.
     pub(crate) fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
             (Pattern::OneOf(own), Pattern::OneOf(others)) => own.is_superset(others),

@@ -14,11 +14,11 @@ pub struct Bill {
     keyed: Vec<KeyCharge>,
     /// All limits that apply to the call, even those that charge it nothing.
     applicable: LimitSet,
-    /// For whose use the call counts.
+    /// The client for which the call counts.
     pub(crate) client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
-    /// Which of the labels the call has that found limits may go by, if the resource looks for any.
+    /// The labels of the call that found limits may use, if the resource looks for any.
     pub(crate) traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
@@ -26,12 +26,12 @@ pub struct Bill {
     pub(crate) shadow: Option<Box<Bill>>,
 }
 
-/// The labels of a call that an unwritten limit may go by.
+/// The labels of a call that found limits may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallTraits {
     /// Its route.
     pub(crate) route: Option<String>,
-    /// The labels that it has of those that may be keys.
+    /// Its labels that may key buckets.
     pub(crate) keys: Vec<String>,
 }
 
@@ -81,8 +81,7 @@ impl Bill {
         }
     }
 
-    /// Sets the charge to `limit`, in the bucket of `key` if there is one, which replaces its
-    /// former key.
+    /// Sets the charge to `limit`. A `key` replaces the former key of this limit.
     pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
         let Some(key) = key else { return self.set(limit, amount) };
         self.applicable = self.applicable.with(limit);

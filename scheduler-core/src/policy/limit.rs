@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
 const LONG_PERIOD: Span = Span::from_secs(600);
-/// Shorter limits come back before anyone can act on a forecast.
+/// A shorter limit has refilled before a forecast is of use.
 const FORETOLD_PERIOD: Span = Span::from_secs(3600);
 /// Learning never shrinks a bucket below one part in this many of its nominal size.
 const MIN_BURST_PART: u64 = 4;
 
-/// Starts avoid a window's ends by [`LATENESS`], at most by one part in this many of it.
+/// Starts avoid a window's ends by [`LATENESS`], or by one part in this many of the window if that
+/// is less.
 const GUARD_PART: u64 = 10;
 
 /// A limit's policy, ready for arithmetic.
@@ -74,8 +75,8 @@ impl Limit {
         self.rate.credit(margin) - self.rate.credit(self.margin)
     }
 
-    /// This limit where delays of calls differ by `jitter`: how far starts stay from ends of
-    /// windows, and how long calls count in sliding ones.
+    /// This limit if the delays of calls differ by `jitter`. The jitter sets how far starts stay
+    /// from ends of windows, and how long calls count in sliding windows.
     pub(crate) fn under_jitter(self, jitter: Span) -> Self {
         if self.spec.margin != Margin::Auto {
             return self;
@@ -84,14 +85,14 @@ impl Limit {
         Limit { counting: self.counting.under_jitter(period, guard(period, jitter)), ..self }
     }
 
-    /// This limit with no more in a full bucket than of `capacity`.
+    /// This limit, whose full bucket holds at most `capacity`.
     pub(crate) fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);
         let full = self.full.min((most - self.rate.credit(self.margin)).max(most.divided_by(2)));
         Limit { full, ..self }
     }
 
-    /// This limit, of which a call takes `price` times its cost.
+    /// This limit with a price: a call takes `price` times its cost.
     pub(crate) fn priced(&self, price: f64) -> Self {
         Limit { rate: self.rate.priced(price), ..self.clone() }
     }
@@ -205,7 +206,8 @@ impl Limit {
         StartCost { credit: self.rate.credit(amount), tier }
     }
 
-    /// The lowest rate to assume, in millionths of the nominal rate; none if nothing is learned.
+    /// The lowest rate to assume, in millionths of the nominal rate; none if the limit never
+    /// learns.
     pub(crate) fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
         // Learning estimates a rate, and only token buckets have one.
@@ -226,8 +228,8 @@ impl Limit {
         (cost + self.headrooms[usize::from(tier)]).min(self.full)
     }
 
-    /// What a start of tier `own` needs behind a new one of tier `other`: the lower headroom
-    /// counts.
+    /// The level that a start of tier `own` needs behind a new one of tier `other`. The lower
+    /// headroom counts.
     pub(crate) fn demand_beside(&self, cost: Credit, own: Tier, other: Tier) -> Credit {
         self.demand(cost, own.min(other))
     }
@@ -246,7 +248,7 @@ fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
     Amount::from_micros(stock.min(tenth) as u64).expect("a tenth of an amount is an amount")
 }
 
-/// Rounded up.
+/// A share in millionths, rounded up.
 pub(crate) fn parts_per_million(share: f64) -> u32 {
     (share * 1e6).ceil() as u32
 }

@@ -136,7 +136,7 @@ impl Resource {
     /// The same resource with these limits beside its own.
     ///
     /// # Errors
-    /// The first fault of the whole.
+    /// The first fault of the resulting resource.
     pub(crate) fn with_found(&self, found: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
         let limits = self.spec.limits.iter().cloned().chain(found).collect();
         let resource = Resource::new(&ResourceSpec { limits, ..(*self.spec).clone() })?;
@@ -248,7 +248,7 @@ impl Resource {
         }
     }
 
-    /// The labels of the call that a limit may go by that is found.
+    /// The labels of the call that found limits may use.
     fn traits(&self, labels: &Labels<'_>) -> Option<CallTraits> {
         let route = self.spec.discover_route.as_ref().and_then(|label| labels.get(label)).map(str::to_owned);
         let keys = self.spec.discover_key.iter().filter(|label| labels.get(label).is_some()).cloned();
@@ -319,7 +319,7 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        // A limit that counts it may still be found.
+        // The search may still find a limit that counts the unit.
         match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
@@ -336,7 +336,8 @@ impl Resource {
         }
     }
 
-    /// Whether all conditions of `limit` hold for these labels, whatever its key needs.
+    /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
+    /// missing.
     pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
     }

@@ -54,7 +54,7 @@ pub struct ResourceSpec {
     pub discover: Discover,
     /// The label that names a call's route: answers may name the bucket of a route.
     pub discover_route: Option<String>,
-    /// Labels for whose values the upstream may have buckets of their own.
+    /// Labels by whose values the upstream may count separately.
     pub discover_key: Vec<String>,
     /// The answer to requests that no limit applies to.
     pub unmatched: Unmatched,
@@ -105,8 +105,9 @@ impl ResourceSpec {
     }
 }
 
-/// Between these, starts are reserved as far ahead as the longest period of a limit: one period of
-/// all limits may be booked, and no day. A minute of short limits is an ordinary burst.
+/// Starts are reserved as far ahead as the longest period of a limit, within these bounds. So one
+/// period of every limit can be booked, but no whole day. For short limits, a minute covers an
+/// ordinary burst.
 pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
 
 /// Which capacity a limit has.
@@ -207,13 +208,13 @@ pub struct LimitSpec {
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
-    /// Whether what a window gives out is spread over it: a tenth at its beginning, and the rest
+    /// Whether a window gives out its capacity by and by: a tenth at its beginning, and the rest
     /// evenly until its end.
     pub pace: bool,
     /// Whether the limit is in shadow mode: the scheduler measures its delays and enforces none.
     pub shadow: bool,
-    /// Whether the limit is a guess from refused calls. Answers that tell of limits do not mean it,
-    /// and a call of any cost fits.
+    /// Whether the limit is a guess from refused calls. No reading of an answer is about it, and a
+    /// call of any cost fits.
     pub guessed: bool,
 }
 
@@ -254,7 +255,7 @@ impl Default for Learn {
 pub enum Margin {
     /// Rate × 50 ms + 1, at most a tenth of the capacity.
     Auto,
-    /// This amount. Zero leaves the delays of the plain formula.
+    /// This amount. Zero leaves the delays of a bucket without margin.
     Fixed(Amount),
 }
 
@@ -284,22 +285,23 @@ pub enum StartPolicy {
     /// Full, as at an unused upstream.
     #[default]
     Full,
-    /// Probably full: calls use it slowly until served calls prove it. Binding answers trust it.
+    /// Probably full: waiting requests use it slowly until served calls prove it. Immediate answers
+    /// trust it.
     Unproven,
     /// Empty, as at a fully used upstream.
     Empty,
 }
 
-/// The largest number of remembered permits that were returned, and of those that hold next to
-/// nothing of any limit while the bound of all permits is reached. These bounds, about 8 MB each,
-/// keep a client from filling the memory of all other permits.
-/// Beyond the bound, the scheduler forgets the oldest. A late copy of its request is charged anew.
+/// The largest number of remembered permits that were returned. Once all permits reach their bound,
+/// it also bounds those that take next to nothing. These bounds, about 8 MB each, keep a client
+/// from filling the memory of all other permits. Beyond the bound, the scheduler forgets the
+/// oldest. A late copy of its request is charged anew.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
 /// that take minutes to settle.
 pub(crate) const RETENTION: Span = Span::from_secs(300);
-/// How long a permit is remembered at least after its end, when their bound is reached.
+/// The shortest time for which an ended permit is remembered, once permits reach their bound.
 pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 
 /// Bounds on the scheduler's memory.

@@ -7,7 +7,8 @@ use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 impl CountedBucket {
-    /// What was used counts for as long as it would have before, or would now.
+    /// The same usage under another limit. Past usage counts for the longer of its times under
+    /// both.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let longer = from.counts_longer_as(to);
@@ -24,8 +25,8 @@ impl CountedBucket {
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {
-            // Usage that is over but counts again is unknown: the former limit has admitted no
-            // more.
+            // Usage that counts again is unknown. It is at most what the former limit can have
+            // admitted.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
             recast.add_usage(to, now, last + longer, unknown.max(Credit::ZERO));

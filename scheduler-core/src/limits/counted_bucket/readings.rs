@@ -1,8 +1,8 @@
-//! What answers of the upstream change.
+//! How a bucket that counts calls learns from the upstream's answers.
 //!
-//! An answer tells what was left when the upstream had served its call. What is missing there,
-//! beyond our own starts until then, was used by others. It counts as long as the window does. A
-//! lower rest is believed at once, a higher one as it is for token buckets.
+//! An answer tells what was left after the upstream had served its call. Usage beyond our own
+//! starts until then is usage by others. It counts until its window ends. A lower remaining amount
+//! is believed at once, a higher one only slowly.
 
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
@@ -16,13 +16,13 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Others are said to use less at one part in this many of the nominal rate.
+/// Claims fall by at most one part in this many of the nominal rate.
 const RAISE_PART: u64 = 20;
 /// Usage by others ends at multiples of one part in this many of a sliding window.
 const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
-    /// Remembers starts from `now` on, to compare them with what is told.
+    /// Remembers starts from `now` on, to compare them with reports.
     pub(crate) fn track(&mut self, now: Time) {
         self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now)));
     }
@@ -33,8 +33,8 @@ impl CountedBucket {
         self.reports.iter_mut().for_each(|reports| reports.remember_more());
     }
 
-    /// Learns from an answer, which came at `now`, what others use and when windows end. Returns
-    /// whether it is believed.
+    /// Learns what others use and when windows end from an answer at `now`. Returns whether the
+    /// answer is believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
@@ -47,19 +47,20 @@ impl CountedBucket {
         heard != Heard::Contradicts
     }
 
-    /// Continues with so much less in a window: others seemed to have used it.
+    /// Continues with a capacity that is lower by `by`. Usage by others seemed to explain the
+    /// difference, so claims fall.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
         let lowered = self.reports.as_mut().map(|reports| reports.claims.lower(by.max(Credit::ZERO)));
         lowered.into_iter().flatten().for_each(|(until, credit)| self.release(limit, until, credit));
     }
 
-    /// How much others have used of what counts at `now`.
+    /// The usage by others that counts at `now`.
     pub(crate) fn claimed(&self, now: Time) -> Credit {
         self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now))
     }
 
-    /// What is held back of the present window for others: ever less towards its end.
+    /// The stock of the present window that is held back for others: ever less towards its end.
     pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
         const PARTS: u64 = 1024;
         let Some(windows) = self.windows(limit) else { return Credit::ZERO };
@@ -69,24 +70,24 @@ impl CountedBucket {
         windows.held_back(limit, window).divided_by(PARTS).times(u64::try_from(left).unwrap_or(PARTS).min(PARTS))
     }
 
-    /// When a window of the upstream ends, if it has told.
+    /// When a window of the upstream ends, if its answers tell.
     fn phase(&self) -> Option<&Phase> {
         self.reports.as_ref()?.phase.as_ref()
     }
 
-    /// Within which time the upstream's present window ends, by its word.
+    /// The interval in which the upstream's present window ends, as its answers tell.
     pub(crate) fn window_ends(&self, now: Time) -> Option<Interval> {
         let phase = self.phase()?;
         let ends = phase.window(now).ends;
         Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
-    /// When usage expires that only one client has told of.
+    /// When the next usage expires that no second client has confirmed.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.reports.as_ref()?.claims.next_expiry()
     }
 
-    /// Until when usage counts that the answer tells of; none if it is of another window.
+    /// Until when the usage in an answer counts; none if the answer is of another window.
     fn present_until(&self, limit: &Limit, now: Time, reading: &BucketReading) -> Option<Time> {
         let Some(windows) = self.windows(limit) else {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
@@ -109,7 +110,7 @@ impl CountedBucket {
         let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
         let surplus = (claimed - most).max(Credit::ZERO);
         if foreign > claimed {
-            // Of a window that the upstream resets earlier, no more than this is known.
+            // If the upstream resets its window earlier, later usage is unknown.
             let resets = reading.resets.filter(|resets| *resets < until);
             let until = reports.claims.add(now, reading.connection, foreign - claimed, until, resets);
             self.add_usage(limit, now, until, foreign - claimed);
@@ -120,15 +121,15 @@ impl CountedBucket {
         }
     }
 
-    /// Notes what others have certainly used of the window, for the next ones. All our own starts
-    /// until now may have been counted.
+    /// Notes what others have certainly used of the window, to expect it in the next ones. All our
+    /// own starts until now may be part of the reported usage.
     fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, reading: &BucketReading) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
         let used = upstream_full(limit) - reading.remaining - self.own_at(limit, now, now);
         self.reports.iter_mut().for_each(|reports| reports.expected.note(window, used));
     }
 
-    /// What our own starts until `at` hold, and anonymous usage.
+    /// The usage by our own starts until `at`, with anonymous usage.
     fn own_at(&self, limit: &Limit, now: Time, at: Time) -> Credit {
         let Some(reports) = &self.reports else { return Credit::ZERO };
         let used = self.used_at(now) - reports.claims.total(now);
@@ -182,15 +183,14 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // Of another window, what others have used is told anew.
+        // For another window, answers tell anew what others have used.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
         anew.add_usage(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
-    /// Forgets what only one client has told of, if no answer has repeated it. A probe call asks
-    /// the upstream again before others follow.
+    /// Forgets expired claims. A probe call then asks the upstream again before other calls follow.
     pub(super) fn expire(&mut self, limit: &Limit) {
         let now = self.now;
         let Some(reports) = self.reports.as_mut().filter(|reports| reports.claims.iter().next().is_some()) else {
