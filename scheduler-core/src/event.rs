@@ -10,8 +10,8 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// What the driver tells the scheduler. `R` is where an answer goes: the core carries it and
-/// never looks at it.
+/// The input of the scheduler. `R` is the address of an answer: the core carries it and never looks
+/// at it.
 #[derive(Clone, Debug)]
 pub enum Event<R> {
     /// A client asks for a permit.
@@ -42,7 +42,7 @@ pub enum Event<R> {
         asked: Time,
         /// When its answer came.
         heard: Time,
-        /// What is left of each limit.
+        /// The remaining amount of each limit.
         levels: Vec<(LimitId, Amount)>,
     },
     /// A client names an epoch above this scheduler's. The next checkpoint is due soon: if the
@@ -63,7 +63,7 @@ pub enum Event<R> {
     Freeze {
         /// The limits.
         limits: Vec<LimitId>,
-        /// How long no call that needs these limits starts.
+        /// How long calls that need these limits may not start.
         span: Span,
     },
     /// An operator takes the whole stock of these limits.
@@ -92,7 +92,7 @@ pub struct Ask<R> {
     pub id: PermitId,
     /// Hashes of sender and content. A repeated request under this id must have the same.
     pub identity: Identity,
-    /// What the call takes from each bucket.
+    /// The amounts that the call takes from each bucket.
     pub bill: Bill,
     /// Priority class.
     pub class: ClassId,
@@ -129,9 +129,9 @@ pub struct Settle<R> {
     pub to: Option<R>,
     /// The permit.
     pub id: PermitId,
-    /// What happened to it.
+    /// The outcome of its call.
     pub outcome: Outcome,
-    /// What the upstream's answer tells of its buckets, if it answered and its dialect is known.
+    /// The upstream's report on its buckets, if it answered and its dialect is known.
     pub observation: Option<Observation>,
     /// Whether the upstream answered the call with 429.
     pub is_throttled: bool,
@@ -139,7 +139,7 @@ pub struct Settle<R> {
     pub times: CallTimes,
 }
 
-/// What became of a permit.
+/// The outcome of a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The call was not made: the permit is given back, or the waiting request cancelled.

@@ -3,9 +3,9 @@
 use rampmeter_protocol::request::PermitRequest;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The sender and the content of a request, as hashes of 16 bits: the NATS user with the client's
-/// `from`, the cost, and class and labels together. A part that a request does not state is zero,
-/// and not compared.
+/// Three hashes of 16 bits for the sender and the content of a request. They cover the NATS user
+/// with the client's `from`, the cost, and the class with the labels. A part that a request does
+/// not state is zero, and not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
 /// is the same request. The default means unknown, as for a permit of a former leader. Ids are

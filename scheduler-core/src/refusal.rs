@@ -36,12 +36,12 @@ pub enum Refusal {
     NeverFits {
         /// The limit.
         limit: LimitId,
-        /// What the call would take from it.
+        /// The amount that the call would take from it.
         cost: Amount,
         /// The most that the limit can hold.
         capacity: Amount,
     },
-    /// A quota is used up, by the scheduler's count or by the upstream's word.
+    /// A quota is used up: the scheduler has counted so, or the upstream says so.
     #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
         /// The limit.

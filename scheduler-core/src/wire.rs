@@ -29,10 +29,10 @@ pub struct Sender<'a> {
     pub connection: Connection,
 }
 
-/// What an answer tells beside the grant.
+/// Additions to the answer of a grant.
 #[derive(Debug, Default)]
 pub struct Extras<'a> {
-    /// What is left, if the client wants to know.
+    /// The remaining amounts, if the client asked for these.
     pub left: Vec<Left<'a>>,
     /// The cost, if it was computed.
     pub cost: Cost<'a>,

@@ -23,8 +23,8 @@ const ON_THE_WAY: Span = Span::from_secs(1);
 /// A bucket that seems too low rises by at most one part in this many of the nominal refill.
 const RAISE_PART: u64 = 20;
 
-/// A bucket and its limit in use. Levels are those of the limit in use. They lie below the nominal
-/// ones by the learned reserve.
+/// A bucket and its limit in use. Levels follow the limit in use. They lie below the nominal ones
+/// by the learned reserve.
 ///
 /// Invariants: `limit` is what the estimator made of the nominal limit at the last review, and
 /// `bucket` is a bucket of it. Only methods here replace one of the three.

@@ -38,8 +38,9 @@ pub struct CallTimes {
 
 /// The jitter of a resource's calls: 99 of 100 calls keep within this delay.
 ///
-/// The jitter is [`LATENESS`] until clients are known. Of several clients, two together have to
-/// raise it further. So one client that lies costs the others no more than [`LATENESS`] does.
+/// The jitter is [`LATENESS`] until clients are known. If there are several clients, only two
+/// together can raise it further. So one client that lies costs the other clients no more than
+/// [`LATENESS`] does.
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryJitter {
     clients: BTreeMap<u16, ClientDelays>,

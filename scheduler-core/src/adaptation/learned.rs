@@ -40,8 +40,8 @@ pub struct StatedSnapshot {
     pub age: Span,
 }
 
-/// What was learned of an upstream's limit. A lesson only ever takes capacity away, and it fades
-/// with time even while no scheduler runs.
+/// The lessons about an upstream's limit. A lesson only ever takes capacity away, and it fades with
+/// time even while no scheduler runs.
 ///
 /// Amounts are in millionths of a unit and rounded up.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What the upstream teaches: its rate, its stock, and what calls cost.
+//! Learns from the upstream: its rate, its stock, and the cost of calls.
 
 mod adaptive_limit;
 mod attribution;

@@ -69,7 +69,7 @@ pub struct Reading {
     pub reset: Option<Span>,
     /// How far `reset` may be off: headers often count whole seconds.
     pub reset_grain: Span,
-    /// What else the answer tells of the bucket.
+    /// The limit of the bucket, as far as the answer describes it.
     pub described: Described,
 }
 

@@ -4,9 +4,9 @@
 //! documented. Each shows as a shortfall when the level of the upstream becomes known.
 //! Divided by the time since the level was last known, a shortfall is a *loss* of rate.
 //!
-//! The estimator gives a loss back slowly at first and then faster, in the manner of CUBIC (Ha,
-//! Rhee and Xu, 2008; RFC 9438), with a fifth power in place of the cubic.
-//! Additive increase would either provoke rejections all the time or need minutes to recover.
+//! The estimator gives a loss back slowly at first and then faster. This follows CUBIC (Ha, Rhee
+//! and Xu, 2008; RFC 9438), with a fifth power instead of a cubic. Additive increase would either
+//! provoke rejections all the time or need minutes to recover.
 //!
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
 //! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
@@ -38,7 +38,8 @@ const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
-/// This bound is at least this many tokens, so that a small account can hold back for strangers.
+/// The bound is at least this many tokens, so that a small account can hold stock back for
+/// strangers.
 const MAX_STOCK_TOKENS: u64 = 8;
 /// In any case, at most one part in this many of a full bucket is held back.
 const STOCK_PART: u64 = 5;

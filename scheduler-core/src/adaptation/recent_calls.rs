@@ -1,4 +1,4 @@
-//! What calls take at present: time, and amounts of each limit.
+//! The time of recent calls, and their amounts of each limit.
 
 use super::calls_in_flight::CallsInFlight;
 use crate::ids::LimitId;

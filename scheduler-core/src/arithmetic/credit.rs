@@ -114,14 +114,14 @@ impl SubAssign for Credit {
     }
 }
 
-/// What one start takes from a bucket.
+/// The cost of one start for a bucket, and its tier.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartCost {
     pub(crate) credit: Credit,
     pub(crate) tier: Tier,
 }
 
-/// What a call was charged, and what it has cost.
+/// The charge of a call, and its actual cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Correction {
     pub(crate) charged: Credit,

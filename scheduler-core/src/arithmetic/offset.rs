@@ -30,7 +30,7 @@ impl Offset {
         Offset(ahead - behind)
     }
 
-    /// The time that lies so far after `time`.
+    /// The time at this offset from `time`.
     pub(crate) fn after(self, time: Time) -> Time {
         let span = Span::from_nanos(self.0.unsigned_abs());
         match self.0 {

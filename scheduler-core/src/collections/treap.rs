@@ -62,7 +62,7 @@ pub(crate) trait Nodes {
         (first, root)
     }
 
-    /// Merges two trees, if all nodes of the first come before all of the second.
+    /// Merges two trees. All nodes of the first come before all nodes of the second.
     fn merge(&mut self, first: Option<Self::Place>, second: Option<Self::Place>) -> Option<Self::Place> {
         let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
         if self.priority(one) >= self.priority(other) {

@@ -57,7 +57,7 @@ pub struct FoundSnapshot {
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,
-    /// What it was found by.
+    /// The evidence for it.
     pub origin: Origin,
     /// Whether it refills all the time.
     pub is_gradual: bool,
@@ -200,8 +200,8 @@ impl FoundLimit {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }
 
-    /// Whether the limit is to be dropped: only one client reports it, and answers to others lack
-    /// it or none repeats it.
+    /// Whether the limit is to be dropped: only one client reports it, and answers to other clients
+    /// lack it or none repeats it.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let denials = self.testimony.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
@@ -246,8 +246,8 @@ impl FoundLimit {
     }
 }
 
-/// How a limit from headers counts. A window that begins with its first call admits no more in any
-/// stretch of its length. So it is safe wherever the upstream's windows begin.
+/// How a limit from headers counts. A window that begins with its first call counts as a sliding
+/// one, which is safe wherever the upstream's windows begin.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

@@ -58,7 +58,8 @@ impl InFlightCap {
         self.longest
     }
 
-    /// Notes that a call that started at `at` was refused, while `in_flight` others are in flight.
+    /// Notes that a call that started at `at` was refused, while `in_flight` other calls are in
+    /// flight.
     pub(crate) fn refused(&mut self, now: Time, at: Time, in_flight: u64) {
         match &mut self.cohort {
             Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
@@ -77,7 +78,7 @@ impl InFlightCap {
         (self.served, self.before) = (0, None);
     }
 
-    /// Notes that a call was served after `taken`, while `in_flight` others are in flight.
+    /// Notes that a call was served after `taken`, while `in_flight` other calls are in flight.
     pub(crate) fn served(&mut self, taken: Span, in_flight: u64) {
         self.longest = self.longest.max(taken);
         match self.slowdown.note(taken, in_flight + 1) {

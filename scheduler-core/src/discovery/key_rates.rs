@@ -20,7 +20,7 @@ const MAX_RECORDED: usize = 256;
 const RECORDED_BYTES: usize = 16 << 10;
 
 /// The shared rate is to blame if, within a moment, calls of at least this many keys are refused
-/// again, and these refusals are at least one in [`BLAMING_PART`] answers.
+/// again. These refusals must also be at least one in [`BLAMING_PART`] answers.
 const BLAMING_KEYS: usize = 4;
 /// If each key has its own limit, about one call in 100 is refused, and not all at the same time.
 const BLAMING_PART: u32 = 20;

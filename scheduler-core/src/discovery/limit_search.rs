@@ -45,10 +45,10 @@ const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 const LEASE_PER_CALL_TIME: (u64, u64) = (11, 10);
 
-/// What a refused call blames.
+/// The cause that a refused call blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// A limit that the answer tells of, or that others have used up.
+    /// A limit that the answer tells of, or that other accounts have used up.
     KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
@@ -58,7 +58,7 @@ pub(crate) enum Blame {
     Places,
 }
 
-/// What is known of unwritten limits.
+/// The state of the search for unwritten limits.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitSearch {
     written: Resource,
@@ -155,7 +155,7 @@ impl LimitSearch {
         found.filter(|_| self.written.limit(name).is_none())
     }
 
-    /// What was left of the limit of this name when it was found.
+    /// Takes the stock that was left of the limit of this name when it was found.
     pub(crate) fn take_left(&mut self, name: &str) -> Option<Amount> {
         self.found.iter_mut().find(|found| *found.spec.name == *name)?.left.take()
     }
@@ -330,7 +330,7 @@ impl LimitSearch {
         self.is_changed = true;
     }
 
-    /// What was found, for a successor.
+    /// The found limits, for a successor.
     pub(crate) fn snapshot(&self, now: Time) -> Vec<FoundSnapshot> {
         let found = self.found.iter().map(|found| found.snapshot(now));
         let of_keys = self.found.iter().filter(|found| *found.spec.name == *KEY_RATE);

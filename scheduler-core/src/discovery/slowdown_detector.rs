@@ -19,7 +19,7 @@ const MIN_IN_FLIGHT: u64 = 4;
 /// Fewer calls in flight have to be faster by one part in this many.
 const FASTER_PART: u64 = 8;
 
-/// What a round of calls shows.
+/// The result of a round of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// The number of calls that can be in flight with a very short queue.

@@ -68,7 +68,7 @@ impl<R> RecordedParts<'_, R> {
     fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
-        // The first key beyond the list bounds how long the others stay empty.
+        // The first key beyond the list bounds how long all other keys stay empty.
         let mut far: Vec<_> = self.ledger.keys.far_debts(now, false).take(MAX_FAR_KEYS + 1).collect();
         if budgets.is_none() {
             far.extend(self.ledger.keys.far_debts(now, true).take(MAX_FAR_KEYS + 1));

@@ -22,7 +22,7 @@ use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The largest number of keys that one checkpoint examines: those of a page, and as many again.
+/// The largest number of keys that one checkpoint examines: the keys of a page, and as many again.
 /// While more keys are in use, for example after a change of limits, a successor takes unlisted
 /// keys for empty.
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
@@ -143,8 +143,8 @@ impl<R> RecordedParts<'_, R> {
         KeySnapshot::of(&self.resource[name.limit], &name.key, &self.key_bucket(now, name), now, budget)
     }
 
-    /// The keys of a snapshot: `listed` ones, those on `pages`, and the budget of all others by
-    /// limit. Others without an `allowed` budget are empty until `empty`.
+    /// The keys of a snapshot: `listed` keys, keys on `pages`, and the budget of all other keys by
+    /// limit. Other keys without an `allowed` budget are empty until `empty`.
     pub(crate) fn keys_snapshot(
         &self,
         now: Time,

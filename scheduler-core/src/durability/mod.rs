@@ -1,4 +1,5 @@
-//! What the store must hold before permits are granted, and what a successor goes on from.
+//! Checkpoints that the store must hold before permits are granted, and snapshots that a successor
+//! restores.
 
 pub mod checkpoint;
 pub mod freeze_snapshots;

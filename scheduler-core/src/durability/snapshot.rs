@@ -81,7 +81,7 @@ pub struct NewPage {
     pub keys: Vec<KeySnapshot>,
 }
 
-/// The bucket of a key with all promises spent; nothing else may be granted until they are due.
+/// The bucket of a key with all promises spent. Until they are due, nothing else may be granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySnapshot {
     /// Its limit.
@@ -103,7 +103,7 @@ pub struct LevelSnapshot {
     pub micros: i128,
     /// Its usage, if the limit does not count tokens. The level has no meaning then.
     pub taken: Option<Usage>,
-    /// What was learned of its upstream, if anything.
+    /// The lessons about its upstream, if there are any.
     pub learned: Option<LearnedSnapshot>,
     /// The capacity that its upstream states, if that is less than what is written.
     pub stated: Option<StatedSnapshot>,

@@ -254,8 +254,9 @@ impl GrantBudget {
         self.is_fenced() && self.open.len() < MAX_OPEN
     }
 
-    /// Opens the [next](GrantBudget::next) checkpoint, with so many `pages`. The last start before
-    /// it has the serial number `last_serial`. Returns its budget for near starts, by limit.
+    /// Opens the [next](GrantBudget::next) checkpoint, which writes `pages` new pages. The last
+    /// start before it has the serial number `last_serial`. Returns its budget for near starts, by
+    /// limit.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,

@@ -295,7 +295,7 @@ impl Ledger {
         offer
     }
 
-    /// Quotas that are spent by the upstream's word.
+    /// The quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
         spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))

@@ -1,10 +1,10 @@
-//! What waiting requests will take.
+//! The demand of waiting requests.
 
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};
 
-/// What waiting requests will take from each bucket.
+/// The amounts that waiting requests will take from each bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Backlog(Vec<Credit>);
 

@@ -47,7 +47,7 @@ pub(crate) struct Page {
     pub(crate) id: PageId,
     /// The time that its records describe.
     pub(crate) as_of: Time,
-    /// What former leaders may have granted to each of its keys since then, by limit.
+    /// The amounts that former leaders may have granted to each of its keys since then, by limit.
     pub(crate) granted_since: Vec<Credit>,
     /// All keys that it lists, and how many of them have not left.
     keys: Vec<Slot>,

@@ -1,4 +1,4 @@
-//! What calls of a key take of a limit that is a guess, as a multiple of their cost.
+//! Prices of keys: the multiple of its cost that a call of a key takes from a guessed limit.
 //!
 //! Buckets of all keys refill alike. So a key is slower if each of its calls takes more.
 

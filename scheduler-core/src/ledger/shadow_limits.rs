@@ -71,7 +71,7 @@ impl ShadowLimits {
         &self.ledger
     }
 
-    /// What was measured, by limit.
+    /// The measurements, by limit.
     pub(crate) fn tallies(&self) -> &[ShadowStatus] {
         &self.tallies
     }

@@ -1,4 +1,4 @@
-//! What clients have used, since the driver last took it.
+//! Counts the use by clients since the driver last took it.
 //!
 //! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
 //! that is given back is taken out again. Waits and shares are not measured here, but in
@@ -42,7 +42,7 @@ struct Exchange<'a> {
     less: &'a Bill,
 }
 
-/// What calls have used of a limit.
+/// The use of a limit.
 #[derive(Clone, Debug)]
 struct LimitSum {
     name: Name,
@@ -64,11 +64,11 @@ pub(crate) struct UseMeter {
     unit_of: Vec<usize>,
     rows: BTreeMap<(ClientNumber, ClassId), Sums>,
     limits: Vec<LimitSum>,
-    /// What was counted under former limits.
+    /// The use under former limits.
     former: Use,
 }
 
-/// What was used since the last report.
+/// The use since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     /// By client and class.
@@ -78,7 +78,7 @@ pub struct Use {
     pub limits: Vec<(Name, i64)>,
 }
 
-/// What one client used in one class. A correction of an earlier estimate may be negative.
+/// The use by one client in one class. A correction of an earlier estimate may be negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientUse {
     /// The client; empty for calls without one.
@@ -87,7 +87,7 @@ pub struct ClientUse {
     pub class: Name,
     /// How many calls.
     pub calls: i64,
-    /// What they cost, in millionths by unit.
+    /// Their cost, in millionths by unit.
     pub micros: Vec<(Name, i64)>,
 }
 
@@ -146,7 +146,7 @@ impl UseMeter {
         (self.units, self.unit_of, self.limits) = places(resource);
     }
 
-    /// What was used since the last call.
+    /// The use since the last call.
     pub(crate) fn take(&mut self) -> Use {
         let mut taken = std::mem::take(&mut self.former);
         let used = self.limits.iter_mut().filter(|limit| limit.may_end && limit.micros != 0);
@@ -202,7 +202,7 @@ impl Sums {
     }
 }
 
-/// The names of clients by number, of which the first stands for all others.
+/// The names of clients by number. The first name stands for all clients beyond the bound.
 #[derive(Clone, Debug)]
 struct ClientNames {
     /// With the time of the last request.

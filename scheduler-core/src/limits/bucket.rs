@@ -96,7 +96,7 @@ impl Bucket {
         }
     }
 
-    /// When the next usage expires that no second client has confirmed.
+    /// When the next claim expires.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.counted()?.next_expiry()
     }
@@ -292,7 +292,7 @@ impl Bucket {
         for_both!(self, kind => kind.debit(limit, now, credit));
     }
 
-    /// What could be spent at `now` if every promise were paid now.
+    /// The stock at `now`, if every promise were paid now.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         for_both!(self, kind => kind.level(limit, now))
     }
@@ -317,7 +317,7 @@ impl Bucket {
         for_both!(self, kind => kind.level_until(limit, now, time))
     }
 
-    /// What could be spent now if nothing were held for the starts of `held`.
+    /// The stock at `now`, if nothing were held for the starts of `held`.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
         let held = self.counted().map_or(Credit::ZERO, |counted| counted.used_now_by(limit, now, held));
         self.level_until(limit, now, now) + held

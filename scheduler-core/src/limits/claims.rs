@@ -1,4 +1,4 @@
-//! What other accounts or processes have used of a limit, as answers of the upstream tell.
+//! Usage by other accounts or processes, as answers of the upstream tell.
 //!
 //! One client's report counts for a minute. Its next answer renews the report. The same report by
 //! another client confirms it until the usage ends.
@@ -13,7 +13,7 @@ use rampmeter_protocol::time::Time;
 /// answers tell it again.
 const MAX_CLAIMS: usize = 32;
 
-/// What one answer says of one bucket.
+/// The report of one answer on one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketReading {
     /// The start of its call.
@@ -47,7 +47,7 @@ impl Claim {
     }
 }
 
-/// The usage by others, the earliest first.
+/// The usage by other accounts, the earliest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claims(Vec<Claim>);
 

@@ -34,7 +34,7 @@ const ROUNDED_PARTS: u64 = 1024;
 const MAX_WALKED_WINDOWS: usize = 64;
 const NANOSECOND: Span = Span::from_nanos(1);
 
-/// What one call holds.
+/// The usage by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedCall {
     cost: Credit,
@@ -84,7 +84,7 @@ pub(crate) struct CountedBucket {
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
-    /// What the upstream has told, once it has told anything.
+    /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
     pub(super) freeze: Option<Freeze>,
 }
@@ -329,14 +329,14 @@ impl CountedBucket {
         }
     }
 
-    /// What could be used now, less all promises; in fixed windows, less those of later windows.
+    /// The stock less promises. Promises for later windows leave out the rest of the present one.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
-    /// What a paced window has given out and calls have not used; none for other limits.
+    /// The unused part of what a paced window has given out; none for other limits.
     pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let windows = self.windows(limit)?;
         let paced = PacedWindow::of(limit, windows, windows.window(now))?;
@@ -348,7 +348,7 @@ impl CountedBucket {
         self.windows(limit).map(|windows| windows.window(now).ends).filter(|ends| *ends < Time::NEVER)
     }
 
-    /// What listed starts of the window at `now` hold; none without windows.
+    /// The usage by listed starts of the window at `now`; none without windows.
     fn promised_in_window(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let next = StartKey { at: self.windows(limit)?.window(now).ends, serial: 0 };
         Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, call)| sum + call.cost))
@@ -359,7 +359,7 @@ impl CountedBucket {
         limit.full() - used.min().unwrap_or(Credit::ZERO)
     }
 
-    /// What starts of `keys` in the present window hold; none without fixed windows.
+    /// The usage by starts of `keys` in the present window; none without fixed windows.
     pub(crate) fn used_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
         let window = self.windows(limit).map(|windows| windows.window(now));
         let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));

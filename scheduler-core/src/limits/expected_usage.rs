@@ -1,36 +1,36 @@
-//! Expects others to use as much of a window as of the last ones.
+//! Expects other accounts to use as much of a window as of the last ones.
 //!
-//! A saturated window is used up as soon as it begins. If others use it later, calls on their way
-//! are rejected. So their former usage is held back for them, and ever less of it towards the end
-//! of the window.
+//! A saturated window is used up as soon as it begins. If other accounts use it later, calls on
+//! their way are rejected. So their former usage is held back for them, and ever less of it towards
+//! the end of the window.
 
 use crate::arithmetic::{Credit, Window};
 use crate::policy::Limit;
 use crate::policy::spec::Learn;
 use rampmeter_protocol::time::{Span, Time};
 
-/// If others use less than expected, each window lowers the expectation by one part in this many of
-/// the difference.
+/// If other accounts use less than expected, each window lowers the expectation by one part in this
+/// many of the difference.
 const FALL_PART: u64 = 16;
 
-/// Usage by others, window by window.
+/// Usage by other accounts, window by window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExpectedUsage {
     /// The end of the last window that an answer has told of.
     ends: Option<Time>,
-    /// What others have used of it.
+    /// The usage of that window by other accounts.
     used: Credit,
-    /// What was expected of it.
+    /// The usage that was expected for that window.
     expected: Credit,
 }
 
 impl ExpectedUsage {
-    /// What a predecessor expected.
+    /// The expectation of a predecessor.
     pub(crate) fn restored(expected: Credit) -> Self {
         ExpectedUsage { expected, ..ExpectedUsage::default() }
     }
 
-    /// Notes that others have used so much of `window`.
+    /// Notes that other accounts have used `used` of `window`.
     pub(crate) fn note(&mut self, window: Window, used: Credit) {
         if !self.has_told_of(window) {
             (self.expected, self.used) = (self.of(window), Credit::ZERO);
@@ -38,7 +38,7 @@ impl ExpectedUsage {
         (self.ends, self.used) = (Some(window.ends), self.used.max(used));
     }
 
-    /// What others are expected to use of `window`.
+    /// The expected usage of `window` by other accounts.
     pub(crate) fn of(&self, window: Window) -> Credit {
         let less = (self.expected - self.used).max(Credit::ZERO);
         match self.has_told_of(window) || self.ends.is_none() {

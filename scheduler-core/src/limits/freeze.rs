@@ -37,8 +37,8 @@ impl Freeze {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
 
-    /// Both freezes as one, which ends with the later of them. Another probe follows, and the report
-    /// stays.
+    /// Both freezes as one, which ends with the later of them. Another probe follows, and the
+    /// report of a longer pause stays.
     fn joined(self, other: Freeze) -> Self {
         let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
         Freeze { until, is_ordered, probe: None, ..self }

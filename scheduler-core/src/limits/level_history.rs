@@ -1,4 +1,4 @@
-//! What a bucket remembers of its past levels.
+//! The past levels that a bucket remembers.
 
 use crate::arithmetic::Credit;
 use crate::policy::Limit;

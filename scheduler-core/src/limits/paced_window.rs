@@ -21,9 +21,9 @@ pub(super) struct PacedWindow<'a> {
     starts: Time,
     /// From the beginning to the last possible start.
     length: Span,
-    /// What is free at the beginning.
+    /// The amount that is free at the beginning.
     free: u64,
-    /// What comes by and by.
+    /// The amount that comes evenly after that.
     rest: u64,
 }
 
@@ -49,7 +49,7 @@ impl<'a> PacedWindow<'a> {
         self.starts + Span::from_nanos(u64::try_from(after).unwrap_or(u64::MAX))
     }
 
-    /// What the window has given out by `now`.
+    /// The amount that the window has given out by `now`.
     pub(super) fn given(self, now: Time) -> Credit {
         let passed = u128::from(now.since(self.starts).min(self.length).nanos());
         let come = u128::from(self.rest) * passed / u128::from(self.length.nanos().max(1));

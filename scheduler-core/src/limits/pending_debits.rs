@@ -27,7 +27,7 @@ impl PendingDebits {
         self.0.is_empty()
     }
 
-    /// What is pending at `time`.
+    /// The credit that is pending at `time`.
     pub(crate) fn at(&self, time: Time) -> Credit {
         self.0.iter().find(|(until, _)| time <= *until).map_or(Credit::ZERO, |(_, credit)| *credit)
     }

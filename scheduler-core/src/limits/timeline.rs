@@ -2,7 +2,7 @@
 //!
 //! Levels are kept as *potentials*: level − refill since the origin of time. A potential is
 //! constant between two starts. A run of starts turns the potential before it into the one after it
-//! by `min(potential, full − peak) − sum`. What exceeds a full bucket is lost; the rest pays. Runs
+//! by `min(potential, full − peak) − sum`. Refill beyond a full bucket is lost; the rest pays. Runs
 //! compose, so the starts are the nodes of a [balanced tree](crate::collections::Nodes) that
 //! answers every question in O(log n).
 
@@ -43,7 +43,7 @@ pub(crate) struct Gap {
 /// The number of a node, from one.
 type Link = Option<NonZeroU32>;
 
-/// What a run of starts does to a potential.
+/// The effect of a run of starts on a potential.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The cost of all its starts.
@@ -200,7 +200,7 @@ impl Timeline {
     }
 
     /// The last start that `newcomer` can't be put ahead of, from `short` on until the bucket runs
-    /// over: only refill that would be lost makes up for the newcomer. `cap` is the highest
+    /// over. Only refill that would be lost makes up for the newcomer. `cap` is the highest
     /// possible potential before `short`.
     pub(crate) fn last_short(
         &self,

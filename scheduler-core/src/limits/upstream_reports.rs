@@ -1,4 +1,4 @@
-//! What the upstream's answers tell of a bucket that counts calls.
+//! The upstream's reports on a bucket that counts calls.
 
 use super::claims::Claims;
 use super::expected_usage::ExpectedUsage;
@@ -15,7 +15,7 @@ use rampmeter_protocol::time::{Span, Time};
 pub(crate) struct UpstreamReports {
     pub(crate) claims: Claims,
     pub(crate) phase: Option<Phase>,
-    /// What others will use of windows.
+    /// The expected usage by other accounts.
     pub(crate) expected: ExpectedUsage,
     /// A value right after each start: in fixed windows the sum of all starts, otherwise the usage.
     starts: LevelHistory,
@@ -76,7 +76,7 @@ impl UpstreamReports {
         self.starts.note(at, self.started);
     }
 
-    /// Notes the usage of a sliding window from `at` on, without usage by others.
+    /// Notes our own usage of a sliding window from `at` on.
     pub(crate) fn note_used(&mut self, at: Time, used: Credit) {
         self.starts.note(at, used);
     }
@@ -86,7 +86,7 @@ impl UpstreamReports {
         self.starts.remember(MAX_LEVELS);
     }
 
-    /// Notes that a call which started at `at` has cost so much more.
+    /// Notes that a call which started at `at` has cost `more` than it was charged.
     pub(crate) fn note_correction(&mut self, at: Time, more: Credit) {
         self.started += more;
         self.starts.shift_from(at, more);

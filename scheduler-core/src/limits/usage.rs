@@ -25,8 +25,8 @@ pub(crate) struct UsageBlock {
     pub(crate) credit: Credit,
 }
 
-/// What is used of a limit that counts calls: the state of a bucket without tokens. Offsets are
-/// from the snapshot on.
+/// The usage of a limit that counts calls: the state of a bucket without tokens. Offsets are from
+/// the snapshot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
@@ -36,22 +36,22 @@ pub struct Usage {
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
     pub doubted: bool,
-    /// What the upstream has told of it, if anything.
+    /// The upstream's reports on it, if there are any.
     pub told: Option<ReportedUsage>,
 }
 
-/// What the upstream's answers tell of usage.
+/// The upstream's reports on usage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
     /// The bounds of a time at which one of its windows ends.
     pub window_ends: Option<(Offset, Offset)>,
-    /// What others have used, which [`Usage::spans`] include.
+    /// The usage by other accounts, which [`Usage::spans`] include.
     pub claims: Vec<ClaimedUsage>,
-    /// What others are expected to use of a window, in millionths.
+    /// The expected usage of a window by other accounts, in millionths.
     pub expected_micros: u64,
 }
 
-/// An amount that others have used.
+/// An amount that other accounts have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedUsage {
     /// The amount, in millionths.

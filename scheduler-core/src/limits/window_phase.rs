@@ -159,7 +159,7 @@ impl<'a> Windows<'a> {
         Windows { alignment, phase: phase.filter(|_| alignment.is_periodic()), others }
     }
 
-    /// The stock of `window` that is held back for others when it begins.
+    /// The stock of `window` that is held back for other accounts when it begins.
     pub(crate) fn held_back(self, limit: &Limit, window: Window) -> Credit {
         self.others.map_or(Credit::ZERO, |others| others.of(window).min(most_expected(limit)))
     }

@@ -7,8 +7,8 @@ use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 
 /// The first start from `from` on in its window, whose usage is `used`, or else the window's end.
-/// The headroom to leave, with what is held back for others, shrinks to nothing towards the end:
-/// capacity left there is lost.
+/// The headroom and the stock held back for other accounts shrink to nothing towards the end,
+/// because capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
     windows: Windows<'_>,

@@ -1,4 +1,4 @@
-//! What was asked for and granted, by id, and the answers that are on their way.
+//! Requests and grants by id, and the answers that are on their way.
 
 mod all_permits;
 mod idle_permits;

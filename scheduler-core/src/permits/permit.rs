@@ -94,10 +94,10 @@ pub(crate) struct Granted {
     pub(super) end: u32,
 }
 
-/// What the client knows of a start, and what is known of the call.
+/// The client's knowledge of a start, and the state of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The client was not told of it.
+    /// The client was not told of the start.
     Promised,
     /// The client was told, or is told with this event.
     Told,

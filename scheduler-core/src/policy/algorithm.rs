@@ -61,7 +61,7 @@ impl Algorithm {
 pub(crate) enum Counting {
     /// Tokens that come in all the time.
     Tokens,
-    /// Windows of time, of which each holds so much.
+    /// Windows of time, each with its own capacity.
     Windows(WindowAlignment),
     /// Room that calls take up for some time.
     Occupied(Occupancy),

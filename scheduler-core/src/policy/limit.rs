@@ -60,8 +60,8 @@ impl Limit {
         }
     }
 
-    /// This limit with a learned rate, slower by [so many steps](crate::arithmetic::Rate), and with
-    /// `short` missing from a full bucket.
+    /// This limit with a learned rate, slower by this number of [steps](crate::arithmetic::Rate),
+    /// and with `short` missing from a full bucket.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
@@ -148,7 +148,7 @@ impl Limit {
         Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
     }
 
-    /// What the wall clock shows at `time`, in nanoseconds since 1970.
+    /// The wall time at `time`, in nanoseconds since 1970.
     pub(crate) fn unix_nanos(&self, time: Time) -> u64 {
         self.unix_at_origin.saturating_add(time.nanos())
     }

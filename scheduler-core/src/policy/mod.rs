@@ -1,4 +1,4 @@
-//! What is configured: limits, classes, and which requests each limit is for.
+//! The configuration: limits, classes, and the requests that each limit is for.
 
 pub mod algorithm;
 pub mod applies;

@@ -103,8 +103,8 @@ impl Resource {
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
     }
 
-    /// Whether a call takes nothing of any limit, or so little that its limits would admit millions
-    /// of such calls while a permit is remembered: they would fill the memory of all permits.
+    /// Whether a call takes next to nothing of its limits. The limits would admit millions of such
+    /// calls while a permit is remembered, and these would fill the memory of all permits.
     pub(crate) fn is_small(&self, bill: &Bill) -> bool {
         bill.amounts().all(|(limit, amount)| {
             let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());

@@ -113,10 +113,10 @@ pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from
 /// Which capacity a limit has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
-    /// What the upstream's answers state, if that is less than what is written.
+    /// The capacity that the upstream's answers state, if that is below the written one.
     #[default]
     Headers,
-    /// What is written.
+    /// The written capacity.
     Written,
 }
 

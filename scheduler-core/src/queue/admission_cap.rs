@@ -1,21 +1,22 @@
-//! Caps the waiting requests of each client and key, so that none fills the queue that all share.
+//! Caps the waiting requests of each client and key, so that no client or key fills the shared
+//! queue.
 //!
-//! The cap follows the number of free places, like the dynamic thresholds of Choudhury and Hahne
-//! (IEEE/ACM Transactions on Networking 6(2), 1998). A client that is alone may have most of the
-//! places, and some are always left for other clients.
+//! The cap follows the number of free positions, like the dynamic thresholds of Choudhury and Hahne
+//! (IEEE/ACM Transactions on Networking 6(2), 1998). A client that is alone may take most
+//! positions, but some always stay free for other clients.
 
 use crate::ids::LimitId;
 use crate::policy::Bill;
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// One client or key may hold this many times the free places.
+/// One client or key may hold this many times the free positions.
 const TIMES_FREE: usize = 4;
 
 /// A client without a limit, or a key with its limit.
 type Party = (Option<LimitId>, Arc<str>);
 
-/// The places that each client and key holds.
+/// The number of positions that each client and key holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AdmissionCap(HashMap<Party, usize>);
 
@@ -26,13 +27,13 @@ fn parties(client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
 }
 
 impl AdmissionCap {
-    /// Whether a request may have one of the `free` places.
+    /// Whether a request may have one of the `free` positions.
     pub(crate) fn has_room(&self, free: usize, client: &Arc<str>, bill: &Bill) -> bool {
         let max = free.saturating_mul(TIMES_FREE);
         parties(client, bill).all(|party| self.0.get(&party).is_none_or(|count| *count < max))
     }
 
-    /// The places of a client.
+    /// The number of positions that a client holds.
     pub(crate) fn places_of(&self, client: &Arc<str>) -> usize {
         self.0.get(&(None, Arc::clone(client))).copied().unwrap_or(0)
     }

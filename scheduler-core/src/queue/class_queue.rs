@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-/// What is known of a waiting request, beside its id and bill.
+/// The state of a waiting request, beside its id and bill.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting<R> {
     pub(crate) to: R,
@@ -24,22 +24,23 @@ pub(crate) struct Waiting<R> {
     pub(crate) progress: bool,
     /// The start that the last update named.
     pub(crate) last_estimate: Option<Time>,
-    /// The start that the first update named, if it has waited in no key queue by then.
+    /// The start that the first update named, unless the request waited in a key queue at that
+    /// time.
     pub(crate) first_estimate: Option<Time>,
     /// The key in whose queue it waits, if not in that of its class.
     pub(crate) at_key: Option<Slot>,
-    /// What it is for, if its bill does not tell.
+    /// The call, if the bill does not imply it.
     pub(crate) call: Option<Box<Call>>,
     /// The version of limits under which it waits.
     pub(crate) version: LimitsVersion,
 }
 
-/// Under which limits a request waits, and whether it has a turn.
+/// The limits under which a request waits, and whether it has a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LimitsVersion {
     /// How many changes of limits came before the limits that charge it.
     pub(crate) changes: u32,
-    /// A request that comes during a change has none until all others have.
+    /// A request that comes during a change has no turn until all earlier requests have theirs.
     has_turn: bool,
 }
 
@@ -62,7 +63,7 @@ impl<R> Waiting<R> {
     }
 }
 
-/// The place of a request in the queue of its class, once it has entered.
+/// The position of a request in the queue of its class, once it has entered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassPosition {
     pub(crate) turn: Turn,
@@ -150,13 +151,13 @@ impl ClassQueue {
         former.min_by_key(|((.., arrival), _)| *arrival).map(|(_, slot)| slot)
     }
 
-    /// Lets a request wait behind those of former versions, to enter when all of these have.
+    /// Lets a request wait behind the requests of former versions. It enters after all of these.
     pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
         waiting.version = LimitsVersion { has_turn: false, ..self.version };
         self.all.insert(waiting.place(false), slot);
     }
 
-    /// A request of a former version leaves.
+    /// Removes a request of a former version.
     pub(super) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(waiting.at_key.is_some()));
         // Entries of former versions come first, and there is one for each request with a node.
@@ -191,7 +192,7 @@ impl ClassQueue {
         self.by_deadline.insert(waiting.deadline_place(), (turn, slot));
     }
 
-    /// A request leaves: served at this time, or unserved.
+    /// Removes a request, which is served at this time or leaves unserved.
     pub(super) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
@@ -203,7 +204,7 @@ impl ClassQueue {
             Some(Service { now, reason: StartReason::InTurn }) => {
                 self.clients.serve(now, client, set, slice, turn.tag);
             }
-            // The clocks must not pass the turns of the requests that it has passed.
+            // The clocks must not pass the turns of requests that the served one has passed.
             Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
                 self.clients.leave(client, slice, true);
             }
@@ -219,7 +220,7 @@ impl ClassQueue {
         self.all.insert(waiting.place(true), slot);
     }
 
-    /// Notes that a request of the class is in the queue of a key no more.
+    /// Notes that a request of the class has left the queue of a key.
     pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
         self.all.remove(&waiting.place(true));
     }
@@ -232,8 +233,8 @@ impl ClassQueue {
         self.clients.set_contended(now, contended);
     }
 
-    /// What will be taken before this turn at the recent pace of the clocks: the contended limits
-    /// that the request needs, and how long each refills for it.
+    /// The demand of earlier turns at the recent pace of the clocks: the contended limits that the
+    /// request needs, each with a time of refill.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
         let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::default() };
@@ -243,7 +244,8 @@ impl ClassQueue {
         })
     }
 
-    /// The time at which a request of this class will probably start, if it is paid at `paid`.
+    /// The time at which a request of this class will probably start, if its limits can pay at
+    /// `paid`.
     pub(crate) fn probable_start(&self, now: Time, paid: Time) -> Time {
         self.correction.correct(now, paid)
     }
@@ -308,8 +310,8 @@ impl ClassQueue {
         })
     }
 
-    /// When a request was last served that needs the same contended limits; without contention, the
-    /// same limits.
+    /// When each contended limit of the set had last served a request: the earliest of these times.
+    /// Without contention, all limits of the set count.
     fn last_served(&self, set: LimitSet) -> Time {
         let contended = set.and(self.clients.contended());
         let waited_for = if contended == LimitSet::default() { set } else { contended };
@@ -341,7 +343,7 @@ impl ClassQueue {
         self.all.range((self.version, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
     }
 
-    /// The requests in key queues that are listed behind `waiting`, which is in one.
+    /// The requests in key queues that are listed behind `waiting`, which is in a key queue, too.
     pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
         let last = waiting.place(true).max((self.version, true, LimitSet::default(), Arrival::FIRST));
         self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)

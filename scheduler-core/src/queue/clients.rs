@@ -8,9 +8,11 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Remembered idle clients. Beyond it, those with the least service begin anew.
+/// The most idle clients that are remembered. Beyond this number, clients with the least service
+/// begin anew.
 const MAX_IDLE: usize = 100_000;
-/// Idle clients that are forgotten when a request leaves: more than become idle then.
+/// The most idle clients that are forgotten when a request leaves: more than become idle at that
+/// time.
 const FORGOTTEN_AT_ONCE: usize = 4;
 
 /// The clients of one class: start-time fair queueing (Goyal, Vin and Cheng, 1997).
@@ -112,7 +114,7 @@ impl Clients {
         self.clocks = vec![VirtualClock::new(now); limits];
     }
 
-    /// A request of a former generation leaves; the client may have others.
+    /// Removes a request of a former generation; the client may have others.
     pub(crate) fn leave_former(&mut self, name: &str) {
         let is_former = |client: &Client| client.generation != self.generation && client.waiting > 0;
         if self.clients.get(name).is_some_and(is_former) {
@@ -135,8 +137,8 @@ impl Clients {
         self.clocks.iter().map(|clock| clock.time).max().unwrap_or_default()
     }
 
-    /// A request leaves. Its slice is used if it `counts` as served. Otherwise the client has the
-    /// slice again once none is behind it.
+    /// Removes a request. Its slice is used if it `counts` as served. Otherwise the client gets the
+    /// slice back once it is the client's last one.
     pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
         let Some(client) = self.clients.get_mut(name) else { return };
         client.waiting -= 1;

@@ -4,9 +4,9 @@
 //! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
 //!
-//! Of equal turns, the client goes first that is not ahead of its share. Equal calls get equal
-//! tags, and a light client would otherwise wait for a round of heavy ones. Then first come, first
-//! served: a rare large request waits for no round of small ones.
+//! Among equal tags, a client that is not ahead of its share goes first. Equal calls get equal
+//! tags, and a light client would otherwise wait for a round of heavy ones. Then the earlier
+//! request goes first, so that a rare large request waits for no round of small ones.
 //!
 //! Each contended limit has a clock of its own. One clock for the class would put newcomers behind
 //! every blocked request, or charge later for capacity that no other request wanted. A clock runs
@@ -33,7 +33,7 @@ impl Arrival {
     pub(crate) const LAST: Arrival = Arrival { at: Time::NEVER, serial: u64::MAX };
 }
 
-/// The place of a request in the order of its class.
+/// The position of a request in the order of its class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Turn {
     /// The start tag: where the request's slice begins.
@@ -61,12 +61,12 @@ struct Node {
     priority: u64,
     /// How many nodes the subtree has.
     count: u32,
-    /// What the requests of the subtree will take.
+    /// The demand of the subtree's requests.
     backlog: Backlog,
 }
 
-/// Sets of limits that have trees of their own at once. Requests with further sets share one tree,
-/// and count as needing all limits.
+/// The most sets of limits that have trees of their own at once. Requests with further sets share
+/// one tree, and count as needing all limits.
 const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.
@@ -132,7 +132,7 @@ impl FairOrder {
         self.roots.keys().copied()
     }
 
-    /// The first request of the trees for which `is_meant`.
+    /// The first request in the trees that `is_meant` selects.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
@@ -191,8 +191,8 @@ impl FairOrder {
         })
     }
 
-    /// Adds the nodes from `link` down to the first one behind `after`, without those that are not
-    /// behind it.
+    /// Adds the nodes on the way from `link` down to the first one behind `after`, except nodes
+    /// that are not behind it.
     fn descend(&self, mut link: Link, after: Option<(Turn, Slot)>, path: &mut Vec<Slot>) {
         while let (Some(slot), Some(node)) = (link, self.node(link)) {
             let is_behind = after.is_none_or(|after| (node.entry.turn, node.entry.slot) > after);

@@ -7,7 +7,7 @@ use crate::ids::ClassId;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// A place in a key queue: by class, the most urgent first, and by arrival within a class.
+/// A position in a key queue: by class, the most urgent first, and by arrival within a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyQueuePosition {
     pub(crate) class: ClassId,
@@ -24,7 +24,7 @@ impl KeyQueuePosition {
     }
 }
 
-/// Requests that are counted one by one to tell a position; in a longer queue it is estimated.
+/// The most requests that are counted one by one. In a longer queue, a position is estimated.
 const MAX_COUNTED: usize = 256;
 
 /// How many requests there are, and what they will take of the key.
@@ -52,7 +52,8 @@ impl QueueDemand {
     }
 }
 
-/// The rank of a request in its queue: starved requests are first, by arrival; then go classes.
+/// The rank of a request in its queue. Starved requests are first, by arrival; the other ones
+/// follow by class.
 fn rank(position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> (bool, Option<ClassId>, Arrival) {
     let KeyQueuePosition { class, arrival } = position;
     if starved(position) { (false, None, arrival) } else { (true, Some(class), arrival) }
@@ -64,10 +65,10 @@ fn rank(position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyQueue {
     waiting: BTreeMap<KeyQueuePosition, (Slot, Credit)>,
-    /// What the waiting requests of each class will take.
+    /// The demand of each class.
     demand: BTreeMap<ClassId, QueueDemand>,
-    /// The request for which the key keeps what it needs: it was first here, and may wait for
-    /// another key now.
+    /// The request for which the key keeps an amount. It was first in this queue, and may now wait
+    /// for another key.
     kept_for: Option<(KeyQueuePosition, Slot)>,
     /// When the first request may go, as far as is known.
     pub(super) alarm: Option<Time>,
@@ -86,7 +87,7 @@ impl KeyQueue {
         *demand = demand.without(QueueDemand::of_one(cost));
     }
 
-    /// Drops the first request of a queue that is not used any more. Whether there was one.
+    /// Drops the first request of a queue that is not used any more. Returns whether there was one.
     pub(super) fn drop_first(&mut self) -> bool {
         self.waiting.pop_first().is_some()
     }
@@ -96,17 +97,17 @@ impl KeyQueue {
         self.kept_for = Some((position, slot));
     }
 
-    /// The request for which the key keeps what it needs, and where it was first.
+    /// The request for which the key keeps an amount, and its former position.
     pub(crate) fn kept_for(&self) -> Option<(KeyQueuePosition, Slot)> {
         self.kept_for
     }
 
-    /// Keeps nothing more for the request in `slot`.
+    /// Ends what the key keeps for the request in `slot`.
     pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
     }
 
-    /// The request for which the key keeps what it needs, if it goes before `position`.
+    /// The request for which the key keeps an amount, if it goes before `position`.
     pub(crate) fn kept_for_before(
         &self,
         position: KeyQueuePosition,

@@ -1,11 +1,11 @@
-//! The queues of all keys, by the place of each key's bucket.
+//! The queues of all keys, by the slot of each key's bucket.
 //!
 //! A request that has waited for a key precedes only those requests of its client that have the
-//! same limit set. The other requests wait for other limits, so their order says nothing.
+//! same limit set. The other requests wait for other limits, so their order does not matter.
 //!
-//! A request for two keys keeps what it needs of one while it waits for the other. If it stood
-//! first in both queues, it would stop one key while the other is frozen. Other requests of the key
-//! start meanwhile, unless they would delay it at its earliest start.
+//! A request for two keys waits for one of them, while the other keeps the amount that it needs. If
+//! the request stood first in both queues, a freeze of one key would stop the other. Other requests
+//! of the keeping key start meanwhile, unless they would delay the request's earliest start.
 
 use super::key_queue::KeyQueue;
 use crate::collections::Slot;
@@ -26,7 +26,7 @@ impl KeyQueues {
         self.queues.get(&bucket)
     }
 
-    /// A key keeps nothing more for the request in `slot`.
+    /// Ends what a key keeps for the request in `slot`.
     pub(super) fn release(&mut self, bucket: Slot, slot: Slot) {
         self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.release(slot));
     }
@@ -36,7 +36,8 @@ impl KeyQueues {
         self.queues.entry(bucket).or_default()
     }
 
-    /// Removes the queue of a key unless a request needs it. Whether the key has no queue now.
+    /// Removes the queue of a key unless a request needs it. Returns whether the key has no queue
+    /// now.
     pub(crate) fn close_deserted(&mut self, bucket: Slot) -> bool {
         let is_deserted = self.get(bucket).is_none_or(KeyQueue::is_deserted);
         if is_deserted {

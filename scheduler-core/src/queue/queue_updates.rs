@@ -13,11 +13,11 @@ use std::ops::Bound::{Excluded, Unbounded};
 const INTERVAL: Span = Span::from_secs(3);
 /// The least time between the beginnings of two rounds.
 const MIN_GAP: Span = Span::from_millis(250);
-/// Added to the least time for each subscriber: a round takes a few hundredths of it.
+/// Each subscriber adds this to the least time, so that a round takes a few hundredths of it.
 const GAP_PER_SUBSCRIBER: Span = Span::from_nanos(100_000);
 /// Requests that one event tells, which takes no longer than a few hundred microseconds.
 const SLICE: usize = 64;
-/// The longest pause between two slices of a round.
+/// The longest time between two slices of a round.
 const MAX_PAUSE: Span = Span::from_millis(1);
 /// The longest round: what [`INTERVAL`] leaves of the protocol's 5 s.
 const MAX_ROUND: Span = Span::from_secs(2);
@@ -61,7 +61,7 @@ impl QueueUpdates {
         self.changed |= changed;
     }
 
-    /// Makes a full round due: every waiting client hears its place.
+    /// Makes a full round due: every waiting client hears its position.
     pub(crate) fn tell_all(&mut self, now: Time) {
         (self.round, self.next_full_round) = (None, now);
     }
@@ -82,7 +82,8 @@ impl QueueUpdates {
         self.round.map_or(self.next_full_round.min(soon), |round| round.next_slice)
     }
 
-    /// The requests of the next slice, and whether those are told too whose start has not moved.
+    /// Whether the round also tells requests whose start has not moved, and the requests of its
+    /// next slice.
     pub(crate) fn next_slice(&mut self, now: Time) -> (bool, Vec<Slot>) {
         let round = self.round.take().unwrap_or_else(|| self.begin(now));
         let rest = self.subscribers.range((Excluded(round.last_told), Unbounded));

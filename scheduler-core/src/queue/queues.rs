@@ -23,7 +23,7 @@ pub(crate) struct Queues {
     /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
-    /// What is left of key queues of former versions.
+    /// The rest of the key queues of former versions.
     former_keys: Vec<KeyQueues>,
     pub(crate) updates: QueueUpdates,
     cap: AdmissionCap,
@@ -50,7 +50,7 @@ impl Queues {
         self.former_keys.push(std::mem::take(&mut self.keys));
     }
 
-    /// A waiting request wants updates from now on, or none.
+    /// Sets whether a waiting request wants updates.
     pub(crate) fn set_progress<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, progress: bool) {
         waiting.progress = progress;
         self.updates.set_subscribed(waiting.arrival, slot, progress);
@@ -98,7 +98,8 @@ impl Queues {
         &self.classes[..class.index()]
     }
 
-    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    /// Puts a request into the queue of its class. Returns whether it may start before the other
+    /// requests.
     pub(crate) fn enter<R>(
         &mut self,
         resource: &Resource,
@@ -119,7 +120,8 @@ impl Queues {
         self.cap.join(&waiting.client, after);
     }
 
-    /// Takes a request that stops waiting out of its queue. Returns the key if that queue is one's.
+    /// Takes a request that stops waiting out of its queue. Returns the key if that was the queue
+    /// of a key.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
         let is_former = self.is_former(waiting);
         let (queue, key) = (self.class_mut(waiting.class), waiting.at_key.filter(|_| !is_former));
@@ -151,8 +153,8 @@ impl Queues {
         key_queue.join(waiting.key_position(), slot, cost);
     }
 
-    /// Takes a request out of the queue of a key, to enter that of its class. If the key `keeps`
-    /// what the request needs, it keeps nothing for another one.
+    /// Takes a request out of the queue of a key, to enter the queue of its class. If `keeps`, the
+    /// key keeps the amount that the request needs, and nothing for another one.
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         waiting.at_key = None;
         self.class_mut(waiting.class).leave_key_wait(waiting);
@@ -163,7 +165,7 @@ impl Queues {
         }
     }
 
-    /// A request leaves the queue of its class, to start at `start`.
+    /// Takes a request out of the queue of its class, to start at `start`.
     pub(crate) fn serve<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, service: Service, start: Time) {
         let queue = self.class_mut(waiting.class);
         queue.leave(resource, waiting, Some(service));
@@ -180,12 +182,12 @@ impl Queues {
         &self.classes[..=class.index()]
     }
 
-    /// What the requests in the queues of more urgent classes than `class` will take.
+    /// The demand of requests in the queues of more urgent classes than `class`.
     pub(crate) fn backlog_before(&self, resource: &Resource, class: ClassId) -> Backlog {
         backlog(resource, self.before(class))
     }
 
-    /// What the requests in the queues of `class` and of more urgent ones will take.
+    /// The demand of requests in the queues of `class` and of more urgent ones.
     pub(crate) fn backlog_through(&self, resource: &Resource, class: ClassId) -> Backlog {
         backlog(resource, self.through(class))
     }
@@ -199,7 +201,7 @@ impl Queues {
         self.classes.iter().map(ClassQueue::waiting).sum()
     }
 
-    /// Whether the client and the keys of a request may have one of the `free` places.
+    /// Whether the client and the keys of a request may have one of the `free` positions.
     pub(crate) fn admits(&self, free: usize, client: &Arc<str>, bill: &Bill) -> bool {
         self.cap.has_room(free, client, bill)
     }
@@ -215,7 +217,7 @@ impl Queues {
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
-    /// Forgets a request, except for its place in a queue. The `keys` of its bill keep nothing more
+    /// Forgets a request, except for its position in a queue. Ends what the `keys` of its bill keep
     /// for it.
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
         keys.iter().for_each(|key| self.keys.release(*key, slot));

@@ -1,19 +1,20 @@
-//! What each class and client was granted in the last minutes: how often, after which waits, and
-//! with which share of the resource.
+//! Recent grants to each class and client: how many, after which waits, and with which share of the
+//! resource.
 //!
-//! People look at it, so settles correct nothing, and clients beyond a bound are left out. The use
-//! meter (`ledger/use_meter.rs`) counts what calls cost, and leaves out none.
+//! These counts are for people to look at. So settles correct nothing, and clients beyond a bound
+//! are left out. The use meter (`ledger/use_meter.rs`) counts what calls cost, and leaves out no
+//! client.
 
 use crate::ids::ClassId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How long a period lasts. The present one and the one before are shown.
+/// How long a period lasts. Views show the present one and the one before.
 const PERIOD: Span = Span::from_secs(300);
-/// Clients that one period tells apart, of a hundred bytes each. People look at fifty.
+/// The most clients that one period tells apart, a hundred bytes each. People look at fifty.
 const MAX_TOLD_APART: usize = 1024;
-/// Upper bounds of waits, in milliseconds; the last bucket is for what is above all.
+/// Upper bounds of waits, in milliseconds; the last bucket is for longer waits.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
 
 /// One granted permit.
@@ -23,13 +24,13 @@ pub(crate) struct GrantedService<'a> {
     pub(crate) client: &'a str,
     /// The dominant share: the longest time that one of the limits needs to refill the cost.
     pub(crate) share: Span,
-    /// From asking to the start.
+    /// The time from asking to the start.
     pub(crate) waited: Span,
     /// Whether it went ahead of its turn, because its class had starved.
     pub(crate) is_promoted: bool,
 }
 
-/// What was granted to one class or client.
+/// The grants to one class or client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServiceCount {
     pub(crate) granted: u64,
@@ -39,7 +40,7 @@ pub(crate) struct ServiceCount {
     waits: [u32; BOUNDS.len() + 1],
 }
 
-/// What was granted in a period.
+/// The grants of one period.
 #[derive(Clone, Debug)]
 struct ServicePeriod {
     began: Time,
@@ -70,7 +71,7 @@ impl ServiceCount {
         self.waits.iter_mut().zip(other.waits).for_each(|(wait, more)| *wait += more);
     }
 
-    /// The bound below which so many percent of the waits are; the last bound if it is above all.
+    /// The upper bound of `percent` of the waits, at most the last bound.
     pub(crate) fn wait_within(&self, percent: u64) -> Option<Span> {
         let rank = (self.granted * percent).div_ceil(100);
         let mut seen = 0;

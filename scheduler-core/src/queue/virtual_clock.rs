@@ -8,8 +8,8 @@ const WINDOW: Span = Span::from_secs(120);
 
 /// How much service a client has had, in nanoseconds of the resource at a weight of one.
 ///
-/// It begins anew whenever the queue is empty. If that does not happen for centuries, it
-/// saturates, and the order of arrival is left.
+/// It begins anew whenever the queue is empty. If that does not happen for centuries, it saturates,
+/// and only the order of arrival decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VirtualTime(u64);
 
@@ -26,8 +26,8 @@ impl VirtualTime {
 
 /// Shows the virtual time at which the slices of currently served requests begin.
 ///
-/// Its pace is the time that passes while it advances, as an exponentially weighted average. So the
-/// pace includes requests that will arrive later and still go first, and those of other classes.
+/// The pace of a clock is the time that passes while it advances, as an exponentially weighted
+/// average. So the pace includes later requests that still go first, and requests of other classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
     pub(crate) time: VirtualTime,

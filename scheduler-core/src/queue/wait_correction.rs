@@ -3,7 +3,7 @@
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 
-/// By how much estimates are changed while the requests of one queue are served.
+/// By how much estimates change while the requests of one queue are served.
 const PPM_PER_QUEUE: u64 = 50_000;
 /// A shorter queue counts as this long, so that a few requests change little.
 const SHORTEST_QUEUE: usize = 100;
@@ -11,11 +11,11 @@ const ONE: u64 = 1_000_000;
 /// Estimates are at most halved or doubled.
 const BOUNDS: (u64, u64) = (ONE / 2, ONE * 2);
 
-/// What estimated waits of a class are multiplied by, so that their median is right.
+/// The factor on estimated waits of a class, so that their median is right.
 ///
-/// Each request that starts later than was estimated raises the factor, each that starts earlier
-/// lowers it by as much: frugal streaming (Ma, Muthukrishnan and Sandler, 2013). A longer queue
-/// changes it less by each request, as the effect is seen only later.
+/// A request that starts later than estimated raises the factor. One that starts earlier lowers it
+/// by as much: frugal streaming (Ma, Muthukrishnan and Sandler, 2013). In a longer queue, each
+/// request changes the factor less, because the effect shows only later.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitCorrection {
     ppm: u64,
@@ -30,7 +30,8 @@ impl WaitCorrection {
         now + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Learns that a request starts at `start`, for which `estimated` was told; so many wait.
+    /// Learns from a request that starts at `start` and was told `estimated`, while `waiting`
+    /// requests wait.
     pub(crate) fn learn(&mut self, estimated: Time, start: Time, waiting: usize) {
         let step = PPM_PER_QUEUE / waiting.max(SHORTEST_QUEUE) as u64;
         let ppm = match start.cmp(&estimated) {

@@ -12,21 +12,21 @@ use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The farthest start of a waiting request that sets no bound: beyond the longest period, nothing
-/// can be foreseen.
+/// The farthest start of a waiting request without a bound: beyond the longest period, nothing can
+/// be foreseen.
 const MAX_AHEAD: Span = MAX_PERIOD;
 /// When to ask again after a bound was reached: long enough for some requests to be served.
 pub(crate) const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 
 impl<R: Clone> Scheduler<R> {
-    /// Takes a request whose costs are estimated by its kind, and that counts for its client.
+    /// Takes a new request: corrects its estimate by its kind, and counts it for its client.
     pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
         let client = self.meter.number(now, ask.client.as_deref().unwrap_or_default());
         let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
         self.ask(now, Ask { bill, ..ask });
     }
 
-    /// Takes a request, or takes it again that has waited for the store.
+    /// Takes a new request, or one that has waited for the store.
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
         if self.term.is_ending() {
             return self.outbox.refuse(ask.to, Some(ask.id), Refusal::HandingOver);
@@ -73,7 +73,7 @@ impl<R: Clone> Scheduler<R> {
     /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         self.check_keys(now, bill)?;
-        // A small permit takes no place among the remembered permits.
+        // A small permit does not count towards the bound of remembered permits.
         if !self.resource.is_small(bill) && !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
             return Err(Refusal::QueueFull { what: Bounded::Remembered, bound, retry_after: RETRY_AFTER_BOUND });
@@ -81,8 +81,8 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// Repeats the answer, as long as the margin pays for a start that is so late. A lapsed permit
-    /// stays charged until it is settled, as its call may have been made. A settled one is used up:
+    /// Repeats the answer, as long as the margin pays for the late start. A lapsed permit stays
+    /// charged until it is settled, as its call may have been made. A settled one is used up:
     /// another call under its id would be free.
     fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         if self.is_anothers(slot, &ask) {
@@ -92,7 +92,7 @@ impl<R: Clone> Scheduler<R> {
         permit.learn_identity(ask.identity);
         match &mut permit.state {
             State::Returned => self.outbox.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
-            // It is told once the store knows of it.
+            // The start is told once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
                 self.outbox.refuse(ask.to, Some(ask.id), Refusal::StoreSilent);
             }
@@ -118,7 +118,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whether the id is in use for another request: another call waits or is under way.
+    /// Whether another request uses the id: it waits, or its call is under way.
     fn is_anothers(&self, slot: Slot, ask: &Ask<R>) -> bool {
         let permit = self.permits.get(slot);
         let in_use = permit.as_waiting().is_some() || permit.granted().is_some_and(|granted| granted.is_open());
@@ -127,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Answers at once, with a binding start within `latest` from now.
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
-        // During a change, what the waiting requests take is not known.
+        // During a change of limits, the backlog is not known.
         let is_changing = self.former.are_charging();
         let offer = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
         if !is_changing && offer.at.since(now) > latest {
@@ -146,7 +146,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The refusal of a request whose start would be too late: for itself, or to be reserved.
+    /// The refusal of a request whose start is later than it allows, or too far ahead to be
+    /// reserved.
     fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
         let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
         let would_take_it =
@@ -157,8 +158,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Waits for its turn. Without other waiting requests and with a start within the horizon, that
-    /// is now.
+    /// Lets a request wait for its turn. If no other request waits and its start is within the
+    /// horizon, it starts now.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
         let delay = offer.at.since(now);

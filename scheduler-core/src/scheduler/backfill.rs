@@ -1,9 +1,9 @@
 //! Backfill: using capacity of a window that would be lost when the window ends.
 //!
 //! A request that does not fit into the rest of a window waits for the next window. Meanwhile
-//! smaller requests of its class start in their order. They delay no request, as the held start is
-//! kept. They pay for their starts as in their turns, so that none has more than its share for
-//! long.
+//! smaller requests of its class start in their order. They delay no request, because the held
+//! start is kept. They pay for their starts as in their turns, so that no client has more than its
+//! share for long.
 
 use super::dispatch_plan::{DispatchPlan, HeldStart};
 use super::waits::Waits;
@@ -12,7 +12,8 @@ use crate::ids::ClassId;
 use crate::policy::{Bill, LimitSet};
 use rampmeter_protocol::time::Time;
 
-/// Requests that are tried: enough to use nearly all of the rest, however long the queue is.
+/// The most requests that are tried: enough to use nearly all of the rest, even if the queue is
+/// long.
 const MAX_CANDIDATES: usize = 64;
 
 /// Whether a new request of `class` may backfill a window before the next dispatch.
@@ -23,8 +24,8 @@ pub(super) fn may_backfill<R>(waits: &Waits<'_, R>, plan: &DispatchPlan, class: 
     contended != LimitSet::default() && plan.next().is_none_or(before)
 }
 
-/// The requests of `class` that fit into the rest of the windows for which others are held, and
-/// the first of the held starts.
+/// The first start that `class` holds in a window, and the requests of `class` that fit into the
+/// rest of these windows.
 pub(super) fn candidates<R>(waits: &Waits<'_, R>, plan: &DispatchPlan, class: ClassId) -> Option<(Time, Vec<Slot>)> {
     let windowed = waits.resource.windowed();
     let held: Vec<&HeldStart> = plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();

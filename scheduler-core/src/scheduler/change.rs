@@ -22,12 +22,12 @@ const MAX_SENT_AWAY: usize = 256;
 impl<R: Clone> Scheduler<R> {
     /// Goes on under `resource`, which differs in its limits alone.
     ///
-    /// * Limits that [go on](Succession) keep their levels and promises. If a limit's size
-    ///   changes, what was learned of it is forgotten.
+    /// * Limits that [go on](Succession) keep their levels and promises. If a limit's size changes,
+    ///   its lessons are forgotten.
     /// * New limits begin as the resource says, without the promises made before.
-    /// * Waiting requests keep their places and are charged by the new limits. A request that
+    /// * Waiting requests keep their positions and are charged by the new limits. A request that
     ///   the new limits can never serve is refused.
-    /// * Checkpoints written under the former limits allow nothing; the store is asked first.
+    /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
         let resource = resource.at_unix(self.resource.unix_at_origin());
@@ -36,7 +36,7 @@ impl<R: Clone> Scheduler<R> {
         self.enforce_found(now);
     }
 
-    /// Has limits that were found count from now on.
+    /// Puts found limits into force.
     pub(crate) fn apply_found_limits(&mut self, now: Time) {
         if self.term.is_ending() {
             return;
@@ -49,12 +49,12 @@ impl<R: Clone> Scheduler<R> {
         self.unwritten.take_notes(&self.resource).into_iter().for_each(|note| self.outbox.push(Command::Note(note)));
     }
 
-    /// Has guesses count as they are now.
+    /// Puts the present guesses into force.
     pub(crate) fn enforce_found(&mut self, now: Time) {
         self.unwritten.enforce_found(now, &self.resource, &mut self.ledger);
     }
 
-    /// Has these limits count from now on.
+    /// Puts these limits into force.
     pub(crate) fn switch_limits(&mut self, now: Time, resource: Resource) {
         let succession = Succession::between(&self.resource, &resource);
         self.charges(now).change_limits(&resource, &succession);
@@ -67,7 +67,8 @@ impl<R: Clone> Scheduler<R> {
         self.continue_change(now);
     }
 
-    /// Takes their turns from all waiting requests. Returns the former limits.
+    /// Replaces the limits, and takes the turns from all waiting requests. Returns the former
+    /// limits.
     pub(crate) fn begin_version(&mut self, now: Time, resource: Resource) -> Resource {
         let former = std::mem::replace(&mut self.resource, resource);
         self.former.add(self.queues.version().changes, former.clone());
@@ -116,7 +117,7 @@ impl<R: Clone> Scheduler<R> {
         };
         let waiting = self.permits.get_mut(slot).waiting_mut();
         self.queues.leave_former(waiting, &before, &bill);
-        // A call that the bill tells takes no room of its own.
+        // A call that the bill implies is not stored.
         waiting.call = call.filter(|call| **call != Call::from_bill(&bill, &self.resource));
         drop(before);
         self.permits.set_bill(slot, bill);
@@ -126,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The bill of a call under the present limits. Without the call, they charge `bill` as before.
+    /// The bill of a call under the present limits. Without the call, `bill` stays as it is.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
         let Some(call) = call else {
             return self.resource.check_payable(bill).map(|()| bill.clone());

@@ -1,4 +1,4 @@
-//! What a start takes of the limits, of the grant budget and of what clients have used.
+//! Counts starts in the limits, in the grant budget and in the use by clients.
 
 use crate::adaptation::RecentCalls;
 use crate::fencing::Term;
@@ -13,7 +13,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// All that counts starts.
 ///
 /// Invariant: a start that was committed and not withdrawn counts in each of these, at the bill of
-/// its permit until the call is settled, and at its actual cost then.
+/// its permit. From its settle on, it counts at its actual cost.
 #[derive(Debug)]
 pub(crate) struct Charges<'a> {
     /// The time of the event.
@@ -27,7 +27,7 @@ pub(crate) struct Charges<'a> {
 }
 
 impl Charges<'_> {
-    /// Charges a start; its request allows none later than `latest`.
+    /// Charges a start. Its request allows no start after `latest`.
     pub(crate) fn commit(&mut self, granted: Granted, bill: &Bill, tier: Tier, latest: Time) {
         let start = granted.start;
         self.ledger.commit(self.now, start, bill, tier);
@@ -42,7 +42,7 @@ impl Charges<'_> {
         }
     }
 
-    /// Makes all as if the start had never been promised.
+    /// Makes all counts as if the start had never been promised.
     pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
         self.calls.withdraw(granted.start);
         let places = self.places(granted.start, bill);
@@ -52,8 +52,8 @@ impl Charges<'_> {
         self.shadow_limits.correct(self.now, granted.start, bill, None);
     }
 
-    /// Puts a start off and returns the new one. If it is due now, it is charged now, whatever its
-    /// buckets hold. A later one moves to where it breaks no other promise.
+    /// Puts a start off and returns the new one. A new start that is due now is charged at once,
+    /// even beyond the stock. A later one moves to where it breaks no other promise.
     pub(crate) fn put_off(&mut self, granted: Granted, bill: &Bill, by: Span) -> StartKey {
         let tier = self.resource.tier(granted.class);
         self.discharge(granted.start, bill);
@@ -75,7 +75,8 @@ impl Charges<'_> {
         }
     }
 
-    /// Corrects all to the actual cost. A call that was made before its start counts from now.
+    /// Corrects all counts to the actual cost. A call that was made before its start counts from
+    /// now.
     pub(crate) fn use_up(&mut self, granted: Granted, bill: &Bill, actual: &Bill) {
         let places = self.places(granted.start, bill);
         if granted.is_promised(self.now) {
@@ -91,7 +92,7 @@ impl Charges<'_> {
         self.term.budget_mut().release(self.resource, granted.start, bill, places, CallMade::Yes);
     }
 
-    /// Renews the leases of a call in flight, which takes places anew that have expired. Whether
+    /// Renews the leases of a call in flight. The call takes expired places anew. Returns whether
     /// there was room for it.
     pub(crate) fn renew(&mut self, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);

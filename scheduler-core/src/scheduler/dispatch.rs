@@ -7,8 +7,8 @@
 //! class that need the same limit, unless they [backfill](super::backfill) a window.
 //!
 //! A dispatch takes 256 steps: starts, refusals and looks at keys. The next event, due a nanosecond
-//! later, goes on, and no less urgent class is looked at before. A full window for 100 000 requests
-//! therefore delays no other answer.
+//! later, goes on there, before any less urgent class. A full window for 100 000 requests therefore
+//! delays no other answer.
 
 use super::Scheduler;
 use super::backfill::candidates;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// The tier of a promoted request: it has starved, and leaves no headroom.
 const PROMOTED_TIER: Tier = 0;
 
-/// How often requests are dispatched again that wait until more is known of the stock.
+/// How often requests that wait for proven stock are dispatched again.
 const RECHECK: Span = Span::from_millis(50);
 
 impl<R: Clone> Scheduler<R> {
@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
     /// Starts starved requests, or holds the starts that they wait for.
     fn promote(&mut self, now: Time) {
         for (class, slot) in self.waits(now).starving() {
-            // A start may have ended the starvation of others of its class.
+            // A start may have ended the starvation of other requests of its class.
             if self.waits(now).starving().contains(&(class, slot)) {
                 self.take_turn(now, class, slot, StartReason::Promoted);
             }
@@ -116,7 +116,7 @@ impl<R: Clone> Scheduler<R> {
     /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
         let tier = if reason == StartReason::Promoted { PROMOTED_TIER } else { self.resource.tier(class) };
-        // First, as no request waits for a quota, even for that of a key.
+        // This comes first, because no request waits for a quota, even for that of a key.
         if self.turn_away_if_spent(now, slot) {
             return;
         }
@@ -138,7 +138,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Refuses a waiting request if a quota that it needs is spent. Whether it is.
+    /// Refuses a waiting request if a quota that it needs is spent. Returns whether it is spent.
     pub(crate) fn turn_away_if_spent(&mut self, now: Time, slot: Slot) -> bool {
         let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) else { return false };
         self.turn_away(slot, refusal);

@@ -1,4 +1,4 @@
-//! What a dispatch keeps while it serves waiting requests, and when the next one is due.
+//! The state of a dispatch while it serves waiting requests, and when the next one is due.
 
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -16,8 +16,8 @@ pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
     pub(crate) slot: Slot,
     pub(crate) start: StartKey,
-    /// When the start comes within the horizon. If that is past, the start waits for something else
-    /// than time: for the store, or for proven stock.
+    /// When the start comes within the horizon. If that is past, the start waits for the store or
+    /// for proven stock.
     pub(crate) due: Time,
     /// The limit that it waits for.
     pub(crate) limit: LimitId,
@@ -80,7 +80,7 @@ impl DispatchPlan {
         self.next = next;
     }
 
-    /// The next dispatch is not after this time, if there is one.
+    /// Makes the next dispatch due at `at`, if that is earlier.
     pub(crate) fn bring_forward(&mut self, at: Option<Time>) {
         self.next = self.next.into_iter().chain(at).min();
     }

@@ -1,13 +1,13 @@
-//! What follows from the upstream's answers.
+//! Reacts to the upstream's answers.
 //!
 //! A rejected call shows that the upstream's level is lower than assumed; an answer that says when
 //! to call again shows by how much. If it does not name the limit, the limit with the least slack
 //! is corrected. Answers are compared with the levels at the time of the call, corrected by what
 //! was learned since. So the calls of one round trip do not teach the same thing twice.
 //!
-//! A worker tells what the upstream has answered, and may be wrong. What it says counts for the
-//! limits that its call was charged to. It stops their calls for a minute at most: a longer pause
-//! needs the word of a second client, such as the one that makes the probe call after the minute.
+//! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
+//! limits that its call was charged to. It stops their calls for a minute at most. A longer pause
+//! needs the report of a second client, such as the one that makes the probe call.
 
 use super::outbox::Outbox;
 use super::unwritten_limits::UnwrittenLimits;
@@ -26,28 +26,28 @@ use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 
-/// How long a key is frozen after a rejection that does not say.
+/// How long a key is frozen after a rejection that names no pause.
 const KEY_PAUSE: Span = Span::from_secs(1);
 /// How long a quota counts as spent, if the upstream does not say when it is reset.
 const UNKNOWN_RESET: Span = Span::from_secs(3600);
-/// The longest pause for a spent quota, if none of the call's limits is one.
+/// The longest pause for a spent quota, if none of the call's limits is a quota.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
 type Pauses = SmallVec<[Pause; 3]>;
 
-/// How long calls of a limit are to pause.
+/// The pause of one limit.
 struct Pause {
     limit: LimitId,
-    /// The time that is believed; nothing if none was told.
+    /// The pause that is believed; none if the answer names none.
     believed: Option<Span>,
-    /// Whether more was told than is believed.
+    /// Whether the answer asks for a longer pause than is believed.
     is_unconfirmed: bool,
 }
 
-/// The buckets, and what learns from the upstream beside them.
+/// The buckets, and the other parts that learn from the upstream.
 ///
-/// Guarantees that a checkpoint is due soon after calls are stopped or let go, so that a successor
-/// knows of it, and that clients hear of each freeze that voids their promises.
+/// Guarantees that a checkpoint is due soon after calls are stopped, or let go by an operator, so
+/// that a successor knows of it. Clients hear of each freeze that voids their promises.
 #[derive(Debug)]
 pub(crate) struct Feedback<'a, R> {
     pub(super) resource: &'a Resource,
@@ -69,7 +69,7 @@ impl<R> Feedback<'_, R> {
                 self.ledger.note_served(call.now, call.start, call.at(), call.bill);
                 None
             }
-            // The upstream has taken nothing, and will as soon as another call has ended.
+            // The upstream has charged nothing, and takes calls again once another one has ended.
             Verdict::Busy | Verdict::Limited { .. } if blamed == Some(Blame::Places) => Some(call.bill.keyed_part()),
             Verdict::Busy => None,
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
@@ -152,7 +152,7 @@ impl<R> Feedback<'_, R> {
         self.announce(voids, pauses.iter().map(|pause| pause.limit), longest);
     }
 
-    /// Stops the calls that need what is spent until its `reset`.
+    /// Stops the calls that need the spent limits until `reset`.
     fn exhaust(&mut self, call: AnsweredCall<'_>, scope: &Scope, reset: Span) {
         let (limits, are_quotas) = Attribution::new(self.resource, call.bill).exhausted(scope);
         let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
@@ -182,7 +182,8 @@ impl<R> Feedback<'_, R> {
         self.term.budget_mut().hasten_checkpoint();
     }
 
-    /// Ends the pauses of these limits: the upstream's word no longer counts.
+    /// Ends the freezes of these limits. Quotas that the upstream declared spent count as unspent
+    /// again.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
         self.term.budget_mut().hasten_checkpoint();
@@ -214,7 +215,7 @@ impl<R> Feedback<'_, R> {
         self.term.budget_mut().doubt();
     }
 
-    /// Lets the store know of a freeze, and clients if it voids promises.
+    /// Makes a checkpoint with a freeze due soon, and tells clients if the freeze voids promises.
     fn announce(&mut self, voids: bool, limits: impl Iterator<Item = LimitId>, span: Span) {
         self.term.budget_mut().hasten_checkpoint();
         if voids {
@@ -251,7 +252,8 @@ impl<R> Feedback<'_, R> {
         self.counters.disbelieved += u64::from(!is_believed);
     }
 
-    /// Keeps to the capacity that a reading states. A key's own capacity is a part of what is left.
+    /// Keeps to the capacity that a reading states. For a key, the remaining amount already shows
+    /// its capacity.
     fn follow_capacity(&mut self, call: AnsweredCall<'_>, limit: LimitId, reading: &Reading) {
         let follows = self.resource.spec().follow == Follow::Headers && call.bill.key_charge(limit).is_none();
         let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));

@@ -19,7 +19,7 @@ pub(crate) struct FormerLimits {
 }
 
 impl FormerLimits {
-    /// Takes the limits that so many changes came before, and that charge waiting requests.
+    /// Adds limits that still charge waiting requests, with the number of changes before them.
     pub(crate) fn add(&mut self, changes: u32, former: Resource) {
         self.units.extend(former.units());
         while self.units.len() > MAX_FORMER_UNITS {
@@ -33,12 +33,13 @@ impl FormerLimits {
         !self.charging.is_empty()
     }
 
-    /// The limits that so many changes came before, unless they are the present ones.
+    /// The former limits with this number of changes before them; none if these are the present
+    /// ones.
     pub(crate) fn after(&self, changes: u32) -> Option<&Resource> {
         self.charging.get(&changes)
     }
 
-    /// The present limits charge all waiting requests.
+    /// Notes that the present limits charge all waiting requests.
     pub(crate) fn end_change(&mut self) {
         self.charging.clear();
     }

@@ -1,5 +1,5 @@
-//! Granted starts: promising and telling them, putting off those that are told late, and taking
-//! back those that no client hears of.
+//! Granted starts: promises and tells them, puts off late ones, and takes back those that reach no
+//! client.
 //!
 //! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
 //! the calls would come on top of the refill. So each start whose answer may not have arrived is
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub(crate) enum Answered {
     AtOnce,
     AfterWaiting(Span),
-    /// It has heard this start before.
+    /// The request has heard this start before.
     Again,
 }
 
@@ -34,14 +34,14 @@ impl<R: Clone> Scheduler<R> {
         Granted::new(key, offer.limited_by, class, stage)
     }
 
-    /// Grants a new request a start; it allows none later than `latest`.
+    /// Grants a new request a start. The request allows no start after `latest`.
     pub(crate) fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
         self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 
-    /// Commits a new permit to a start; its request allows none later than `latest`.
+    /// Commits a new permit to a start. Its request allows no start after `latest`.
     pub(crate) fn commit_new(
         &mut self,
         now: Time,
@@ -73,7 +73,7 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push(Command::Grant(grant));
     }
 
-    /// Commits the permit in `slot` to a start; its request allows none later than `latest`.
+    /// Commits the permit in `slot` to a start. Its request allows no start after `latest`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
@@ -87,14 +87,15 @@ impl<R: Clone> Scheduler<R> {
         self.counters.granted += 1;
     }
 
-    /// Answers that were sent until `until` have arrived.
+    /// Notes that answers sent until `until` have arrived.
     pub(crate) fn delivered(&mut self, until: Time) {
         if self.told.note_delivered(until) {
             self.ledger.note_change();
         }
     }
 
-    /// Answers do not arrive: puts each undelivered start off by the time since it was told.
+    /// Puts each undelivered start off by the time since it was told, because answers do not
+    /// arrive.
     pub(crate) fn answers_late(&mut self, now: Time) {
         for start in self.told.take_late() {
             let open = self.open_start(start);
@@ -107,8 +108,9 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The last answer about `id` has reached no client. A waiting request is dropped, and an open
-    /// permit is given back unused. A client that was only cut off may ask again under the same id.
+    /// Takes note that the last answer about `id` has reached no client. A waiting request is
+    /// dropped, and an open permit is given back unused. A client that was only cut off may ask
+    /// again under the same id.
     pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId) {
         let Some(slot) = self.permits.find(id) else { return };
         match self.permits.get(slot).state {

@@ -4,7 +4,7 @@ use crate::ids::LimitId;
 use crate::policy::Resource;
 use rampmeter_protocol::labels::Labels;
 
-/// So many requests without a label are no accident: workers do not send it.
+/// This many requests without a label are no accident: workers do not send it.
 const MANY: u32 = 10;
 
 /// The keyed limits with labels that no request has carried yet. Empty once all were carried.
@@ -14,7 +14,7 @@ pub(crate) struct KeyLabels(Vec<Uncarried>);
 #[derive(Clone, Debug)]
 struct Uncarried {
     limit: LimitId,
-    /// At least one.
+    /// Labels that no request has carried; never empty.
     labels: Vec<String>,
     /// Requests that met all conditions of the limit and lacked a label; at most [`MANY`].
     skipped: u32,

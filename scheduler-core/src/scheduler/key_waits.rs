@@ -3,9 +3,9 @@
 //!
 //! The first request of a key queue moves to the queue of its class once the key can pay for it. If
 //! another key holds the request up there, it moves to that key's queue. The key that it came from
-//! then keeps what the request needs, for the time when the other key can pay. Each key keeps
-//! something for one request only: for the first in the order of key queues. So the first of all
-//! requests never loses what is kept for it, and none waits for ever.
+//! then keeps the amount that the request needs, until the other key can pay. Each key keeps an
+//! amount for one request only, the first in the order of key queues. So the first of all requests
+//! never loses a kept amount, and no request waits for ever.
 
 use super::Scheduler;
 use super::waits::starved;
@@ -24,8 +24,8 @@ pub(super) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Moves a request from the queue of its class to that of a key that holds it up. False if no
-    /// key does.
+    /// Moves a request from the queue of its class to that of a key that holds it up. Returns false
+    /// if no key does.
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
         let Some(charge) = self.waits(now).blocking_key(slot, tier).cloned() else { return false };
         let bucket = self.ledger.keys.find_or_insert(now, &charge);
@@ -74,7 +74,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The first request of a key queue takes its place in the queue of its class.
+    /// Moves the first request of a key queue to the queue of its class.
     fn admit(&mut self, now: Time, bucket: Slot, position: KeyQueuePosition, slot: Slot) {
         let is_kept_for_another = self.waits(now).kept_for_before(position, bucket).is_some();
         self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);

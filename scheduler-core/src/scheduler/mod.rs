@@ -2,7 +2,7 @@
 //!
 //! Its state consists of parts, each with an invariant and private fields. Steps that need the same
 //! few parts are methods of a struct that borrows these: `Waits`, `Charges` or `Feedback`. The
-//! methods of the scheduler are those that need more.
+//! scheduler's own methods need more parts.
 
 mod ask;
 mod backfill;
@@ -53,8 +53,8 @@ use unwritten_limits::UnwrittenLimits;
 /// * Each start finds in every bucket what its call costs, beside the margin.
 /// * A refused request changes nothing, and a repeated id is charged once.
 ///
-/// Not promised: a call that cost more than estimated debits its bucket, which may then lack
-/// what was promised before.
+/// Not promised: a call that costs more than estimated debits its bucket, which may then lack stock
+/// for earlier promises.
 ///
 /// ```
 /// use rampmeter_protocol::{amount::Amount, id::PermitId, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
@@ -89,7 +89,7 @@ pub struct Scheduler<R> {
     resource: Resource,
     former: FormerLimits,
     term: Term,
-    /// What calls take of the limits.
+    /// The buckets of all limits.
     ledger: Ledger,
     unwritten: UnwrittenLimits,
     /// Limits that are measured and not enforced.
@@ -104,7 +104,7 @@ pub struct Scheduler<R> {
     cost_estimates: CostEstimates,
     delivery_jitter: DeliveryJitter,
     key_labels: KeyLabels,
-    /// What clients have used.
+    /// Counts the use by clients.
     meter: UseMeter,
     counters: Counters,
     outbox: Outbox<R>,
@@ -124,8 +124,8 @@ pub struct Wakeup {
 /// Why the driver has to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeupReason {
-    /// A waiting request may start, is to be promoted, or misses its deadline; or some are not yet
-    /// charged by changed limits.
+    /// A waiting request may start, is to be promoted, or misses its deadline. Or changed limits do
+    /// not yet charge all waiting requests.
     Dispatch,
     /// Waiting requests are told how they stand.
     Progress,
@@ -133,9 +133,9 @@ pub enum WakeupReason {
     Expiry,
     /// Answers that have waited for the store for too long become refusals.
     PendingAnswers,
-    /// What was learned of the upstream is looked at again.
+    /// The lessons about the upstream are reviewed.
     Review,
-    /// What was found of unwritten limits is looked at again.
+    /// The search for unwritten limits is reviewed.
     Search,
 }
 
@@ -176,7 +176,8 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    /// From now on grants only what checkpoints in a store cover, of which there is none yet.
+    /// This scheduler with a store that holds no checkpoint yet. It grants only what checkpoints in
+    /// the store cover.
     ///
     /// The driver has to write a [`checkpoint`](Scheduler::checkpoint) when
     /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report when the store holds
@@ -195,7 +196,7 @@ impl<R: Clone> Scheduler<R> {
         self
     }
 
-    /// When to write the next checkpoint, or as soon as the outcome of the last write is known.
+    /// When to write the next checkpoint, but not before the outcome of the last write is known.
     /// None if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
@@ -221,7 +222,7 @@ impl<R: Clone> Scheduler<R> {
         self.term.epoch()
     }
 
-    /// Takes note of what happened at `now`.
+    /// Handles an event that happens at `now`.
     ///
     /// # Panics
     /// If `now` is before the time of an earlier event.
@@ -235,7 +236,7 @@ impl<R: Clone> Scheduler<R> {
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);
-        // 3. Limits that were found count.
+        // 3. Found limits come into force.
         self.apply_found_limits(now);
         // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
@@ -286,7 +287,7 @@ impl<R: Clone> Scheduler<R> {
         self.now = now;
     }
 
-    /// The next thing to do; call until there is none.
+    /// The next command. Call this until there is none.
     pub fn poll_command(&mut self) -> Option<Command<R>> {
         self.outbox.pop()
     }

@@ -21,7 +21,8 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
 
-/// What a successor goes on from: [records](crate::durability) are made of it and restored to it.
+/// The parts from which [records](crate::durability) are made, and to which a successor restores
+/// them.
 #[derive(Debug)]
 pub(crate) struct RecordedParts<'a, R> {
     pub(crate) resource: &'a Resource,
@@ -49,19 +50,20 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// All limits as they count now: what was found is as it could be written.
+    /// All limits in force. A found limit is shown as a configuration would state it.
     #[must_use]
     pub fn limits_in_force(&self) -> Vec<LimitSpec> {
         self.resource.spec().limits.iter().map(|limit| self.unwritten.counting(limit)).collect()
     }
 
-    /// The capacity of a limit that counts by the upstream's word, if that is not the written one.
+    /// The capacity that the upstream states for a limit, if that counts in place of the written
+    /// one.
     #[must_use]
     pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
         self.ledger.adaptive(limit).stated().map(|stated| stated.capacity)
     }
 
-    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
+    /// The limits, all or only `chosen`, for which calls wait because of a freeze or a spent quota.
     #[must_use]
     pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
         let all = self.resource.limits_by_id().map(|(limit, _)| limit);
@@ -88,7 +90,7 @@ impl<R: Clone> Scheduler<R> {
         self.key_labels.note(&self.resource, labels)
     }
 
-    /// What was used since the last call, by client and class, and by limit.
+    /// The use since the last call, by client and class, and by limit.
     ///
     /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
     pub fn take_use(&mut self) -> Use {
@@ -122,25 +124,25 @@ impl<R: Clone> Scheduler<R> {
         self.recent.advance(now);
     }
 
-    /// What waits at `now`, and for what.
+    /// The requests that wait at `now`, and what they wait for.
     pub(crate) fn waits(&self, now: Time) -> Waits<'_, R> {
         let Scheduler { resource, former, ledger, permits, queues, term, told, .. } = self;
         Waits { now, resource, former, ledger, permits, queues, term, told }
     }
 
-    /// What counts starts.
+    /// The parts that count starts.
     pub(super) fn charges(&mut self, now: Time) -> Charges<'_> {
         let Scheduler { resource, ledger, shadow_limits, term, calls, meter, .. } = self;
         Charges { now, resource, ledger, shadow_limits, term, calls, meter }
     }
 
-    /// What learns from the upstream.
+    /// The parts that learn from the upstream.
     pub(super) fn feedback(&mut self) -> Feedback<'_, R> {
         let Scheduler { resource, ledger, unwritten, calls, term, outbox, counters, .. } = self;
         Feedback { resource, ledger, unwritten, calls, term, outbox, counters }
     }
 
-    /// What a successor goes on from.
+    /// The parts that records are made from.
     pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
         let Scheduler { resource, term, ledger, permits, cost_estimates, pending, queues, unwritten, meter, .. } = self;
         let search = unwritten.search();

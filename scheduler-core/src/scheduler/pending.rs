@@ -25,8 +25,8 @@ impl<R: Clone> Scheduler<R> {
         self.pending.push_ask(now, ask);
     }
 
-    /// Answers a repeated request in place of the first one. An id that waits for another request's
-    /// answer is refused.
+    /// Answers a repeated request in place of the first one. Another request under the same id is
+    /// refused.
     pub(crate) fn repeat_pending(&mut self, ask: Ask<R>) {
         let pending = self.pending.ask_mut(&ask.id).expect("its answer waits");
         match pending.identity.may_be(ask.identity) {
@@ -57,7 +57,7 @@ impl<R: Clone> Scheduler<R> {
         self.pending.push(PendingAnswer { since: now, answer });
     }
 
-    /// The store holds a checkpoint: answers that waited for it go out.
+    /// Notes that the store holds a checkpoint, and sends the answers that waited for it.
     pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.confirm(now, number) {
             self.time_out_pending(now);
@@ -66,14 +66,14 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The store does not take checkpoints.
+    /// Notes that the store does not take checkpoints.
     pub(crate) fn store_lost(&mut self, now: Time) {
         if self.term.budget_mut().store_lost(&self.resource, now) {
             self.ledger.note_change();
         }
     }
 
-    /// Asks the requests again whose answers have waited, and tells starts that the store knows.
+    /// Handles again each request whose answer waits, and tells starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
         for PendingAnswer { since, answer } in self.pending.take_answers() {
             match answer {
@@ -142,8 +142,9 @@ impl<R: Clone> Scheduler<R> {
         (granted.stage == Stage::Promised && granted.start.serial == serial).then_some((slot, granted))
     }
 
-    /// Charges requests whose answers wait by the present limits instead of `former` ones. If a
-    /// request has no [`Call`](crate::policy::Call), it is refused, to be asked again at once.
+    /// Charges requests whose answers wait by the present limits instead of `former` ones. If bills
+    /// differ, a request without a [`Call`](crate::policy::Call) is refused, to be asked again at
+    /// once.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);
         for PendingAnswer { since, answer } in self.pending.take_answers() {

@@ -92,7 +92,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let (bill, connection) = (Arc::clone(&permit.bill), permit.connection);
         cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former.counted(unit));
-        // The call was made and answered, whatever its cost is said to be.
+        // The call was made and answered, even if its stated cost is not valid.
         let checked = self.resource.check_units(by_unit(&cost));
         cost.retain(|(unit, _)| self.resource.counts(unit));
         let actual = self.resource.corrected(&bill, by_unit(&cost));
@@ -110,7 +110,7 @@ impl<R: Clone> Scheduler<R> {
         checked
     }
 
-    /// Learns from the times of a call by how much delays differ.
+    /// Learns the jitter of delays from the times of a call.
     fn note_times(&mut self, now: Time, slot: Slot, times: CallTimes) {
         let connection = self.permits.get(slot).connection;
         if let Some(jitter) = self.delivery_jitter.note(now, connection, times) {
@@ -132,7 +132,8 @@ impl<R: Clone> Scheduler<R> {
         self.permits.give_back(now, slot);
     }
 
-    /// Gives a start back that reached no client, and forgets its id: the client may ask again.
+    /// Gives back a start that reached no client, and forgets its id, so that the client can ask
+    /// again.
     pub(crate) fn give_back_untold(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.uncharge(now, slot, granted);
         self.permits.forget_now(slot);
@@ -160,9 +161,9 @@ impl<R: Clone> Scheduler<R> {
         if self.term.budget().covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
     }
 
-    /// Counts a call in flight anew whose permit is not known, as its predecessor died before the
-    /// store knew the id. The predecessor's checkpoint keeps places for such calls until their
-    /// leases end, so until then the call may count twice. It always counts once.
+    /// Counts a call in flight whose permit is unknown, because a predecessor died before the store
+    /// knew the id. The predecessor's checkpoint keeps places for such calls until their leases
+    /// end. Until then the call may count twice, but never less than once.
     fn count_anew(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
         let bill = self.resource.in_flight_part(call);
         if !self.may_be_of_predecessor(now, &bill) {
@@ -184,7 +185,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill. Such a call is
-    /// renewed within one lease of the take-over; later, a stranger would take places unasked.
+    /// renewed within one lease of the take-over; later, a call without a permit would take places.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
         longest.is_some_and(|lease| self.term.began_within(now, lease))

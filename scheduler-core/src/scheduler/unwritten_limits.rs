@@ -1,8 +1,8 @@
 //! The search for unwritten limits.
 //!
-//! What is found counts from the end of the event that found it. A limit that headers tell of
-//! begins with what they say is left; a guess counts in part of its capacity, which changes without
-//! a change of limits.
+//! Found limits count from the end of the event that found them. A limit from headers begins with
+//! the amount that they say is left. A guess counts with a part of its capacity, and this part
+//! changes without a change of limits.
 
 use crate::adaptation::{AnsweredCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
 use crate::command::Note;
@@ -23,8 +23,8 @@ const SILENT_PAUSE: Span = Span::from_secs(1);
 
 /// The search for unwritten limits, if the resource wants one.
 ///
-/// Invariant: between two events, all that was found counts. The methods that take a resource
-/// expect the one in force.
+/// Invariant: between two events, all found limits count. The methods that take a resource expect
+/// the one in force.
 #[derive(Debug)]
 pub(crate) struct UnwrittenLimits(Option<Box<LimitSearch>>);
 
@@ -43,7 +43,7 @@ impl UnwrittenLimits {
         self.search().map_or(written, LimitSearch::resource)
     }
 
-    /// The same, for other written limits.
+    /// Replaces the written limits, and returns them with the found ones.
     pub(crate) fn rewrite(&mut self, written: Resource) -> Resource {
         let Some(search) = &mut self.0 else { return written };
         search.rewrite(written);
@@ -55,7 +55,7 @@ impl UnwrittenLimits {
         self.0.iter_mut().for_each(|search| search.at_unix(unix_at_origin));
     }
 
-    /// Learns from the answer to a call. What it blames, if it is a refusal.
+    /// Learns from the answer to a call. Returns what a refusal blames.
     pub(crate) fn learn(&mut self, resource: &Resource, calls: &RecentCalls, call: AnsweredCall<'_>) -> Option<Blame> {
         let search = self.0.as_mut()?;
         let AnsweredCall { now, connection, bill, .. } = call;
@@ -80,7 +80,7 @@ impl UnwrittenLimits {
         self.search().map(LimitSearch::next_review).filter(|at| *at < Time::NEVER)
     }
 
-    /// Reviews what was found. The resource with it, if other limits are to count now.
+    /// Reviews the found limits. Returns the resource with them, if they have changed.
     pub(crate) fn review(&mut self, now: Time) -> Option<Resource> {
         let search = self.0.as_mut()?;
         if search.next_review() <= now {
@@ -89,7 +89,7 @@ impl UnwrittenLimits {
         search.take_other_limits().then(|| search.resource())
     }
 
-    /// Limits that were just found begin with what was left of them.
+    /// Sets the stock of limits that were just found to what was left of them.
     pub(crate) fn begin_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
         let Some(search) = &mut self.0 else { return };
         for (limit, spec) in resource.limits_by_id() {
@@ -101,7 +101,7 @@ impl UnwrittenLimits {
         }
     }
 
-    /// Has guesses count as they are now.
+    /// Puts the present guesses into force.
     pub(crate) fn enforce_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
         let Some(search) = &mut self.0 else { return };
         if let Some(limit) = resource.limit(KEY_RATE) {
@@ -115,7 +115,7 @@ impl UnwrittenLimits {
         }
     }
 
-    /// What people are told of the limits that were just found.
+    /// Notes about the limits that were just found.
     pub(crate) fn take_notes(&mut self, resource: &Resource) -> Vec<Note> {
         let Some(search) = &mut self.0 else { return Vec::new() };
         let news = search.take_news();
@@ -126,18 +126,18 @@ impl UnwrittenLimits {
         news.iter().filter_map(note).collect()
     }
 
-    /// What was found of the limit of this name, if it is unwritten.
+    /// The found limit of this name, if it is unwritten.
     pub(crate) fn found(&self, name: &str) -> Option<&FoundLimit> {
         self.search()?.found_limit(name)
     }
 
-    /// A limit as it counts now: what was found is as it could be written.
+    /// A limit in force. A found limit is shown as a configuration would state it.
     pub(crate) fn counting(&self, limit: &LimitSpec) -> LimitSpec {
         self.found(&limit.name).map_or_else(|| limit.clone(), FoundLimit::counting)
     }
 }
 
-/// The key whose rate is looked for.
+/// The key of a bill whose rate is searched for.
 fn key_of_rate(resource: &Resource, bill: &Bill) -> Option<Arc<str>> {
     let limit = resource.limit(KEY_RATE).filter(|limit| resource[*limit].spec().guessed)?;
     Some(Arc::clone(&bill.key_charge(limit)?.key))
@@ -156,7 +156,7 @@ fn blame(search: &LimitSearch, resource: &Resource, call: AnsweredCall<'_>) -> O
     }
 }
 
-/// Whether what a reading says is left does not suffice for another call with this bill.
+/// Whether the remaining amount of a reading does not suffice for another call with this bill.
 fn is_used_up(resource: &Resource, bill: &Bill, reading: &Reading) -> bool {
     let unit = if let Scope::Unit(unit) = &reading.scope { Some(unit) } else { None };
     let counts = |limit: &LimitId| unit.is_none_or(|unit| *resource[*limit].spec().unit == **unit);

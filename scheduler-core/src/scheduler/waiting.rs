@@ -18,7 +18,7 @@ use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
-    /// The refusal of a request for which the queues have no place.
+    /// The refusal of a request for which the queues have no room.
     pub(crate) fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
         let bound = self.resource.spec().bounds.max_waiting;
         let free = bound.saturating_sub(waiting);
@@ -36,7 +36,7 @@ impl<R: Clone> Scheduler<R> {
         let arrival = Arrival { at: now - ask.age, serial: self.permits.next_serial() };
         let deadline = ask.max_wait.map(|max| now + max);
         let class = ask.class;
-        // A call that the bill tells takes no room of its own.
+        // A call that the bill implies is not stored.
         let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
         let waiting = Box::new(Waiting {
             to: ask.to,
@@ -72,15 +72,16 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Puts a request into the queue of its class. Whether it may start before the other requests.
+    /// Puts a request into the queue of its class. Returns whether it may start before the other
+    /// requests.
     pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
     }
 
-    /// Tells the next slice of waiting requests how they stand: in a full round all of them,
-    /// otherwise those whose start has moved.
+    /// Tells the next slice of waiting requests how they stand. A round that is not full tells only
+    /// requests whose start has moved.
     pub(crate) fn send_updates(&mut self, now: Time) {
         let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
@@ -112,8 +113,8 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
     }
 
-    /// One step of a walk that probes waiting requests whose clients may be gone: each is told how
-    /// it stands. A request without updates may be sent one message only, and is refused, to ask
+    /// One step of a walk that probes waiting requests whose clients may be gone, by telling each
+    /// how it stands. A request without updates may get only one message, so it is refused, to ask
     /// again. Handle [`Event::Wake`](crate::event::Event::Wake) next.
     pub fn probe(&mut self, now: Time, walk: Walk, may_be_gone: impl Fn(&R) -> bool) -> Option<Walk> {
         let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
@@ -126,8 +127,8 @@ impl<R: Clone> Scheduler<R> {
         walk
     }
 
-    /// One step of a walk that ends the waits of `selection`. How many it has ended, and where to
-    /// go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
+    /// One step of a walk that ends the waits of `selection`. Returns how many waits it has ended,
+    /// and where to go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
     pub fn purge(&mut self, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
         let (slots, walk) = walk.step(&self.permits, |waiting| selection.matches(waiting));
         let ended = slots.len();
@@ -141,8 +142,8 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.refuse(to, Some(id), refusal);
     }
 
-    /// Takes a waiting request out of its queue and forgets it. Where its answer would go, and its
-    /// id.
+    /// Takes a waiting request out of its queue and forgets it. Returns the address of its answer,
+    /// and its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
         let waiting = self.take_out(slot);
         (waiting.to, self.permits.remove(slot).id)
@@ -157,8 +158,8 @@ impl<R: Clone> Scheduler<R> {
         waiting
     }
 
-    /// Forgets a request that stops waiting, except for its place in a queue. Keys keep nothing for
-    /// it.
+    /// Forgets a request that stops waiting, except for its position in a queue. Ends what keys
+    /// keep for it.
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));

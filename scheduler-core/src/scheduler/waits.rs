@@ -66,7 +66,7 @@ impl<'a, R> Waits<'a, R> {
     }
 
     /// How many requests are ahead of a waiting one, and when it will probably start. During a
-    /// change of limits neither is known of all requests.
+    /// change of limits, neither is known for requests without a turn.
     pub(crate) fn outlook(&self, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
@@ -134,8 +134,8 @@ impl<'a, R> Waits<'a, R> {
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 
-    /// What requests of this class and of more urgent ones will take of a key. The request for
-    /// which it keeps something is one of them.
+    /// The demand for a key by requests of this class and of more urgent ones. The request for
+    /// which the key keeps an amount counts, too.
     fn key_demand(&self, charge: &KeyCharge, class: ClassId) -> Credit {
         let Some(queue) = self.queue_of_key(charge) else { return Credit::ZERO };
         let holder =

@@ -16,7 +16,7 @@ pub(super) struct RequestPage {
     pub(super) more: u64,
 }
 
-/// The first of the `waiting` requests that are ahead of the one in `slot`: in its key queue, or in
+/// The first of the `waiting` requests ahead of the one in `slot`. They are in its key queue, or in
 /// all class queues and then in key queues.
 pub(super) fn page_ahead_of<R>(waits: &Waits<'_, R>, slot: Slot, waiting: u64) -> RequestPage {
     let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
@@ -28,8 +28,8 @@ pub(super) fn page_ahead_of<R>(waits: &Waits<'_, R>, slot: Slot, waiting: u64) -
     RequestPage { more: waiting - slots.len() as u64, slots }
 }
 
-/// The first waiting requests behind the one in `after`. If that does not wait, or if there is
-/// none, those at the front.
+/// The first waiting requests behind the one in `after`. If that request does not wait, or if there
+/// is none, the requests at the front.
 pub(super) fn page_after<R>(waits: &Waits<'_, R>, after: Option<Slot>) -> RequestPage {
     let after = after.filter(|slot| waits.permits.get(*slot).as_waiting().is_some());
     let slots = listed_after(waits, after, MAX_LISTED);

@@ -1,5 +1,5 @@
-//! What people are shown: status and explanations. A view spends the promises that are past, and
-//! changes nothing else.
+//! Status and explanations for people. A view spends the promises that are past, and changes
+//! nothing else.
 
 mod explain;
 mod listing;
@@ -73,7 +73,8 @@ impl<R: Clone> Scheduler<R> {
         ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, resource.tier(class)).limited_by
     }
 
-    /// What delays one more request of the default class, if anything does.
+    /// The limit that delays one more request of the default class, if any, with the reason and the
+    /// holder.
     #[must_use]
     pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
         let tier = self.resource().tier(self.resource().default_class());
@@ -84,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
         Some((limit, reason, holder(&waits, &bill, limit, tier)))
     }
 
-    /// What holds the request `id` if it waits: how many are ahead of it, the limit, and why.
+    /// For a waiting request: how many requests are ahead of it, the limit that holds it, and why.
     #[must_use]
     pub fn held_by(&self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
         let waits = self.waits(now);
@@ -105,27 +106,27 @@ impl<R: Clone> Scheduler<R> {
         explain::explain(&self.waits(now), limits, question)
     }
 
-    /// What classes and clients were granted in the last minutes under this leader.
+    /// The grants to classes and clients in the last minutes under this leader.
     #[must_use]
     pub fn shares(&mut self, now: Time) -> Shares {
         self.advance(now);
         shares::shares(self.resource(), self.waits(now).queues, self.recent(), now)
     }
 
-    /// How many calls have started by `now` and were not settled. A call that is not settled while
-    /// its permit is remembered counts until then.
+    /// How many calls have started by `now` and were not settled. An unsettled call counts until
+    /// its permit is forgotten.
     #[must_use]
     pub fn calls_in_flight(&self, now: Time) -> u64 {
         self.calls().in_flight().count(now)
     }
 
-    /// How many workers of one call at a time use the scarcest limit up, by Little's law: the calls
-    /// a second that the limit allows at `now`, times the mean time from start to settle. Calls
-    /// cost as much as the latest ones have cost on average.
+    /// How many workers with one call at a time exhaust the scarcest limit, by Little's law. This
+    /// is the calls a second that the limit allows at `now`, times the mean time from start to
+    /// settle. Calls cost as much as the latest ones have cost on average.
     ///
-    /// Nothing before a call has been settled that a limit counts. Limits with keys do not count,
-    /// because the number of keys has no bound. A quota without `pace` counts only while it is
-    /// spent: it ends and sets no pace.
+    /// None before a settled call was charged to a limit without keys. Limits with keys do not
+    /// count, because the number of keys has no bound. A quota without `pace` counts only while it
+    /// is spent, because it sets no pace.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         useful_workers::useful_workers(self.resource(), self.waits(now).ledger, self.calls(), now)

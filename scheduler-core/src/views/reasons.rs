@@ -1,4 +1,4 @@
-//! What keeps a request from its start: the limit, the reason, and the state of the bucket.
+//! Why a request does not start yet: the limit, the reason, and the state of the bucket.
 
 use crate::arithmetic::Credit;
 use crate::ids::{LimitId, Tier};
@@ -15,14 +15,14 @@ use rampmeter_protocol::time::{Span, Time};
 /// clients go before it.
 const MAX_COMPARED: usize = 64;
 
-/// What delays a request.
+/// The cause of a request's delay.
 pub(super) struct Obstacle {
     pub(super) limit: Option<LimitId>,
     pub(super) reason: Reason,
 }
 
-/// What delays a waiting request, which will probably start as `expected`. During a change of
-/// limits it is not known of all requests.
+/// The cause that delays a waiting request, which will probably start as `expected`. During a
+/// change of limits, it is not known for requests without a turn.
 pub(super) fn obstacle<R>(waits: &Waits<'_, R>, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
     let (now, bill, waiting) = (waits.now, &permit.bill, permit.waiting());
     if waits.queues.is_former(waiting) {
@@ -71,7 +71,7 @@ pub(super) fn obstacle_in<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, 
     waits.ledger.read_each(now, &bill.only(limit), why).next()?
 }
 
-/// Whether requests of other clients go first that came later.
+/// Whether later requests of other clients go first.
 fn is_passed<R>(waits: &Waits<'_, R>, permit: &Permit<R>) -> bool {
     let own = permit.waiting();
     if waits.resource.spec().fair_share.is_none() || own.at_key.is_some() {

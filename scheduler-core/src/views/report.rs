@@ -1,7 +1,7 @@
 //! The status of a resource.
 //!
-//! Of keys, status shows the lowest of four thousand buckets, those in debt first. To read a
-//! million would stop the permit loop for over a millisecond.
+//! Of all keys, status shows the one with the lowest level among four thousand, those in debt
+//! first. Reading a million would stop the permit loop for over a millisecond.
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
@@ -28,7 +28,7 @@ pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) ->
     queues.classes().iter().zip(resource.classes()).map(status).collect()
 }
 
-/// Shows a limit that was found as it could be written, and what it was found by.
+/// Shows a found limit as a configuration would state it, and the evidence for it.
 pub(super) fn tell_found(limit: &mut LimitStatus, found: &FoundLimit, now: Time) {
     if found.spec.guessed {
         let counting = found.counting();
@@ -86,7 +86,7 @@ pub(super) fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator
     limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
 }
 
-/// Why no call starts, if a pause is the cause.
+/// Why no call starts, if a freeze or a spent quota is the cause.
 fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
     match bucket.freeze().filter(|freeze| freeze.until() > now) {
         Some(freeze) if freeze.is_ordered() => Some(PauseCause::Operator),
@@ -96,7 +96,7 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
     }
 }
 
-/// What the upstream's answers tell of a limit, if anything.
+/// The upstream's reports on a limit, if there are any.
 fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
     let counted = bucket.counted();
     let units = |credit: Credit| limit.rate().units(credit);

@@ -12,7 +12,7 @@ const MAX_CLIENTS_LISTED: usize = 50;
 /// Waiting clients that are looked at in each class, which takes a fraction of a millisecond.
 const MAX_WAITING_CLIENTS: usize = 1024;
 
-/// What classes and clients were granted lately, and how many of their requests wait.
+/// The recent grants to classes and clients, and how many of their requests wait.
 pub(super) fn shares(resource: &Resource, queues: &Queues, recent: &RecentService, now: Time) -> Shares {
     let counts: Vec<ServiceCount> = resource.classes_by_id().map(|(id, _)| recent.class(id)).collect();
     let all: u128 = counts.iter().map(|count| count.share).sum();
@@ -32,7 +32,7 @@ fn client_shares(queues: &Queues, recent: &RecentService, all: u128) -> (Vec<Sha
     }
     let known = known.into_iter().map(|(client, count)| (Arc::clone(&client), count, queues.waiting_of(&client)));
     let mut ranked: Vec<(Arc<str>, ServiceCount, usize)> = known.collect();
-    // A client that waits and got nothing is what people look for.
+    // Clients that wait and got nothing come first, because people look for these.
     ranked.sort_by_key(|(_, count, waiting)| {
         (count.granted > 0 || *waiting == 0, Reverse(count.share), Reverse(*waiting))
     });

@@ -6,7 +6,7 @@ use crate::ledger::Ledger;
 use crate::policy::{Limit, Resource};
 use rampmeter_protocol::time::Time;
 
-/// How many workers of one call at a time use the scarcest limit up.
+/// How many workers with one call at a time exhaust the scarcest limit.
 pub(super) fn useful_workers(resource: &Resource, ledger: &Ledger, calls: &RecentCalls, now: Time) -> Option<f64> {
     let limits = resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
     limits.filter_map(|limit| fed_by(ledger, calls, now, limit)).min_by(f64::total_cmp)

@@ -34,7 +34,7 @@ impl CountedBucket {
         recast
     }
 
-    /// Anonymous usage alone, which lasts so much `longer`.
+    /// Anonymous usage alone, which lasts `longer` than before.
     pub(super) fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {

@@ -1,8 +1,8 @@
 //! How a bucket that counts calls learns from the upstream's answers.
 //!
 //! An answer tells what was left after the upstream had served its call. Usage beyond our own
-//! starts until then is usage by others. It counts until its window ends. A lower remaining amount
-//! is believed at once, a higher one only slowly.
+//! starts until then is usage by other accounts. It counts until its window ends. A lower remaining
+//! amount is believed at once, a higher one only slowly.
 
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
@@ -18,7 +18,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// Claims fall by at most one part in this many of the nominal rate.
 const RAISE_PART: u64 = 20;
-/// Usage by others ends at multiples of one part in this many of a sliding window.
+/// Claims end at multiples of one part in this many of a sliding window.
 const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
@@ -33,8 +33,8 @@ impl CountedBucket {
         self.reports.iter_mut().for_each(|reports| reports.remember_more());
     }
 
-    /// Learns what others use and when windows end from an answer at `now`. Returns whether the
-    /// answer is believed.
+    /// Learns the usage by other accounts and the ends of windows from an answer at `now`. Returns
+    /// whether the answer is believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
@@ -47,7 +47,7 @@ impl CountedBucket {
         heard != Heard::Contradicts
     }
 
-    /// Continues with a capacity that is lower by `by`. Usage by others seemed to explain the
+    /// Continues with a capacity that is lower by `by`. Other accounts seemed to use the
     /// difference, so claims fall.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
@@ -55,12 +55,13 @@ impl CountedBucket {
         lowered.into_iter().flatten().for_each(|(until, credit)| self.release(limit, until, credit));
     }
 
-    /// The usage by others that counts at `now`.
+    /// The usage by other accounts that counts at `now`.
     pub(crate) fn claimed(&self, now: Time) -> Credit {
         self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now))
     }
 
-    /// The stock of the present window that is held back for others: ever less towards its end.
+    /// The stock of the present window that is held back for other accounts: ever less towards its
+    /// end.
     pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
         const PARTS: u64 = 1024;
         let Some(windows) = self.windows(limit) else { return Credit::ZERO };
@@ -82,7 +83,7 @@ impl CountedBucket {
         Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
-    /// When the next usage expires that no second client has confirmed.
+    /// When the next claim expires.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.reports.as_ref()?.claims.next_expiry()
     }
@@ -110,7 +111,7 @@ impl CountedBucket {
         let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
         let surplus = (claimed - most).max(Credit::ZERO);
         if foreign > claimed {
-            // If the upstream resets its window earlier, later usage is unknown.
+            // If the upstream resets earlier, the claim is known until then only.
             let resets = reading.resets.filter(|resets| *resets < until);
             let until = reports.claims.add(now, reading.connection, foreign - claimed, until, resets);
             self.add_usage(limit, now, until, foreign - claimed);
@@ -121,8 +122,8 @@ impl CountedBucket {
         }
     }
 
-    /// Notes what others have certainly used of the window, to expect it in the next ones. All our
-    /// own starts until now may be part of the reported usage.
+    /// Notes the certain usage of the window by other accounts, to expect it in the next ones. All
+    /// our own starts until now may be part of the reported usage.
     fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, reading: &BucketReading) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
         let used = upstream_full(limit) - reading.remaining - self.own_at(limit, now, now);
@@ -183,7 +184,7 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // For another window, answers tell anew what others have used.
+        // For another window, answers tell claims anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
         anew.add_usage(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
