@@ -306,7 +306,7 @@ impl<'a> World<'a> {
         let smaller = |limit: &LimitSpec| LimitSpec { capacity: amount(limit.capacity.units() / 2.0), ..limit.clone() };
         let limits: Vec<LimitSpec> = self.shape.limits.iter().map(smaller).collect();
         self.timed("snapshot", |core, now| core.snapshot(now, SNAPSHOT_PERMITS));
-        self.event("wall clock", Event::WallClock { unix_at_origin: 1_700_000_000_000_000_000 });
+        self.event("wall clock", Event::WallClock { unix_nanos_at_origin: 1_700_000_000_000_000_000 });
         self.event("doubt", Event::Doubt);
         self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));

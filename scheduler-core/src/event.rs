@@ -73,7 +73,7 @@ pub enum Event<R> {
     /// The wall clock is corrected: it was set, or the machine was suspended.
     WallClock {
         /// The corrected wall time at the origin of time, in nanoseconds since 1970.
-        unix_at_origin: u64,
+        unix_nanos_at_origin: u64,
     },
     /// This scheduler hands the resource over: nothing is granted from now on. This event and the
     /// following wake-ups refuse all waiting requests.

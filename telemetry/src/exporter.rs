@@ -137,10 +137,10 @@ impl Task {
 
     /// Fills the batch. Whether there is anything in it.
     fn fill(&mut self) -> bool {
-        let unix_at_origin = unix_nanos_at_origin(self.clock.now());
+        let unix_nanos_at_origin = unix_nanos_at_origin(self.clock.now());
         while self.batch.len() < MAX_SPANS {
             let Ok(build) = self.queue.try_recv() else { break };
-            self.batch.push(SpanMessage::new(build(), unix_at_origin));
+            self.batch.push(SpanMessage::new(build(), unix_nanos_at_origin));
         }
         !self.batch.is_empty()
     }

@@ -143,8 +143,8 @@ impl Resource {
 
 impl SpanMessage {
     /// A span, if the clock's origin was then in nanoseconds since 1970.
-    pub(crate) fn new(span: Span, unix_at_origin: u64) -> Self {
-        let unix = |nanos: u64| unix_at_origin.saturating_add(nanos);
+    pub(crate) fn new(span: Span, unix_nanos_at_origin: u64) -> Self {
+        let unix = |nanos: u64| unix_nanos_at_origin.saturating_add(nanos);
         SpanMessage {
             trace_id: span.context.trace_id().into(),
             span_id: span.context.span_id().into(),

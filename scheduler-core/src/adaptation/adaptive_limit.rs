@@ -78,11 +78,11 @@ impl AdaptiveLimit {
         }
     }
 
-    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        let limit = self.limit.clone().at_unix(unix_at_origin);
+    pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
+        let limit = self.limit.clone().at_unix(unix_nanos_at_origin);
         self.bucket.anchor(now, &self.limit, &limit);
         self.limit = limit;
-        self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_at_origin);
+        self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_nanos_at_origin);
     }
 
     /// Sets the level, with no promises except the pending debits of a predecessor.

@@ -12,7 +12,7 @@ pub(crate) struct WindowAlignment {
     alignment: Option<Alignment>,
     length: Span,
     /// The wall clock at the origin of time, in nanoseconds since 1970.
-    unix_at_origin: u64,
+    unix_nanos_at_origin: u64,
     /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
     guard: Span,
     /// The same for ends that the upstream has told: no clocks are compared then.
@@ -38,26 +38,31 @@ impl Window {
 
 impl WindowAlignment {
     /// None for windows that begin with their first call.
-    pub(crate) fn new(alignment: Option<&Alignment>, length: Span, unix_at_origin: u64, guard: Span) -> Option<Self> {
+    pub(crate) fn new(
+        alignment: Option<&Alignment>,
+        length: Span,
+        unix_nanos_at_origin: u64,
+        guard: Span,
+    ) -> Option<Self> {
         let alignment = alignment.cloned();
         let reported_guard = guard;
         (alignment != Some(Alignment::FirstUse)).then_some(WindowAlignment {
             alignment,
             length,
-            unix_at_origin,
+            unix_nanos_at_origin,
             guard,
             reported_guard,
         })
     }
 
     /// These windows with another wall clock at the origin of time.
-    pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
-        WindowAlignment { unix_at_origin, ..self }
+    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
+        WindowAlignment { unix_nanos_at_origin, ..self }
     }
 
     /// The window that `time` is in.
     pub(crate) fn window(&self, time: Time) -> Window {
-        let unix = u128::from(self.unix_at_origin) + u128::from(time.nanos());
+        let unix = u128::from(self.unix_nanos_at_origin) + u128::from(time.nanos());
         let bounds = match &self.alignment {
             None | Some(Alignment::FirstUse) => None,
             Some(Alignment::Epoch) => {
@@ -89,7 +94,7 @@ impl WindowAlignment {
     }
 
     fn time_of(&self, unix: u128) -> Time {
-        Time::from_nanos(u64::try_from(unix.saturating_sub(u128::from(self.unix_at_origin))).unwrap_or(u64::MAX))
+        Time::from_nanos(u64::try_from(unix.saturating_sub(u128::from(self.unix_nanos_at_origin))).unwrap_or(u64::MAX))
     }
 }
 

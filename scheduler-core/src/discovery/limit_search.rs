@@ -131,8 +131,8 @@ impl LimitSearch {
         self.written = written;
     }
 
-    pub(crate) fn at_unix(&mut self, unix_at_origin: u64) {
-        self.written = self.written.clone().at_unix(unix_at_origin);
+    pub(crate) fn at_unix(&mut self, unix_nanos_at_origin: u64) {
+        self.written = self.written.clone().at_unix(unix_nanos_at_origin);
     }
 
     /// Takes note of how many calls are in flight.

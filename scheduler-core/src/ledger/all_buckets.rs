@@ -225,7 +225,7 @@ impl Ledger {
 
     /// Continues with the wall clock that the resource now has at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
-        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_at_origin()));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_nanos_at_origin()));
         self.keys.anchor(now, resource);
         self.changed = true;
     }

@@ -47,8 +47,8 @@ impl ShadowLimits {
     }
 
     /// Continues with another wall clock at the origin of time.
-    pub(crate) fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        self.resource = self.resource.clone().at_unix(unix_at_origin);
+    pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
+        self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
         self.ledger.anchor(now, &self.resource);
     }
 

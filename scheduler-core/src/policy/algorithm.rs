@@ -109,9 +109,9 @@ impl Counting {
     }
 
     /// This counting with wall time, in nanoseconds since 1970, at the origin of time.
-    pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
+    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
         match self {
-            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_at_origin)),
+            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_nanos_at_origin)),
             Counting::Tokens | Counting::Occupied(_) => self,
         }
     }

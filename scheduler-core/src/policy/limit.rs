@@ -32,7 +32,7 @@ pub struct Limit {
     full: Credit,
     headrooms: Vec<Credit>,
     counting: Counting,
-    unix_at_origin: u64,
+    unix_nanos_at_origin: u64,
 }
 
 impl Limit {
@@ -56,7 +56,7 @@ impl Limit {
             full: rate.credit(spec.capacity) - rate.credit(margin),
             headrooms: headroom_ppm.iter().map(|ppm| rate.credit(share(spec.capacity, *ppm))).collect(),
             counting,
-            unix_at_origin: 0,
+            unix_nanos_at_origin: 0,
         }
     }
 
@@ -144,13 +144,13 @@ impl Limit {
     }
 
     /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
-    pub(crate) fn at_unix(self, unix_at_origin: u64) -> Self {
-        Limit { counting: self.counting.at_unix(unix_at_origin), unix_at_origin, ..self }
+    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
+        Limit { counting: self.counting.at_unix(unix_nanos_at_origin), unix_nanos_at_origin, ..self }
     }
 
     /// The wall time at `time`, in nanoseconds since 1970.
     pub(crate) fn unix_nanos(&self, time: Time) -> u64 {
-        self.unix_at_origin.saturating_add(time.nanos())
+        self.unix_nanos_at_origin.saturating_add(time.nanos())
     }
 
     pub(crate) fn counting(&self) -> &Counting {

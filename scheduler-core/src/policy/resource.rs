@@ -46,7 +46,7 @@ pub struct Resource {
     matcher: LimitMatcher,
     /// The same resource with only its limits in shadow mode; none in a shadow itself.
     shadow: Option<Arc<Resource>>,
-    unix_at_origin: u64,
+    unix_nanos_at_origin: u64,
 }
 
 impl Resource {
@@ -84,17 +84,17 @@ impl Resource {
             default_class: ClassId(default.unwrap_or(0) as u8),
             shadow,
             spec: Arc::new(spec),
-            unix_at_origin: 0,
+            unix_nanos_at_origin: 0,
         }
     }
 
     /// This resource, with wall time in nanoseconds since 1970 at the origin of time. Windows
     /// follow the wall clock. By default the origin is 1970.
     #[must_use]
-    pub fn at_unix(self, unix_at_origin: u64) -> Self {
-        let limits = self.limits.iter().map(|limit| limit.clone().at_unix(unix_at_origin)).collect();
-        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_at_origin)));
-        Resource { limits, shadow, unix_at_origin, ..self }
+    pub fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
+        let limits = self.limits.iter().map(|limit| limit.clone().at_unix(unix_nanos_at_origin)).collect();
+        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_nanos_at_origin)));
+        Resource { limits, shadow, unix_nanos_at_origin, ..self }
     }
 
     /// How far ahead a start may be reserved.
@@ -113,8 +113,8 @@ impl Resource {
         })
     }
 
-    pub(crate) fn unix_at_origin(&self) -> u64 {
-        self.unix_at_origin
+    pub(crate) fn unix_nanos_at_origin(&self) -> u64 {
+        self.unix_nanos_at_origin
     }
 
     /// The limits of `bill` that a call occupies until it is settled, and the lease of each.
@@ -140,7 +140,7 @@ impl Resource {
     pub(crate) fn with_found(&self, found: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
         let limits = self.spec.limits.iter().cloned().chain(found).collect();
         let resource = Resource::new(&ResourceSpec { limits, ..(*self.spec).clone() })?;
-        Ok(resource.at_unix(self.unix_at_origin))
+        Ok(resource.at_unix(self.unix_nanos_at_origin))
     }
 
     /// The specification.

@@ -30,7 +30,7 @@ impl<R: Clone> Scheduler<R> {
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
-        let resource = resource.at_unix(self.resource.unix_at_origin());
+        let resource = resource.at_unix(self.resource.unix_nanos_at_origin());
         let resource = self.unwritten.rewrite(resource);
         self.switch_limits(now, resource);
         self.enforce_found(now);

@@ -275,7 +275,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.feedback().empty(now, &limits),
-            Event::WallClock { unix_at_origin } => self.anchor(now, unix_at_origin),
+            Event::WallClock { unix_nanos_at_origin } => self.anchor(now, unix_nanos_at_origin),
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::HandOver => self.hand_over(now),
         }
@@ -317,14 +317,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// Aligns windows to another wall clock. A former window's usage counts in every new window
     /// that it overlaps.
-    fn anchor(&mut self, now: Time, unix_at_origin: u64) {
-        if unix_at_origin == self.resource.unix_at_origin() {
+    fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
+        if unix_nanos_at_origin == self.resource.unix_nanos_at_origin() {
             return;
         }
-        self.resource = self.resource.clone().at_unix(unix_at_origin);
-        self.unwritten.at_unix(unix_at_origin);
+        self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
+        self.unwritten.at_unix(unix_nanos_at_origin);
         self.ledger.anchor(now, &self.resource);
-        self.shadow_limits.anchor(now, unix_at_origin);
+        self.shadow_limits.anchor(now, unix_nanos_at_origin);
     }
 
     /// Refuses all waiting requests, so that they ask the successor.

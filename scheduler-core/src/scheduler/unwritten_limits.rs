@@ -51,8 +51,8 @@ impl UnwrittenLimits {
         search.resource()
     }
 
-    pub(crate) fn at_unix(&mut self, unix_at_origin: u64) {
-        self.0.iter_mut().for_each(|search| search.at_unix(unix_at_origin));
+    pub(crate) fn at_unix(&mut self, unix_nanos_at_origin: u64) {
+        self.0.iter_mut().for_each(|search| search.at_unix(unix_nanos_at_origin));
     }
 
     /// Learns from the answer to a call. Returns what a refusal blames.

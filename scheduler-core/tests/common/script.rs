@@ -94,8 +94,8 @@ impl Player<'_> {
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
             ["clock", shown] => {
-                let unix_at_origin = millis(shown).nanos();
-                self.world.handle(now, Event::WallClock { unix_at_origin });
+                let unix_nanos_at_origin = millis(shown).nanos();
+                self.world.handle(now, Event::WallClock { unix_nanos_at_origin });
             }
             ["levels"] => return self.levels(now),
             ["left", id] => return self.left(now, id),

@@ -81,8 +81,8 @@ fn told(answer: &Message) -> Vec<Value> {
 }
 
 /// How many calls certainly started in each window of this machine's clock.
-fn by_window(granted: &[Granted], unix_at_origin: u64) -> BTreeMap<u64, u64> {
-    let window = |at: Time| (unix_at_origin + at.nanos()) / Span::from(WINDOW).nanos();
+fn by_window(granted: &[Granted], unix_nanos_at_origin: u64) -> BTreeMap<u64, u64> {
+    let window = |at: Time| (unix_nanos_at_origin + at.nanos()) / Span::from(WINDOW).nanos();
     let mut counts = BTreeMap::new();
     for (asked, start) in granted.iter().filter(|(asked, start)| window(*asked) == window(*start)) {
         assert!(asked <= start);
@@ -100,7 +100,7 @@ async fn clocks_that_are_seconds_apart() {
     let configuration = scheduler::configuration(nats.url(), &hub());
     let mut pair = Pair::start_by(CLOCKS, RAMPMETER, &configuration).await;
     let (clock, (stop, stopped)) = (Clock::start(), watch::channel(false));
-    let unix_at_origin = unix_nanos_at_origin(clock.now());
+    let unix_nanos_at_origin = unix_nanos_at_origin(clock.now());
     let asking = tokio::spawn(ask_on(Worker::connect(&nats, "hub").await, clock, run.dice(), stopped));
     for _ in 0..CYCLES.count() {
         let_pass(dice.span(BETWEEN), "kills come at any point of a window").await;
@@ -109,7 +109,7 @@ async fn clocks_that_are_seconds_apart() {
         pair.process_mut(leader).restart();
     }
     stop.send_replace(true);
-    let counts = by_window(&asking.await.unwrap(), unix_at_origin);
+    let counts = by_window(&asking.await.unwrap(), unix_nanos_at_origin);
     assert!(counts.values().all(|count| *count <= CAPACITY), "{counts:?}");
     // The capacity is also used: a change of leaders costs a part of a window only.
     assert!(counts.values().any(|count| *count > CAPACITY / 2), "{counts:?}");

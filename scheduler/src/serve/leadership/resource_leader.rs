@@ -150,11 +150,11 @@ impl ResourceLeader {
             self.limits.reach(record.rules).await;
         }
         self.take_rules();
-        let unix_at_origin = context.store.unix_nanos_at_origin(context.clock).await?;
+        let unix_nanos_at_origin = context.store.unix_nanos_at_origin(context.clock).await?;
         let predecessor = PredecessorState::of(&self.state, found).await?;
         let now = self.state.now();
         // Windows are cut by the store's clock, and from here on time goes on as it does.
-        let resource = self.resource.clone().at_unix(unix_at_origin);
+        let resource = self.resource.clone().at_unix(unix_nanos_at_origin);
         // To restore a long record takes time, in which checkpoints and probes of other resources
         // go on.
         let mut core = tokio::task::spawn_blocking(move || predecessor.restore(resource, now)).await?;
@@ -186,7 +186,7 @@ impl ResourceLeader {
         };
         let running = context.permits.run(parts).await?;
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());
-        tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, unix_at_origin));
+        tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, unix_nanos_at_origin));
         Ok(Term { epoch: first.epoch, writer, channels, running })
     }
 

@@ -37,7 +37,7 @@ pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::
         if news {
             clocks.tell(&name);
             let Some(orders) = orders.upgrade() else { return };
-            let order = Order::WallClock { unix_at_origin: clocks.store, ahead_secs: clocks.ahead_secs() };
+            let order = Order::WallClock { unix_nanos_at_origin: clocks.store, ahead_secs: clocks.ahead_secs() };
             if orders.send(order).await.is_err() {
                 return;
             }

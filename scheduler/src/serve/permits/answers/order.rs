@@ -24,7 +24,7 @@ pub enum Order {
     /// Cut windows by a wall clock that showed this at the origin of time.
     WallClock {
         /// In nanoseconds since 1970.
-        unix_at_origin: u64,
+        unix_nanos_at_origin: u64,
         /// How far the clock of this machine is ahead of it.
         ahead_secs: f64,
     },
