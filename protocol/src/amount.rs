@@ -1,4 +1,4 @@
-//! How much of a unit.
+//! Amounts of units.
 
 use crate::bounds::MAX_AMOUNT;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -63,7 +63,7 @@ impl Amount {
         Self::new(units).or_else(|_| Self::from_micros(micros.ceil() as u64))
     }
 
-    /// So many units.
+    /// An amount of this many whole units.
     #[must_use]
     pub const fn whole(units: u16) -> Self {
         Amount(units as u64 * Self::ONE.0)
@@ -80,25 +80,25 @@ impl Amount {
         Ok(Amount(micros))
     }
 
-    /// In millionths.
+    /// The amount in millionths.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// In units, for people and for the wire.
+    /// The amount in units, for people and for the wire.
     #[must_use]
     pub fn units(self) -> f64 {
         self.0 as f64 / MICROS
     }
 
-    /// This less `other`; nothing if `other` is more.
+    /// This amount minus `other`; zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Amount) -> Amount {
         Amount(self.0.saturating_sub(other.0))
     }
 
-    /// This and `other`; the largest amount if they are more.
+    /// The sum of both amounts, at most the largest amount.
     #[must_use]
     pub const fn saturating_add(self, other: Amount) -> Amount {
         let (sum, largest) = (self.0.saturating_add(other.0), MAX_AMOUNT * Self::ONE.0);

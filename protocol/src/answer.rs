@@ -1,6 +1,6 @@
 //! The answers of a scheduler: their fields, and the one way to write and to read them.
 //!
-//! A new field belongs into its struct and into `Flat`.
+//! A new field needs a place in its struct and in `Flat`.
 
 use crate::code::Code;
 use crate::cost::Cost;
@@ -145,7 +145,7 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Writes whole numbers of milliseconds, which nearly all are, in a fraction of the time.
+/// Writes whole numbers in a fraction of the time. Nearly all times are whole milliseconds.
 struct WholeNumbers(CompactFormatter);
 
 impl Formatter for WholeNumbers {

@@ -2,7 +2,8 @@
 
 /// Units in one cost. Real policies count two or three units; the rest is room.
 pub const MAX_UNITS: usize = 16;
-/// Largest amount of one unit in one call. Keeps every product of the arithmetic inside 128 bits.
+/// Largest amount of one unit in one call. The bound keeps every product of the arithmetic inside
+/// 128 bits.
 pub const MAX_AMOUNT: u64 = 1_000_000_000;
 /// Labels of one request. Limits match on a handful.
 pub const MAX_LABELS: usize = 16;
@@ -26,7 +27,7 @@ pub const MAX_HEADERS: usize = 64;
 pub const MAX_HEADER_VALUE: usize = 1024;
 /// Characters in a trace context: four times the 55 of its first version.
 pub const MAX_TRACEPARENT: usize = 256;
-/// Trace contexts in one message: as many as a worker sends requests in one.
+/// Trace contexts in one message. A worker sends at most as many requests in one message.
 pub const MAX_TRACE_CONTEXTS: usize = 64;
-/// Characters in what tracing systems add to it: as many as the standard has everyone pass on.
+/// Characters of additions to a trace context. The standard demands that systems pass on as many.
 pub const MAX_TRACESTATE: usize = 512;

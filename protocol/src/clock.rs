@@ -1,4 +1,4 @@
-//! The clock of schedulers and workers: nothing else of theirs asks what time it is.
+//! The clock of schedulers and workers. None of their other code asks for the time.
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::{NANOS_PER_MILLI, Span, Time};

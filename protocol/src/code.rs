@@ -84,8 +84,8 @@ impl Code {
 
     /// The HTTP status that a server answers its own caller with, if it got no permit for the call.
     ///
-    /// It names the party that has to act: 429 and 503 the caller, later; 4xx the caller, with
-    /// another request; 500 the server, whose own use of permits was wrong.
+    /// The status names the party that has to act: 429 and 503 the caller, later; 4xx the caller,
+    /// with another request; 500 the server, whose own use of permits was wrong.
     #[must_use]
     pub const fn as_server(self) -> u16 {
         self.row().as_server
@@ -127,7 +127,7 @@ impl Code {
     }
 }
 
-/// What is known of a code.
+/// The properties of a code.
 struct Row {
     text: &'static str,
     status: u16,
@@ -146,12 +146,12 @@ pub enum Remedy {
     Repeat,
     /// It gives the id back, and asks under a new one at the old age: the permit came too late.
     ReturnAndReplace,
-    /// It asks under a new id at the old age: this one is used up, or another's.
+    /// It asks under a new id at the old age: the id is used up, or belongs to another request.
     Replace,
     /// A client that is willing to wait repeats the request under its id after the stated time.
     ComeBack,
     /// It gives the request up. A request that is made later may be granted.
     GiveUp,
-    /// It gives the request up, and such requests too: only another one can be granted.
+    /// It gives up this request and all like it: only a different request can be granted.
     Change,
 }

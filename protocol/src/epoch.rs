@@ -6,14 +6,14 @@
 /// How far wall clocks may be apart, as far as epochs are concerned.
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
-/// The highest epoch of which a scheduler believes a client that another leader had it, at the wall
-/// time `unix_ms`.
+/// The highest epoch that a scheduler accepts from a client as another leader's, at the wall time
+/// `unix_ms`.
 #[must_use]
 pub fn highest_of_a_leader(unix_ms: u64) -> u64 {
     unix_ms.saturating_add(CLOCK_TOLERANCE_MS)
 }
 
-/// The highest epoch that a client believes an event, at the wall time `unix_ms`.
+/// The highest epoch that a client accepts from an event, at the wall time `unix_ms`.
 ///
 /// A leader may count on from [`highest_of_a_leader`], and its clock may be ahead of the client's.
 #[must_use]

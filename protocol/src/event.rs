@@ -30,7 +30,7 @@ pub enum Event {
     Freeze {
         /// Names of the limits that are frozen.
         limits: Vec<Name>,
-        /// For how long.
+        /// How long the freeze lasts.
         for_ms: f64,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]

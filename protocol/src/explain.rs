@@ -33,14 +33,14 @@ pub struct Explanation {
     /// The request that the question was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
-    /// How many requests are ahead of it, in the class queue or for the same key. Without a request
-    /// in the question: how many wait in all.
+    /// How many requests are ahead of that request, in the class queue or for the same key. If the
+    /// question names no request, all waiting requests are counted.
     pub waiting: u64,
-    /// The first of them, at most ten, in the order in which they will probably be served. Requests
-    /// that wait only for their own key follow, by age.
+    /// The first of those requests, at most ten, in the order in which they will probably be
+    /// served. Requests that wait only for their own key follow, by age.
     pub first: Vec<Explained>,
-    /// How many follow the last of them. It counts at most 10 000 requests that wait for their own
-    /// key.
+    /// How many requests follow the last of those. At most 10 000 requests that wait for their own
+    /// key are counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more: u64,
 }
@@ -58,7 +58,7 @@ pub struct Explained {
     pub state: State,
     /// Its class.
     pub class: Name,
-    /// The client that it shares its class as, if the resource shares by a label.
+    /// The client whose fair share it uses, if the resource shares by a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// What it costs, by limit. With a keyed limit, the amount is taken from the bucket of its key.

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 pub struct LimitForecast {
     /// The limit.
     pub limit: Name,
-    /// When one in ten replays of the last weeks has ended. Absent if that is behind the reset.
+    /// The time by which the limit has ended in one of ten replays of the last weeks. Absent if
+    /// that is after the reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p10_ms: Option<f64>,
-    /// When half of them have.
+    /// The same time for half of the replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
-    /// When nine of ten have.
+    /// The same time for nine of ten replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_ms: Option<f64>,
     /// The share of replays in which the limit ends before its reset, from 0 to 1.
@@ -27,7 +28,7 @@ pub struct LimitForecast {
 }
 
 impl LimitForecast {
-    /// The same for a reader so much later.
+    /// The same forecast for a reader this many milliseconds later.
     #[must_use]
     pub fn after(&self, ms: f64) -> Self {
         let later = |at: Option<f64>| at.map(|at| (at - ms).max(0.0));

@@ -27,10 +27,10 @@ enum Repr {
     Shared(Arc<str>),
 }
 
-/// The letters of a secret, six bits each (RFC 4648, base64url). Its first letter has two bits, and
-/// is therefore no dash: a command line takes the id for no option.
+/// The letters of a secret, six bits each (RFC 4648, base64url). The first letter of a secret
+/// carries two bits, so it is never a dash, which a command line would take for an option.
 const SECRET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Enough for 128 bits.
+/// The letters of a secret: enough for 128 bits.
 pub const SECRET_LENGTH: usize = 22;
 
 /// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
@@ -66,7 +66,7 @@ impl PermitId {
         PermitId(Repr::of(std::str::from_utf8(&letters).expect("letters are ASCII")))
     }
 
-    /// As text.
+    /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("ids are ASCII")

@@ -59,7 +59,7 @@ impl<'a, T: Deserialize<'a>> Incoming<T> {
         }
     }
 
-    /// Reads a payload that may be no array; for one the reason is `what`.
+    /// Reads a payload that must not be an array; an array is refused with the reason `what`.
     pub(crate) fn parse_alone(payload: &'a [u8], what: &str) -> Result<T, Invalid> {
         match Incoming::parse(payload) {
             Incoming::One(message) => message,
@@ -86,7 +86,7 @@ fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
 fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     match serde_json::from_str::<Batch<&'a RawValue>>(text) {
         Ok(Batch(all)) => Incoming::Many(all.into_iter().map(|element| parse_one(element.get())).collect()),
-        // Any JSON is an element, so that the data can be wrong in their number alone.
+        // Every JSON value is a valid element, so only the number of elements can be wrong.
         Err(error) if error.is_data() => {
             Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements"))))
         }
@@ -94,8 +94,8 @@ fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     }
 }
 
-/// An array of at most [`MAX_BATCH`] elements. It is read no further: elements of three bytes would
-/// take a hundred times as much memory as the message.
+/// An array of at most [`MAX_BATCH`] elements. A longer array is read no further: elements of three
+/// bytes would take a hundred times as much memory as the message.
 struct Batch<T>(Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Batch<T> {

@@ -16,14 +16,14 @@ pub const LATENESS: Span = Span::from_millis(50);
 /// The resolution of stamps. A measured lateness may be this much too high. It is reduced by as
 /// much, so that no call starts too early.
 const STAMP: Span = Span::from_millis(1);
-/// A base delay is forgotten after one to two of these. Meanwhile clocks that NTP keeps drift apart
+/// A base delay is forgotten after one to two of these. In that time, clocks under NTP drift apart
 /// by up to 1/2000 of it.
 const MEMORY: Span = Span::from_secs(30);
 
 /// The times of one answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamped {
-    /// The request was certainly not sent before this time.
+    /// A time before which the request was certainly not sent.
     pub asked: Time,
     /// When the answer was received.
     pub received: Time,
@@ -37,10 +37,10 @@ pub struct Stamped {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OneWayDelay(i128);
 
-/// When a call starts whose answer came in time.
+/// The start of a call whose answer came in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimelyStart {
-    /// How long after the receipt of the answer.
+    /// The time from the receipt of the answer to the start.
     pub after: Span,
     /// How much later that is than the answer said; none if the answer has no stamp.
     pub late: Option<Span>,

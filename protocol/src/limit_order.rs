@@ -23,13 +23,13 @@ pub struct LimitOrder {
     pub limit: Option<Name>,
 }
 
-/// The longest freeze that an operator orders. One that is forgotten ends within a day.
+/// The longest freeze that an operator orders. A forgotten freeze ends within a day.
 pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
-/// The shortest one.
+/// The shortest freeze that an operator orders.
 const SHORTEST_FREEZE: Span = Span::from_millis(1);
 
-/// An order on `rampmeter.freeze.<resource>`: no call starts that takes from the limit, or from any
-/// limit of the resource. Limits with a key are left out.
+/// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of
+/// the resource, do not start. Limits with a key are left out.
 ///
 /// ```
 /// use rampmeter_protocol::{limit_order::FreezeOrder, time::Span};
@@ -44,7 +44,8 @@ pub struct FreezeOrder {
     /// The limit; all if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
-    /// For how long: a millisecond to a day. A pause that is longer stays as it is.
+    /// The length of the freeze: a millisecond to a day. A longer pause of the limit stays as it
+    /// is.
     pub for_ms: Millis,
 }
 

@@ -1,6 +1,6 @@
 //! The names of types in a parser's messages, in the words of people.
 
-/// What parsers call types, and what people do.
+/// The names of types in parsers' messages, and their plain names.
 const TYPES: [(&str, &str); 8] = [
     ("expected f64", "expected a number"),
     ("expected usize", "expected a whole number"),
@@ -11,7 +11,7 @@ const TYPES: [(&str, &str); 8] = [
     ("expected a boolean", "expected true or false"),
     ("expected a sequence", "expected a list"),
 ];
-/// Behind it a parser names a type of ours.
+/// The text after which a parser names a type of Rampmeter.
 const OWN_TYPE: &str = "expected struct ";
 
 /// A parser's message without the names of Rust's types.

@@ -16,7 +16,7 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price<'a> {
-    /// The rules by which it is computed, such as `sentinel-hub`.
+    /// The rules by which the cost is computed, such as `sentinel-hub`.
     #[serde(borrow)]
     pub kind: Text<'a>,
     /// The upstream's API that is called, such as `process` or `statistical`.
@@ -25,7 +25,7 @@ pub struct Price<'a> {
     /// The body of the request, as it is sent to the upstream.
     #[serde(borrow, deserialize_with = "json")]
     pub body: Cow<'a, RawValue>,
-    /// What the body does not tell.
+    /// Facts that the body does not state.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none", deserialize_with = "some_json")]
     pub given: Option<Cow<'a, RawValue>>,
 }
@@ -34,16 +34,16 @@ impl Price<'static> {
     /// The price of a body, which is JSON.
     ///
     /// # Errors
-    /// If it is not.
+    /// If `body` is not JSON.
     pub fn new(kind: &str, api: &str, body: &str) -> serde_json::Result<Self> {
         let text = |text: &str| Text::from(text.to_owned());
         Ok(Price { kind: text(kind), api: text(api), body: owned(body)?, given: None })
     }
 
-    /// The same with what the body does not tell, as an object in JSON.
+    /// The same price with facts that the body does not state, as a JSON object.
     ///
     /// # Errors
-    /// If it is no JSON.
+    /// If `given` is not JSON.
     pub fn given(self, given: &str) -> serde_json::Result<Self> {
         Ok(Price { given: Some(owned(given)?), ..self })
     }

@@ -12,10 +12,10 @@ pub struct Holder {
     pub level: f64,
     /// When calls can take from it again.
     pub next_free_ms: f64,
-    /// What the request's class has to leave there for more urgent classes.
+    /// What the request's class has to leave in the bucket for more urgent classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<f64>,
-    /// What is held back there for other users of the account, by what they used before.
+    /// Stock that is held back for other users of the account, as much as they used before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,
     /// When the bucket could pay for this request, if no other request came first. Absent if it
@@ -38,7 +38,7 @@ pub enum PauseCause {
     Upstream,
     /// An operator ordered it.
     Operator,
-    /// The upstream says that the quota is spent. It lasts until the limit is next free.
+    /// The upstream says that the quota is spent. The pause lasts until the limit is next free.
     Quota,
     /// A cause of a later version of the protocol.
     #[serde(other)]
@@ -53,7 +53,8 @@ pub enum Reason {
     Stock,
     /// What the limit has left is kept for more urgent classes.
     Headroom,
-    /// The limit is spread over its window, which gives out the rest by and by.
+    /// `pace` spreads the limit over its window: the rest becomes free evenly until the window
+    /// ends.
     Pace,
     /// Calls in flight hold all places.
     InFlight,

@@ -39,7 +39,7 @@ pub struct PermitRequest<'a> {
     /// The priority class; the resource's default if it is left out.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub class: Option<Text<'a>>,
-    /// What limits match on and key by.
+    /// The labels that limits match on and key by.
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
     /// When to answer.
@@ -59,8 +59,8 @@ pub struct PermitRequest<'a> {
     /// Whether the client wants `queued` answers while the request waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
-    /// The client's own name for itself. A request under the id of another client's is refused, if
-    /// both have such a name.
+    /// A name that the client gives itself. If two requests under one id have different names, the
+    /// second is refused.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub from: Option<Text<'a>>,
     /// Whether the permit is to say what is [left](crate::left::Left) of the limits.

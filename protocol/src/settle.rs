@@ -76,7 +76,7 @@ pub struct Asked<'a> {
     /// What the call costs.
     #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// What limits match on and key by.
+    /// The labels that limits match on and key by.
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
 }
@@ -133,7 +133,7 @@ impl Serialize for Settle<'_> {
 }
 
 impl<'a> From<Written<'a>> for Settle<'a> {
-    /// A renewal says nothing else, and neither does a permit that goes back.
+    /// A renewal and a returned permit carry no report.
     fn from(written: Written<'a>) -> Self {
         let Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked } = written;
         let fate = match (extend, used) {
@@ -239,7 +239,7 @@ fn short_enough(value: &str) -> Result<(), String> {
 mod tests {
     use super::{Fate, Settle};
 
-    /// Reads a settle, and compares what is written then.
+    /// Reads a settle, writes it again, and compares the text.
     fn check(read: &str, written: &str) {
         let settle: Settle<'_> = serde_json::from_str(read).unwrap();
         assert_eq!(serde_json::to_string(&settle).unwrap(), written);

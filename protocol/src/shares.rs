@@ -10,7 +10,7 @@ pub struct Shares {
     /// All classes, the most urgent first.
     pub classes: Vec<Share>,
     /// Clients by the label that the resource shares by: those with the largest shares, and those
-    /// that wait without any.
+    /// that wait and have no share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Share>,
     /// How many more clients are known.
@@ -23,8 +23,8 @@ pub struct Shares {
 pub struct Share {
     /// Its name.
     pub name: String,
-    /// Its part of all that was granted, from 0 to 1. A permit counts by the limit that refills the
-    /// longest for it.
+    /// Its part of all that was granted, from 0 to 1. A permit weighs as much as the longest time
+    /// that one of its limits takes to refill its cost.
     pub share: f64,
     /// Permits granted.
     pub granted: u64,

@@ -24,7 +24,7 @@ pub struct Status {
     /// The limit that delays the next request, if a limit does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
-    /// How it does.
+    /// Why that limit delays the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// The state of the bucket that delays the next request.
@@ -94,7 +94,8 @@ impl StatusQuestion {
 pub struct RulesStatus {
     /// The edition in force; 0 if there has been no valid one.
     pub revision: u64,
-    /// Whether it has limits for this resource. Otherwise those of the configuration are in force.
+    /// Whether that edition has limits for this resource. Otherwise the configuration's limits are
+    /// in force.
     pub counts: bool,
     /// The user that applied these rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,10 +198,10 @@ pub struct LimitStatus {
     pub key: Option<String>,
     /// How long the limit stays frozen.
     pub frozen_ms: f64,
-    /// What it is paused for, while it is frozen or its quota is said to be spent.
+    /// Why the limit is paused, while it is frozen or its quota is said to be spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<PauseCause>,
-    /// Labels of its key that no request has carried, if the limit skipped requests for this.
+    /// Labels of its key that no request has carried, if the limit skipped requests without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_labels: Vec<String>,
     /// How the upstream enforces the limit, if that differs from the configuration.
@@ -220,14 +221,14 @@ pub struct LimitStatus {
 /// How an unwritten limit was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FoundStatus {
-    /// By what: `headers` that tell of it, `refusals`, or calls `in-flight`.
+    /// What the limit was found by: `headers` that tell of it, `refusals`, or calls `in-flight`.
     pub by: String,
-    /// For how long it has been known.
+    /// How long the limit has been known.
     pub for_ms: f64,
-    /// The routes that it is for; all, if none is named.
+    /// The routes that the limit applies to; all, if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<String>,
-    /// The labels of its key.
+    /// The labels of the limit's key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub key: Vec<String>,
 }
@@ -238,13 +239,13 @@ pub struct Told {
     /// The capacity that answers state, if that is less than what is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
-    /// For how long it has counted.
+    /// How long that capacity has been in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_for_ms: Option<f64>,
-    /// What others have used of the present window.
+    /// What other users of the account have used of the present window.
     #[serde(default)]
     pub others: f64,
-    /// What is held back of the present window, because others used it of former ones.
+    /// What is held back of the present window, because other users took as much of former ones.
     #[serde(default)]
     pub held_back: f64,
     /// When the present window ends at the latest.
@@ -302,8 +303,8 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
-    /// Statements of the upstream's answers that are not followed: a capacity above the written
-    /// one, or another end of a window than other answers tell.
+    /// Statements in the upstream's answers that the scheduler does not follow: a capacity above
+    /// the written one, or another end of a window than other answers tell.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disbelieved: u64,
     /// The calls of `upstream_429`, by cause.
@@ -320,7 +321,7 @@ pub enum RejectionCause {
     /// The buckets had enough: other parties use the account, or a limit is lower than written, or
     /// not written.
     Strangers,
-    /// The upstream had no room itself, or says that other accounts caused it.
+    /// The upstream had no room of its own, or says that other accounts caused the 429.
     Upstream,
     /// The upstream says that a quota is spent.
     Quota,
@@ -364,7 +365,7 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// How many there were for this cause.
+    /// The number of calls with this cause.
     #[must_use]
     pub const fn by(&self, cause: RejectionCause) -> u64 {
         match cause {
@@ -376,7 +377,7 @@ impl Rejections {
         }
     }
 
-    /// Counts one more.
+    /// Counts one more call.
     pub const fn count(&mut self, cause: RejectionCause) {
         let count = match cause {
             RejectionCause::Ours => &mut self.ours,

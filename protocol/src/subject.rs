@@ -140,8 +140,8 @@ impl Subjects {
         format!("{}.probe.{resource}.{leader}", self.prefix)
     }
 
-    /// The subject on which a leader receives its own message. Messages that arrive later were sent
-    /// later.
+    /// The subject on which a leader receives its own message. Messages that arrive after it were
+    /// sent after it.
     #[must_use]
     pub fn echo(&self, resource: &Name) -> String {
         self.of("echo", resource)

@@ -21,7 +21,7 @@ pub struct AccessToken {
     pub valid_ms: f64,
 }
 
-/// What tells this answer from a refusal.
+/// The field that distinguishes this answer from a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum TokenStatus {
@@ -29,7 +29,7 @@ enum TokenStatus {
 }
 
 impl AccessToken {
-    /// A token that may be used so long.
+    /// A token that may be used for `valid_ms` milliseconds.
     #[must_use]
     pub fn new(secret: &str, valid_ms: f64) -> Self {
         AccessToken { status: TokenStatus::Token, access_token: secret.to_owned(), valid_ms }

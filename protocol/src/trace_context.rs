@@ -1,7 +1,7 @@
 //! Where a message stands in a trace, as W3C Trace Context writes it.
 //!
-//! It travels in the headers of a message, over NATS as over HTTP, and never in its body: a
-//! scheduler of an earlier version passes over it. What is no trace context is no error either.
+//! The context travels in the headers of a message, over NATS and HTTP, and never in its body:
+//! schedulers of earlier versions ignore it. An invalid context is ignored, too.
 
 use crate::bounds::{MAX_TRACE_CONTEXTS, MAX_TRACEPARENT, MAX_TRACESTATE};
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 /// The header with the [`TraceContext`]. A message with several requests has a value for each, in
 /// their order; one value alone is for all of them.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header with what tracing systems add to it. It passes through unread.
+/// The header with additions of tracing systems, which passes through unread.
 pub const TRACESTATE: &str = "tracestate";
 
 /// The length of version 00: `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`.
@@ -127,13 +127,13 @@ pub fn trace_state(text: &str) -> Option<&str> {
 pub struct TraceContexts(Vec<Option<TraceContext>>);
 
 impl TraceContexts {
-    /// The contexts that the first of these values are.
+    /// The contexts in the first [`MAX_TRACE_CONTEXTS`] of these values.
     #[must_use]
     pub fn of<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         TraceContexts(values.into_iter().take(MAX_TRACE_CONTEXTS).map(TraceContext::parse).collect())
     }
 
-    /// Adds the context of the element at `index`, which is behind all others.
+    /// Adds the context of the element at `index`. Elements are added in order.
     pub fn add(&mut self, index: usize, context: Option<TraceContext>) {
         if context.is_some() && index < MAX_TRACE_CONTEXTS {
             self.0.resize(index, None);
@@ -141,7 +141,8 @@ impl TraceContexts {
         }
     }
 
-    /// There are so many elements: one context of several elements is not for all of them.
+    /// The contexts of a message with this many elements, so that one context no longer counts for
+    /// all.
     #[must_use]
     pub fn of_elements(mut self, elements: usize) -> Self {
         if !self.0.is_empty() {
@@ -150,19 +151,20 @@ impl TraceContexts {
         self
     }
 
-    /// Whether there is any.
+    /// Whether any element has a context.
     #[must_use]
     pub fn has_any(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
 
-    /// What they take of memory.
+    /// The memory that the contexts take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.0)
     }
 
-    /// The values that say the same. Elements without a context have one that is none.
+    /// Header values for these contexts. An element without a context gets a value that is no
+    /// context.
     pub fn values(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|context| context.map_or("-".to_owned(), |context| context.to_string()))
     }

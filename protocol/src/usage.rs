@@ -36,21 +36,22 @@ pub struct DayUsage {
     pub resource: Name,
     /// The day, in UTC, such as `2026-11-24`.
     pub day: String,
-    /// By client and class, in the order of clients. A day on which nothing was used has none.
+    /// By client and class, in the order of clients. A day on which nothing was used has no
+    /// entries.
     pub clients: Vec<ClientUsage>,
 }
 
 /// What one client used in one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUsage {
-    /// The client, by the label that the resource shares by. Empty for calls without one; those
+    /// The client, by the label that the resource shares by. Empty for calls without one. Clients
     /// beyond the bound are together in `(others)`.
     pub client: String,
     /// The class.
     pub class: Name,
     /// How many calls were granted and not given back.
     pub calls: i64,
-    /// What they cost by unit, as settles said; calls that were not settled count at their
+    /// The cost of these calls by unit, as settles said; calls that were not settled count at their
     /// estimates.
     pub units: BTreeMap<Name, f64>,
 }

@@ -1,4 +1,4 @@
-//! The body of an answer, from the upstream or of the proxy's own.
+//! The body of an answer, from the upstream or from the proxy itself.
 
 use crate::tokens::{TokenUnits, UsageReader};
 use bytes::Bytes;
@@ -16,8 +16,8 @@ use std::task::{Context, Poll, ready};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
-/// How long the headers of an answer tell the present state of the upstream. An answer that takes
-/// longer to its end is settled without them.
+/// How long an answer's headers show the present state of the upstream. If the body takes longer,
+/// the call is settled without them.
 const FRESH: Span = Span::from_secs(1);
 
 /// The body of any answer.
@@ -43,11 +43,11 @@ pub(crate) enum AnswerError {
 pub(crate) struct Relay {
     body: Incoming,
     silence: Silence,
-    /// Until the end.
+    /// `None` once the body has ended.
     unsettled: Option<UnsettledCall>,
 }
 
-/// A wait for the upstream's next bytes. A slow client does not count: nothing is waited for then.
+/// A wait for the upstream's next bytes. While a slow client reads, the wait does not run.
 #[derive(Debug)]
 pub(crate) struct Silence {
     longest: Span,
@@ -59,7 +59,7 @@ impl Silence {
         Silence { longest, ends: None }
     }
 
-    /// Ready if the wait, which may begin now, has become too long.
+    /// Begins the wait if there is none. Ready once it is too long.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let longest = self.longest.duration();
         self.ends.get_or_insert_with(|| Box::pin(tokio::time::sleep(longest))).as_mut().poll(cx)

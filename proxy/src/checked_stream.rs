@@ -15,16 +15,17 @@ const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// A stream that shows its reader no ambiguous head.
 ///
-/// Behind a body in chunks nothing is checked: [`closes`] says that such a request is the last one
-/// of its connection. So is a request for a tunnel, whose bytes have checks of their own.
+/// After a body in chunks nothing is checked: [`closes`] says that such a request is the last one
+/// of its connection. A request for a tunnel is the last one, too; the tunnel's bytes have checks
+/// of their own.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,
     expects: Expects,
-    /// Read, and not yet checked.
+    /// Bytes that were read and not yet checked.
     unchecked: Vec<u8>,
     seen: usize,
-    /// Checked, and not yet read by hyper.
+    /// Bytes that were checked and not yet read by hyper.
     checked: Vec<u8>,
     handed: usize,
 }

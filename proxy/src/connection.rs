@@ -1,7 +1,7 @@
 //! A connection to the upstream that remembers whether it has answered.
 //!
-//! An upstream may end a kept connection in the moment at which the next request leaves. Such a
-//! request met no server: the connection has answered others before, and this one with no byte.
+//! An upstream may end a kept connection in the moment at which the next request leaves. No server
+//! saw such a request: the connection has answered earlier requests, and this one with no byte.
 
 use hyper_util::client::legacy::Error;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -15,24 +15,24 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Nothing was read yet.
 const NEW: u8 = 0;
-/// What came last was read.
+/// The last event was a read.
 const ANSWERED: u8 = 1;
-/// What came last was written, behind something that was read.
+/// The last event was a write, after an earlier read.
 const ASKED_AGAIN: u8 = 2;
 
 /// What has happened on a connection.
 #[derive(Clone, Debug)]
 struct History(Arc<AtomicU8>);
 
-/// A connection with its history. hyper tells through tokio's traits alone how much was read.
+/// A connection with its history. hyper shows only through tokio's traits how much was read.
 #[derive(Debug)]
 pub(crate) struct KnownConnection<C> {
     connection: TokioIo<C>,
     history: History,
 }
 
-/// Whether a call failed because its connection, which had answered others, ended before it
-/// answered this one. Connections of HTTP/2 say by themselves what they did not begin with.
+/// Whether a call failed because its connection, which had answered earlier calls, ended before it
+/// answered this one. HTTP/2 itself reports requests that the server did not begin with.
 pub(crate) fn was_ending(error: &Error) -> bool {
     let Some(connected) = error.connect_info().filter(|connected| !connected.is_negotiated_h2()) else { return false };
     let mut extras = http::Extensions::new();

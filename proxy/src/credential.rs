@@ -24,7 +24,7 @@ pub trait CredentialSource: Send + Sync {
     fn refused(&self, value: &HeaderValue);
 }
 
-/// What one request shows.
+/// The credential that one request shows.
 #[derive(Clone)]
 pub(crate) struct Shown<'a> {
     credential: &'a Credential,
@@ -32,13 +32,13 @@ pub(crate) struct Shown<'a> {
 }
 
 impl Credential {
-    /// What `source` has, in this header.
+    /// A credential that shows the secret of `source` in this header.
     #[must_use]
     pub fn new(header: HeaderName, source: Arc<dyn CredentialSource>) -> Self {
         Credential { header, source }
     }
 
-    /// What the next request shows; `None` if there is nothing at present.
+    /// The credential for the next request; `None` if there is none at present.
     pub(crate) async fn shown(&self) -> Option<Shown<'_>> {
         let mut value = self.source.value().await?;
         value.set_sensitive(true);
@@ -47,12 +47,12 @@ impl Credential {
 }
 
 impl Shown<'_> {
-    /// Replaces what the client has sent.
+    /// Puts the credential in place of what the client has sent.
     pub(crate) fn put_into(&self, headers: &mut HeaderMap) {
         headers.insert(self.credential.header.clone(), self.value.clone());
     }
 
-    /// The upstream does not accept it.
+    /// Reports that the upstream does not accept the credential.
     pub(crate) fn refused(&self) {
         self.credential.source.refused(&self.value);
     }

@@ -3,26 +3,26 @@
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long answers may take to leave behind the time for draining.
+/// How long answers may take to leave after the time for draining.
 pub(crate) const LEAVE: Duration = Duration::from_secs(5);
 
 /// What every request and connection sees of the end.
 #[derive(Clone, Debug)]
 pub(crate) struct Drain(watch::Receiver<Phase>);
 
-/// How far the end is.
+/// The phases of the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// There is none.
+    /// No end has begun.
     Serving,
     /// No new request is taken; those that are held go on waiting.
     Draining,
-    /// What is held is refused.
+    /// Held requests are refused.
     Over,
 }
 
 impl Drain {
-    /// The proxy runs. The sender tells when it is to end.
+    /// A proxy that serves, and the sender that moves it to the next phase.
     pub(crate) fn new() -> (watch::Sender<Phase>, Self) {
         let (sender, receiver) = watch::channel(Phase::Serving);
         (sender, Drain(receiver))
@@ -33,7 +33,7 @@ impl Drain {
         self.reached(Phase::Draining).await;
     }
 
-    /// Returns when nothing is held any more.
+    /// Returns when held requests are to be refused.
     pub(crate) async fn is_over(&self) {
         self.reached(Phase::Over).await;
     }

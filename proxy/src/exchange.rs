@@ -2,7 +2,7 @@
 //!
 //! 1. The request is checked, and its route tells what it asks for.
 //! 2. It is held until its permit starts. Meanwhile the proxy reads on, so that it notices a client
-//!    that is gone. Dropping the request gives back what it waited for.
+//!    that is gone. A dropped request gives its permit back.
 //! 3. It is sent. The permit of a request that certainly did not leave is given back.
 //! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, at its
 //!    old age.
@@ -38,11 +38,11 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::Instrument;
 
-/// How often one request is sent at most. Each 429 pauses the whole fleet, so that several in a row
-/// mean that repeating is of no use.
+/// The most times that one request is sent. Each 429 pauses the whole fleet; after several in a
+/// row, another try is useless.
 const MAX_SENDINGS: u32 = 16;
 const WAIT_MS: HeaderName = HeaderName::from_static("x-rampmeter-wait-ms");
-/// OpenAI and Anthropic tell with `false` that a 429 does not go away.
+/// With the value `false`, OpenAI and Anthropic say that repeating after a 429 is useless.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Answers requests.
@@ -93,7 +93,7 @@ struct Ready<'a> {
     credential: Option<Shown<'a>>,
 }
 
-/// How a request is told in the log.
+/// What the log says of a request.
 struct Told {
     method: Method,
     waited: Span,
@@ -121,7 +121,7 @@ impl Exchange {
         response
     }
 
-    /// The answer to a request for a tunnel, which begins behind it if it is granted.
+    /// The answer to a request for a tunnel. A granted tunnel begins after the answer.
     pub(crate) fn connect(
         &self,
         request: &mut Request<Incoming>,
@@ -147,7 +147,7 @@ impl Exchange {
         Ok(Tunnel::new(host.ok_or(Failure::ForeignHost)?, hyper::upgrade::on(request)))
     }
 
-    /// Whether the request is for a host that this proxy answers for, as far as it says so.
+    /// Refuses a request that names a host for which this proxy does not answer.
     fn check_host(&self, head: &Parts, peer: &Peer) -> Result<(), Failure> {
         if let Some(host) = &peer.tunnel {
             return if host.is_meant_by(head) { Ok(()) } else { Err(Failure::Misdirected) };
@@ -218,13 +218,14 @@ impl Exchange {
         match (wanted.keep_host, authority) {
             (true, Some(authority)) => drop(headers.insert(HOST, authority)),
             (true, None) => {}
-            // Without it the client names the upstream.
+            // Without this header, hyper's client names the upstream.
             (false, _) => drop(headers.remove(HOST)),
         }
         headers
     }
 
-    /// Sends the request until it is not answered 429. The answer, and how the request was held.
+    /// Sends the request until it is not answered 429. Returns the answer, and how the request was
+    /// held.
     async fn run(&self, course: Course) -> Result<(Response<AnswerBody>, Held), Failure> {
         let course = &self.estimated(course).await?;
         let mut sendings = 0;
@@ -250,7 +251,7 @@ impl Exchange {
         }
     }
 
-    /// The request with what its body says that it costs, if that counts: the body is read first.
+    /// The request with the cost that its body states, if bodies count. The body is read first.
     async fn estimated(&self, course: Course) -> Result<Course, Failure> {
         let asking = &self.settings.asking;
         if !asking.reads_bodies() || course.outgoing.body.has_ended() {
@@ -261,7 +262,7 @@ impl Exchange {
         let Some(body) = read.map_err(|_| CallError::SlowClient)? else {
             return match course.outgoing.body.has_failed() {
                 true => Err(Failure::BrokenBody),
-                // It is longer than what is kept, and so than what models take.
+                // The body is longer than what is kept, and so longer than what models accept.
                 false => Ok(course),
             };
         };
@@ -286,7 +287,7 @@ impl Exchange {
         computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()
     }
 
-    /// Waits for a permit, a place and what the call has to show, and begins it.
+    /// Waits for a permit, a place and a credential, and begins the call.
     async fn permit(&self, course: &Course) -> Result<Ready<'_>, Failure> {
         let waited = self.clock.now().since(course.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
@@ -299,7 +300,7 @@ impl Exchange {
             let permit = acquire.await?;
             let place = self.place(left).await?;
             let credential = self.credential().await?;
-            // It may have lapsed meanwhile.
+            // The permit may have lapsed meanwhile.
             Ok(Ready { call: permit.ready().await?.begin(), place, credential })
         };
         tokio::select! {
@@ -371,7 +372,7 @@ impl Exchange {
         failure.response().map(AnswerBody::Own)
     }
 
-    /// Tells of a request without its path, query and headers, which may hold secrets.
+    /// Logs a request without its path, query and headers, which may hold secrets.
     fn tell(&self, course: &Course, status: StatusCode, told: &Told) {
         let (route, class) = (&*course.terms.route, course.terms.class.as_deref());
         self.metrics.answered(route, class, "forwarded");

@@ -21,7 +21,7 @@ const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 /// Why the proxy answers itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The request contradicts itself, or names what cannot be.
+    /// The request contradicts itself, or names something invalid.
     #[error("{0}")]
     Unclear(String),
     /// The request wants a tunnel where there are none.
@@ -194,7 +194,7 @@ fn of_permit(error: &Error) -> Shape {
             shape(StatusCode::TOO_MANY_REQUESTS, code.as_str(), Some(pause.unwrap_or(SOON)))
         }
         ErrorKind::TimedOut => shape(StatusCode::TOO_MANY_REQUESTS, "not_in_time", Some(pause.unwrap_or(SOON))),
-        // To come back is of no use.
+        // A retry is useless.
         ErrorKind::Refused(code) if code.remedy() == Remedy::Change || code == Code::Forbidden => {
             shape(StatusCode::from_u16(code.status()).unwrap_or_default(), code.as_str(), None)
         }

@@ -29,11 +29,11 @@ pub(crate) enum Verdict {
 /// How the body behind a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// After so many bytes.
+    /// The body has this many bytes.
     Length(u64),
     /// The body ends with its last chunk.
     Chunked,
-    /// Not at all: what follows belongs to the tunnel that was asked for, or to nothing.
+    /// The body never ends: further bytes belong to the tunnel that was asked for, or to nothing.
     Tunnel,
 }
 
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(check(other, 0), Verdict::Clear(other.len(), Framing::Length(0)));
     }
 
-    /// However the network cuts it.
+    /// The network may cut a head anywhere.
     #[test]
     fn a_head_in_pieces_is_the_same_head() {
         let heads =

@@ -5,8 +5,8 @@ use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROX
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use std::net::IpAddr;
 
-/// Headers that concern one connection, beside those that `Connection` names. `Trailer` passes: it
-/// announces what passes too.
+/// Headers that concern one connection, beside those that `Connection` names. `Trailer` passes,
+/// because the trailers that it announces pass, too.
 const OF_ONE_CONNECTION: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -18,8 +18,8 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     UPGRADE,
     HeaderName::from_static("http2-settings"),
 ];
-/// Headers that no client may have taken off its request by naming them in `Connection`: the
-/// upstream, or a proxy on the way, decides by them.
+/// Headers that `Connection` cannot remove from a request: the upstream, or a proxy on the way,
+/// decides by them.
 const KEPT: [HeaderName; 6] = [
     HOST,
     VIA,
@@ -49,7 +49,7 @@ pub(crate) struct ClientInfo {
 }
 
 impl Pseudonym {
-    /// One that no other proxy has.
+    /// A pseudonym that no other proxy has.
     pub(crate) fn new() -> Self {
         Pseudonym(format!("rampmeter-{:08x}", rand::random::<u32>()))
     }
@@ -69,7 +69,7 @@ impl Pseudonym {
     }
 }
 
-/// Takes off what concerns one connection only.
+/// Removes the headers that concern one connection only.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -84,12 +84,12 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Makes the headers of a client's request those of the request to the upstream.
-/// Without a `client`, it tells nothing of the client.
+/// Turns the headers of a client's request into those of the request to the upstream. Without a
+/// `client`, they say nothing about the client.
 pub(crate) fn forward(headers: &mut HeaderMap, version: Version, client: Option<ClientInfo>, pseudonym: &Pseudonym) {
     let takes_trailers = headers.get_all(TE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     strip(headers);
-    // The proxy has answered it itself.
+    // The proxy itself has answered the expectation.
     headers.remove(EXPECT);
     if takes_trailers {
         headers.insert(TE, HeaderValue::from_static("trailers"));
@@ -114,7 +114,7 @@ fn tell_of(client: ClientInfo, headers: &mut HeaderMap) {
     }
 }
 
-/// Adds a member to the list that the header is.
+/// Adds a member to the list in a header.
 fn add(headers: &mut HeaderMap, name: HeaderName, member: &str) {
     let former: Vec<&str> = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()).collect();
     let list = former.into_iter().chain([member]).collect::<Vec<_>>().join(", ");

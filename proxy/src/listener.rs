@@ -31,7 +31,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const MAX_HEADERS: usize = 128;
 /// Requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 250;
-/// How often an HTTP/2 connection is asked whether it is alive, and how long it may take.
+/// The interval of HTTP/2 pings, and how long an answer to one may take.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 /// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -85,7 +85,7 @@ impl Pool {
     /// The head of the answer to a request with this body.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no answer.
     pub(crate) async fn call(
         &self,
         request: Request<Sending>,
@@ -94,10 +94,10 @@ impl Pool {
         self.answer(self.kept.request(request), body).await
     }
 
-    /// The same over a connection of its own, which cannot be one that is just ending.
+    /// The same over a new connection, which cannot be one that is just ending.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why there is no answer.
     pub(crate) async fn call_anew(
         &self,
         request: Request<Sending>,

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Bytes that are read of a body while its request waits, if the memory for bodies is half taken.
-/// Otherwise all is read that is kept. What is read shows that the client is still there; a client
+/// How much of a body is read while its request waits, if the memory for bodies is half taken.
+/// Otherwise as much is read as may be kept. Reading shows that the client is still there; a client
 /// that ends a connection with an unread body is noticed later.
 const READ_AHEAD: usize = 64 * 1024;
 
@@ -44,7 +44,7 @@ struct Kept {
     is_whole: bool,
     has_ended: bool,
     has_failed: bool,
-    /// The number of the present sending. Former ones get nothing any more.
+    /// The number of the present sending. Former sendings get no more pieces.
     sending: u32,
     length: SizeHint,
     clock: Clock,

@@ -28,7 +28,7 @@ pub struct Route {
     pub cost: Cost,
 }
 
-/// What a request costs, by unit, if that is said. It was checked.
+/// What a request costs by unit, if the route says so. Names and amounts were checked.
 #[derive(Clone, Debug, Default)]
 pub struct Cost(Option<Asked>);
 
@@ -69,7 +69,7 @@ impl Cost {
     /// These amounts of these units.
     ///
     /// # Errors
-    /// If a unit or an amount cannot be.
+    /// If a unit or an amount is invalid.
     pub fn of_units<'a>(units: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Self, rampmeter_worker_sdk::Error> {
         let cost = amounts::with(None, units);
         cost.clone().map(Asked::into_wire).transpose()?;

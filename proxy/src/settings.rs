@@ -27,7 +27,7 @@ pub struct Settings {
     pub upstream: Upstream,
     /// What requests ask for.
     pub asking: Asking,
-    /// What requests say to the upstream of themselves.
+    /// How headers change on their way through the proxy.
     pub headers: HeaderSettings,
     /// What the proxy shows to the upstream in place of its clients' own.
     pub credential: Option<Credential>,
@@ -112,7 +112,7 @@ pub struct LabelsOf(Arc<ReadLabels>);
 
 type ReadLabels = dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync;
 
-/// What requests say to the upstream of themselves.
+/// How headers change on their way through the proxy.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderSettings {
     /// Whether the upstream sees the `Host` of the client instead of its own name.
@@ -179,7 +179,7 @@ impl Default for Times {
             max_wait: Span::from_secs(600),
             connect: Span::from_secs(10),
             first_byte: Span::from_secs(600),
-            // As long as for the first: models think in the middle of an answer, too.
+            // As long as for the first byte: models think in the middle of an answer, too.
             next_byte: Span::from_secs(600),
             // Shorter than servers keep them, so that a request seldom meets a closing connection.
             idle: Span::from_secs(30),
@@ -236,7 +236,7 @@ impl Upstream {
         &self.authority
     }
 
-    /// The upstream's address of what a client wants; `None` if the client names no path.
+    /// The upstream's URL for what a client wants; `None` if the client names no path.
     pub(crate) fn target(&self, wanted: &Uri) -> Option<Uri> {
         let path = wanted.path_and_query().map_or("/", PathAndQuery::as_str);
         let path = format!("{}{}", self.prefix, if path.is_empty() { "/" } else { path });

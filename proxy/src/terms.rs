@@ -57,7 +57,7 @@ impl Terms {
     /// The same with the labels that `body` tells. A body that is no JSON tells none.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If there are too many labels.
     pub(crate) fn with_labels_of(mut self, wanted: &[(String, String)], body: &[u8]) -> Result<Self, String> {
         let told = if wanted.is_empty() { None } else { serde_json::from_slice::<Value>(body).ok() };
         for (label, key) in wanted {

@@ -30,7 +30,7 @@ pub struct CertificateFiles {
 pub struct ClientName(pub Arc<str>);
 
 impl ClientName {
-    /// That of the client that has begun this session.
+    /// The name of the client that has begun this session.
     pub(crate) fn of(session: &ServerConnection) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(session.peer_certificates()?.first()?).ok()?;
         let name = certificate.valid_dns_names().next().map(Arc::from);
@@ -38,7 +38,7 @@ impl ClientName {
     }
 }
 
-/// Why a file is of no use. No text has a part of a key.
+/// Why a file is of no use. The text contains no part of a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsFileError {
@@ -51,7 +51,7 @@ pub struct TlsFileError {
 pub(crate) struct Certificate {
     files: CertificateFiles,
     clock: Clock,
-    /// The lock guards what was read, for a look at the files.
+    /// The lock guards what was read. It is held for a look at the files.
     current: Mutex<Current>,
 }
 
@@ -75,7 +75,7 @@ impl Certificate {
         Ok(Certificate { files, clock, current })
     }
 
-    /// What greets the next client. While changed files are of no use, the former ones count.
+    /// The acceptor for the next client. While changed files are of no use, the former ones count.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current.watched.have_changed(self.clock.now()) {
@@ -108,7 +108,7 @@ impl CertificateFiles {
     }
 }
 
-/// What greets clients with `config`, in either version of HTTP.
+/// An acceptor with `config`, for both versions of HTTP.
 pub(crate) fn acceptor(mut config: ServerConfig) -> TlsAcceptor {
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
     TlsAcceptor::from(Arc::new(config))
@@ -122,7 +122,8 @@ pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
     Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
 }
 
-/// What refuses clients without a certificate that the authorities in `file` have signed.
+/// A verifier that refuses clients without a certificate that the authorities in `file` have
+/// signed.
 fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsFileError> {
     let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(file)?));
     verifier.build().map_err(|error| fault(file, error.to_string()))
@@ -139,7 +140,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
 /// The certificates in `file`, of which there is at least one.
 ///
 /// # Errors
-/// If there is none.
+/// If the file has none.
 pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
@@ -151,7 +152,7 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 /// What `read` finds in `file`.
 ///
 /// # Errors
-/// If there is no such file, or it finds nothing.
+/// If there is no such file, or `read` finds nothing.
 pub(crate) fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
     let text = std::fs::read(file).map_err(|error| fault(file, error.to_string()))?;
     read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))

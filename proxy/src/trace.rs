@@ -72,12 +72,12 @@ impl RequestTrace {
         RequestTrace { context: Some(ids.context), recorded: Some(Box::new(recorded)) }
     }
 
-    /// What the permit is asked in.
+    /// The span that the permit is asked in.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         self.context
     }
 
-    /// What lines of the log are told in.
+    /// The span that lines of the log belong to.
     pub(crate) fn for_log(&self) -> tracing::Span {
         match &self.recorded {
             Some(recorded) => tracing::error_span!("traced", trace_id = %recorded.ids.context.trace()),

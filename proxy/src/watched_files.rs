@@ -1,4 +1,4 @@
-//! Files that count again when they change.
+//! Files that are read again when they change.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::time::SystemTime;
 /// How often the files are looked at.
 const LOOK: Span = Span::from_secs(1);
 
-/// When files were written, as far as it was looked.
+/// The times at which files were written, as of the last look.
 #[derive(Debug)]
 pub(crate) struct WatchedFiles {
     paths: Vec<PathBuf>,
@@ -16,13 +16,14 @@ pub(crate) struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// These files, which are read behind this.
+    /// Watches these files, which are to be read after this call.
     pub(crate) fn new(paths: Vec<PathBuf>, now: Time) -> Self {
         let written = written(&paths);
         WatchedFiles { paths, written, looked: now }
     }
 
-    /// Whether a file has changed since the last look. A second has to lie between two looks.
+    /// Whether a file has changed since the last look. The files are looked at once a second at
+    /// most.
     pub(crate) fn have_changed(&mut self, now: Time) -> bool {
         if now.since(self.looked) < LOOK {
             return false;

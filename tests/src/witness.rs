@@ -95,7 +95,7 @@ impl Witness {
     /// # Panics
     /// If there is none within the patience of tests.
     pub async fn grants_after(&self, since: Time) -> Span {
-        until("somebody grants", async || self.first_grant_since(since)).await.since(since)
+        until("a scheduler grants", async || self.first_grant_since(since)).await.since(since)
     }
 
     /// When the first grant after `since` came, if there was one.
@@ -124,8 +124,8 @@ impl Witness {
         times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or(Span::ZERO)
     }
 
-    /// Grants to connections that had been answered in a higher epoch before. Also those of `used`
-    /// that no scheduler granted in time.
+    /// Grants of a lower epoch than the connection has already seen, and used permits without a
+    /// timely grant.
     #[must_use]
     pub fn late_answers(&self, used: &BTreeSet<String>) -> LateAnswers {
         let (mut late, mut in_time) = (BTreeSet::new(), BTreeSet::new());

@@ -94,7 +94,7 @@ export class RequestSession {
     schedulers.failures = 0;
     if (status === "granted") return this.#inTime(answer, asked, now);
     this.#isOpen = false; // A refusal leaves no charge.
-    // A full queue refuses many in one moment, which must not come back in one.
+    // Spread the retries of requests that a full queue refused together.
     const then = now + (after ?? Infinity) * (1 + Math.random() / 4);
     if (code === "queue_full" && want.mode === "wait" && then < want.deadline) return then;
     throw new PermitError(code, message, after, answer.limited_by);

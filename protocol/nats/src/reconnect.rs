@@ -4,7 +4,8 @@ use crate::entropy::entropy;
 use async_nats::ConnectOptions;
 use std::time::Duration;
 
-/// The client notices a dead server after two of these. The default takes two minutes.
+/// The interval of pings. The client notices a dead server after two; by default it takes two
+/// minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// The longest pause between attempts to connect again, before jitter.
 const MAX_RECONNECT_DELAY_MS: u64 = 250;
@@ -16,7 +17,7 @@ pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)
 }
 
-/// Exponential up to the bound, with jitter: a whole fleet reconnects at the same time.
+/// A random delay up to a bound that doubles: a whole fleet reconnects at the same time.
 fn delay(attempts: usize) -> Duration {
     let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))

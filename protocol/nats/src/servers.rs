@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// or `nats://token@host:4222`. Any of them may be away at the start. The client finds the other
 /// servers of the cluster by itself.
 ///
-/// `Display` leaves out user, password and token, so that messages can show it.
+/// `Display` leaves out user, password and token, so that messages can show the servers.
 ///
 /// ```
 /// use rampmeter_nats::servers::Servers;
@@ -32,7 +32,7 @@ pub enum ServersError {
     /// The setting names no server.
     #[error("the URL of the NATS server is not like nats://user:password@host:4222 or nats://token@host:4222")]
     NoUrl,
-    /// A user, a password or a token is not UTF-8 once its `%41` are decoded.
+    /// A user, a password or a token is not UTF-8 after its percent-encoding (`%41`) is decoded.
     #[error("a user, a password or a token in the URL of the NATS server is not UTF-8")]
     NoText,
 }
@@ -53,8 +53,9 @@ impl Servers {
         self.addresses.iter().cloned().map(without_login).collect()
     }
 
-    /// The same options with the user or the token of the first address that names one. It counts
-    /// for all servers, also for those found later. The client itself ignores the user in a URL.
+    /// The same options with the user or the token of the first address that names one. This login
+    /// counts for all servers, also for those found later. The client itself ignores the user in a
+    /// URL.
     ///
     /// If one address begins with `tls://`, all servers have to speak TLS. The client itself would
     /// send the password in plain text to a server that it found later.

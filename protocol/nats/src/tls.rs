@@ -7,8 +7,8 @@ use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 
-/// What a client wants of the encryption. By default the server and its URL decide, and the
-/// authorities of the system count.
+/// How a client wants its connection encrypted. By default the server and its URL decide, and the
+/// system's authorities count.
 ///
 /// The files are read for each connection, so that replaced ones count from the next one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Identity {
 }
 
 impl Tls {
-    /// The same options with these wishes.
+    /// The same options with this encryption.
     ///
     /// # Errors
     /// If a file can't be read, has no certificate or key, or has the key of another certificate.
@@ -59,7 +59,7 @@ impl Identity {
     }
 }
 
-/// The certificates in `file`. The client itself takes a file without any for an empty list.
+/// The certificates in `file`. The client itself accepts a file without certificates.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, KeyFileError> {
     let text = readable(file)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();

@@ -4,8 +4,8 @@ use async_nats::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use std::error::Error as StdError;
 use std::io;
 
-/// Why the connection that `error` speaks of was not encrypted; nothing if that is not its reason.
-/// The subject of the sentence is the server.
+/// Why the connection behind `error` was not encrypted; nothing if encryption did not fail. The
+/// subject of the sentence is the server.
 #[must_use]
 pub fn tls_fault(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut link = Some(error);
@@ -18,7 +18,7 @@ pub fn tls_fault(error: &(dyn StdError + 'static)) -> Option<String> {
     None
 }
 
-/// The fault in this link of a chain. An error of a stream has it inside, not as its source.
+/// The fault in this link of a chain. A stream's error holds the fault inside, not as its source.
 fn of_tls<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
     let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     error.downcast_ref().or_else(|| inside?.downcast_ref())

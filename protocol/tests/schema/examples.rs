@@ -1,4 +1,4 @@
-//! Messages as they are read and written, held against the schema.
+//! Messages as they are read and written, checked against the schema.
 
 use crate::SCHEMA;
 use crate::validator::Schema;
@@ -17,7 +17,7 @@ use rampmeter_protocol::usage::{DayUsage, UsageQuestion};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Reads an example, and holds it and what the type writes of it against the schema.
+/// Reads an example. Checks it, and what the type writes of it, against the schema.
 fn check<T: Deserialize<'static> + Serialize>(definition: &str, text: &'static str) {
     let schema = Schema::new(SCHEMA);
     let message: T = serde_json::from_str(text).unwrap_or_else(|error| panic!("{definition}: {error}\n{text}"));

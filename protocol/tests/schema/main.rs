@@ -1,4 +1,4 @@
-//! `docs/protocol.md` and the JSON Schema beside it tell of every message what the types tell.
+//! `docs/protocol.md` and the JSON Schema beside it describe every message as the types do.
 
 mod examples;
 mod names;

@@ -1,5 +1,5 @@
-//! As much of JSON Schema as the protocol's own schema uses. It is stricter in one point: an object
-//! has no property that its schema does not name.
+//! The part of JSON Schema that the protocol's own schema uses. The check is stricter in one point:
+//! an object has no property that its schema does not name.
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -22,7 +22,7 @@ impl Schema {
         self.0["$defs"].as_object().expect("definitions").keys().map(String::as_str)
     }
 
-    /// What of `value` is not as the definition `name` says.
+    /// Where `value` violates the definition `name`.
     pub(crate) fn fault(&self, name: &str, value: &Value) -> Option<String> {
         self.check(self.definition(name), value).err()
     }
@@ -81,7 +81,8 @@ fn target(schema: &Value) -> Option<&str> {
     schema.get("$ref")?.as_str()?.strip_prefix("#/$defs/")
 }
 
-/// Whether a value keeps a rule that looks at nothing inside it. A rule about another type holds.
+/// Whether a value keeps a rule that does not look inside it. A rule about another type counts as
+/// kept.
 fn holds(rule: &str, wanted: &Value, value: &Value) -> bool {
     let number = |value: &Value| value.as_f64();
     let bound = number(wanted);

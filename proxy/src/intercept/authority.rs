@@ -1,8 +1,8 @@
 //! The user's own authority, which signs a certificate for each intercepted host.
 //!
 //! Keys of hosts are in memory only. All hosts have their certificates from the start: there are
-//! few, and a fault of the authority is told before a client meets it. They are made anew once a
-//! day, and when a file of the authority changes.
+//! few, and a fault of the authority is told before a client meets it. The certificates are made
+//! anew once a day, and when a file of the authority changes.
 
 use super::Host;
 use crate::tls::{self, TlsFileError, certificates, fault};
@@ -27,11 +27,11 @@ use x509_parser::time::ASN1Time;
 const DAY_S: u64 = 86_400;
 /// How far a client's clock may be behind.
 const SLACK_S: u64 = DAY_S;
-/// How long a certificate counts. Clients may keep a connection, and their clocks be ahead.
+/// How long a certificate counts. Clients may keep a connection, and their clocks may be ahead.
 const VALID_S: u64 = 7 * DAY_S;
 /// How old a certificate becomes before the next one is made.
 const RENEW_MS: u64 = DAY_S * 1000;
-/// Permissions of a key's file that let others than its owner read it.
+/// The permissions that let other users than its owner read a key's file.
 const READ_BY_OTHERS: u32 = 0o044;
 /// The name in a certificate, for people that look at it.
 const SUBJECT: &str = "made by a Rampmeter proxy";
@@ -39,7 +39,7 @@ const SUBJECT: &str = "made by a Rampmeter proxy";
 /// An authority and its private key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorityFiles {
-    /// Its certificate, and those of the authorities above it behind.
+    /// Its certificate, followed by those of the authorities above it.
     pub cert_file: PathBuf,
     /// Its private key (PKCS #8).
     pub key_file: PathBuf,
@@ -51,7 +51,8 @@ pub(crate) struct Authority {
     files: AuthorityFiles,
     hosts: Vec<Host>,
     clock: Clock,
-    /// The lock guards what was made, for a look at the files, or while all is made anew.
+    /// The lock guards the certificates. It is held for a look at the files, or while certificates
+    /// are made.
     current: Mutex<Current>,
 }
 
@@ -65,7 +66,7 @@ struct Current {
 struct Signer {
     files: AuthorityFiles,
     issuer: Issuer<'static, KeyPair>,
-    /// Its certificate first.
+    /// The authority's own certificate comes first.
     chain: Vec<CertificateDer<'static>>,
     provider: CryptoProvider,
     now_s: u64,
@@ -94,8 +95,8 @@ impl Authority {
         Ok(Authority { files, hosts, clock, current: Mutex::new(Current { acceptors, watched, made_ms }) })
     }
 
-    /// What greets the next client that wants the host of this name. While changed files are of no
-    /// use, what was made before counts.
+    /// The acceptor for the next client that wants the host of this name. While changed files are
+    /// of no use, the former certificates count.
     pub(crate) fn acceptor(&self, host: &str) -> Option<TlsAcceptor> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let have_changed = current.watched.have_changed(self.clock.now());
@@ -165,14 +166,14 @@ impl Signer {
         params.distinguished_name.push(DnType::CommonName, SUBJECT);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Python 3.13 and newer refuse certificates without it.
+        // Python 3.13 and newer refuse certificates without this extension.
         params.use_authority_key_identifier_extension = true;
         let certificate = params.signed_by(&key, &self.issuer).map_err(of_rcgen)?;
         Ok((certificate.der().clone(), PrivateKeyDer::from(key)))
     }
 
-    /// What a client that trusts the authority says of `certificate`. A key of another authority
-    /// shows here, and so does a constraint of names that leaves out the host.
+    /// Verifies `certificate` as a client does that trusts the authority. This finds a key of
+    /// another authority, and a name constraint that excludes the host.
     fn check(&self, certificate: &CertificateDer<'_>, host: &str) -> Result<(), webpki::Error> {
         let anchors = [anchor_from_trusted_cert(&self.chain[0])?];
         let now = UnixTime::since_unix_epoch(Duration::from_secs(self.now_s));

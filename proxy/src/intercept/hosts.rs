@@ -11,8 +11,8 @@ pub(crate) const HTTPS: u16 = 443;
 /// The port of `http` URLs.
 pub(crate) const HTTP: u16 = 80;
 
-/// A host such as `api.example.com`, perhaps with a port. Without one, it is meant at the ports of
-/// `http` and `https`.
+/// A host such as `api.example.com`, perhaps with a port. A host without a port stands for the
+/// ports of `http` and `https`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// In small letters, without the brackets of an address.
@@ -26,14 +26,14 @@ pub struct Host {
 pub struct HostError(String);
 
 impl Host {
-    /// As `authority` writes it.
+    /// The host as `authority` writes it.
     pub(crate) fn of(authority: &Authority) -> Self {
         let name = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         Host { name, port: authority.port_u16() }
     }
 
-    /// The host in `authority`, at `port` if that writes no port. There is none if `authority` has
-    /// a user, or something else than a number as its port.
+    /// The host in `authority`, at `port` if `authority` has none. `None` if `authority` has a
+    /// user, or a port that is not a number.
     pub(crate) fn at(authority: &Authority, port: u16) -> Option<Self> {
         let Host { name, port: written } = Host::of(authority);
         // What stands behind the host is a port, or nothing.

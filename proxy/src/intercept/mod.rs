@@ -51,13 +51,13 @@ impl Interceptor {
         Ok(Interceptor { hosts, authority })
     }
 
-    /// The host at `wanted`, if it is one of these. It is at `port` if it names none.
+    /// The host at `wanted`, if it is one of these. A host without a port is at `port`.
     pub(crate) fn find(&self, wanted: &HostAndPort, port: u16) -> Option<Arc<Host>> {
         let wanted = Host::at(wanted, port)?;
         self.hosts.iter().any(|host| host.has(&wanted, port)).then(|| Arc::new(wanted))
     }
 
-    /// What greets clients in place of `host`.
+    /// The acceptor for clients of `host`.
     fn acceptor(&self, host: &Host) -> Option<TlsAcceptor> {
         self.authority.acceptor(host.name())
     }

@@ -6,7 +6,7 @@ use hyper_util::rt::TokioIo;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_rustls::TlsAcceptor;
 
-/// A tunnel that was granted, and begins behind the answer.
+/// A tunnel that was granted, and begins after the answer.
 #[derive(Debug)]
 pub(crate) struct Tunnel {
     pub(crate) host: Arc<Host>,
@@ -21,12 +21,12 @@ pub(crate) struct TunnelSlot {
 }
 
 impl Tunnel {
-    /// The tunnel to `host` that `begins` behind the answer to its request.
+    /// The tunnel to `host` that `begins` after the answer to its request.
     pub(crate) fn new(host: Arc<Host>, begins: OnUpgrade) -> Self {
         Tunnel { host, begins }
     }
 
-    /// The bytes of the client, and what greets it; `None` if the client is gone.
+    /// The client's connection, and the acceptor for its encryption; `None` if the client is gone.
     pub(crate) async fn begin(self, interceptor: &Interceptor) -> Option<(TokioIo<Upgraded>, TlsAcceptor)> {
         let acceptor = interceptor.acceptor(&self.host)?;
         Some((TokioIo::new(self.begins.await.ok()?), acceptor))

@@ -62,7 +62,7 @@ pub struct EmptyArgs {
     nats: NatsArg,
 }
 
-/// An order of an operator's, and how its answer is told.
+/// An operator's order, and how its answer is printed.
 struct LimitCommand {
     resource: Name,
     limit: Option<Name>,
@@ -76,7 +76,7 @@ struct LimitCommand {
 /// Ends the pauses of limits, and prints which.
 ///
 /// # Errors
-/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+/// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     let ThawArgs { resource, limit, json, nats } = args;
     LimitCommand { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
@@ -85,7 +85,7 @@ pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
 /// Pauses limits, and prints which.
 ///
 /// # Errors
-/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+/// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
     let FreezeArgs { resource, limit, span, json, nats } = args;
     let client = connect(&nats.table(), "rampmeter-limits").await?;
@@ -102,7 +102,7 @@ pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
 /// Takes the stock of limits, and prints which.
 ///
 /// # Errors
-/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+/// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     let EmptyArgs { resource, limit, json, nats, all: _ } = args;
     LimitCommand { resource, limit, json, nats, subject: Subjects::empty, done: "emptied" }.give().await
@@ -121,10 +121,10 @@ impl LimitCommand {
     }
 }
 
-/// Gives an order about one limit or all until nothing more is to be done.
+/// Repeats an order about one limit, or about all, until nothing is left to do.
 ///
 /// # Errors
-/// If no scheduler leads the resource, or it refuses.
+/// If no scheduler leads the resource, or the leader refuses.
 pub(super) async fn order(
     client: &Client,
     subject: String,
@@ -140,10 +140,10 @@ pub(super) async fn order(
     Ok(answer)
 }
 
-/// Has calls pause that take from one limit, or from any.
+/// Pauses calls that take from one limit, or from any limit.
 ///
 /// # Errors
-/// If no scheduler leads the resource, or it refuses.
+/// If no scheduler leads the resource, or the leader refuses.
 pub(super) async fn order_freeze(
     client: &Client,
     subjects: &Subjects,

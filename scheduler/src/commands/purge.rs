@@ -29,7 +29,7 @@ pub struct PurgeArgs {
 /// Ends the waits of requests, and prints how many.
 ///
 /// # Errors
-/// If NATS can't be reached, no scheduler leads the resource, or it refuses.
+/// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-purge").await?;
     let subject = Subjects::new(&args.nats.prefix)?.purge(&args.resource);

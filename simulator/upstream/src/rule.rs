@@ -55,7 +55,7 @@ pub(crate) enum Sharing {
     User,
     /// All calls of the caller. Its refusal tells of no other limit.
     Global,
-    /// Calls of other accounts too. Its refusal is not the caller's fault.
+    /// Counts calls of other accounts, too. A refusal by it is not the caller's fault.
     Shared,
 }
 

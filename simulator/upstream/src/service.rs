@@ -138,7 +138,7 @@ async fn process(
 ) -> Response {
     let verdict = service.decide(&service.parameters.read(&method, &headers, query));
     let _in_flight = InFlight::if_admitted(&service, &verdict);
-    // A fault of the body shows in the connection; the decision stands.
+    // A broken body breaks the connection; the call still counts.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
     answer(verdict, service.dialect)

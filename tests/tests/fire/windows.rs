@@ -44,8 +44,8 @@ fn hub() -> String {
     )
 }
 
-/// Asks for a while, pauses for a while, and repeats both until `stop`. By another clock, late
-/// calls of one window and early calls of the next would be in one window.
+/// Asks for a while, pauses for a while, and repeats both until `stop`. If the scheduler's clock
+/// differed, calls around a boundary would fall into one upstream window.
 async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
     let mut granted = Vec::new();
     let mut until = clock.now() + Span::from(dice.span(ASKING));

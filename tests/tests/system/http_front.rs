@@ -144,7 +144,7 @@ async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
             () = waits => {}
         }
     }
-    until("nobody waits", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
+    until("no request waits", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
 }
 
 #[tokio::test]

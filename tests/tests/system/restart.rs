@@ -83,7 +83,7 @@ async fn a_restart_under_load_forgets_no_promise() {
     for load in loads {
         granted += load.await.unwrap() as f64;
     }
-    let_pass(Duration::from_secs(2), "buckets refill while nobody is there").await;
+    let_pass(Duration::from_secs(2), "buckets refill while no scheduler runs").await;
     let process = Process::start(RAMPMETER, &nats, HUB).await;
 
     let status = worker.status().await;

@@ -151,8 +151,7 @@ impl Ask {
         self.first_sent = None;
     }
 
-    /// The sending that `batch` answers was certainly not before this time. Answers to earlier
-    /// sendings name earlier batches.
+    /// The earliest time at which the request in `batch` was sent.
     pub(super) fn asked(&self, batch: BatchNumber) -> Time {
         let last = (self.last_batch == Some(batch)).then_some(self.last_sent);
         last.or(self.first_sent).unwrap_or(Time::ORIGIN)

@@ -61,14 +61,14 @@ class Loop(Side):
             self._loop.call_soon_threadsafe(self._transport.tell, resource, settle)
 
     async def close(self) -> None:
-        """Says the last words, and ends all connections."""
+        """Sends the last settles, and ends all connections."""
         if self._renewer is not None:
             self._renewer.cancel()
         await self._transport.flush(LAST_WORDS)
         await self._transport.aclose()
 
     async def _until_shutdown(self) -> AsyncGenerator[None, None]:
-        """An event loop closes its asynchronous generators before it ends: that is the time."""
+        """An event loop closes its async generators before it ends, so the client closes then."""
         try:
             yield
         finally:

@@ -62,7 +62,7 @@ pub struct ProxyArgs {
     verbose: bool,
 }
 
-/// What there is to do.
+/// The work of this command.
 struct Plan {
     /// The schedulers that are elsewhere; `None` if one runs inside.
     elsewhere: Option<NatsTable>,
@@ -164,7 +164,8 @@ fn plan(args: &ProxyArgs) -> anyhow::Result<Plan> {
     Ok(Plan { elsewhere, config, proxies })
 }
 
-/// The proxies of the file with what the command line says instead. There is one without a file.
+/// The proxies of the file with what the command line says instead. Without a file there is one
+/// proxy.
 fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<ProxySettings>> {
     let mut proxies = config.map(|config| config.proxies.clone()).unwrap_or_default();
     if proxies.is_empty() {
@@ -182,10 +183,11 @@ fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<Prox
     Ok(proxies)
 }
 
-/// Gives proxies without a resource the only one of the file, and counts what its limits count.
+/// Gives proxies without a resource the file's only one. Language models count what its limits
+/// count.
 ///
 /// # Errors
-/// If a proxy has no upstream, or there is no only resource.
+/// If a proxy has no upstream, or names no resource while there are several.
 pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -> anyhow::Result<()> {
     let resources = config.map_or(&[][..], |config| &config.resources);
     for proxy in proxies {

@@ -22,9 +22,9 @@ const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// How often the store is asked although it sends no news: this finds out if a watch was lost
 /// without a sign.
 const RECHECK: Duration = Duration::from_secs(5);
-/// The values that hold rules, as permissions name them.
+/// Subjects of the KV entries with rules, as in NATS permissions.
 const VALUES: [&str; 2] = ["rules", "counts"];
-/// What refusals say the text comes from.
+/// The name of the text in refusals.
 const SOURCE: &str = "rules";
 
 /// What is known of the rules.
@@ -69,7 +69,7 @@ impl Rulebook {
         self.rules.of(resource)
     }
 
-    /// As the protocol has it; nothing if there are no rules and never were.
+    /// The status of the rules for `resource`; nothing if there are no rules and never were.
     #[must_use]
     pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
         let own = self.of(resource);
@@ -102,7 +102,7 @@ impl Rulebook {
         self.refuse(refused);
     }
 
-    /// Takes another edition, if it is one.
+    /// Takes an edition. The one in force changes nothing.
     fn take(&mut self, edition: &Edition) {
         if self.revision == edition.revision {
             return self.refuse(None);
@@ -213,7 +213,8 @@ async fn follow(
 }
 
 /// Keeps a copy of the edition that counts once a later one is refused. Otherwise it may be lost
-/// behind many invalid editions. A copy takes a revision, so that valid editions count by one.
+/// behind many invalid editions. A copy takes a revision of its own; without invalid editions,
+/// there is none.
 async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, counting: &mut Option<Edition>) {
     let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
     if let Some(edition) = counting.take_if(|edition| is_refused && edition.revision == revision)

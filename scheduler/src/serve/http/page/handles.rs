@@ -1,4 +1,4 @@
-//! What stands for the ids of requests outside this process.
+//! Handles that the page shows instead of request ids, which are secrets.
 
 use rampmeter_protocol::id::PermitId;
 use sha2::{Digest, Sha256};
@@ -26,7 +26,7 @@ impl Default for Handles {
 }
 
 impl Handles {
-    /// The handle of `id`: the same as before.
+    /// The handle of `id`, which is the same for each call.
     pub(super) fn handle(&mut self, id: &PermitId) -> String {
         let digest = Sha256::new().chain_update(self.secret).chain_update(id.as_str().as_bytes()).finalize();
         let handle: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();

@@ -21,7 +21,8 @@ use toml::Table;
 
 /// How long a forecast may take. It runs beside the permit threads, and may take no core for long.
 const LONGEST_RUN: Span = Span::from_secs(1);
-/// A forecast is followed by a pause of so many times its length: it takes a third of a core.
+/// After a forecast, pause for this many times its duration, so forecasts use at most a third of a
+/// core.
 const PAUSES_PER_RUN: u32 = 2;
 /// The virtual time of a forecast.
 const HORIZON_SECS: f64 = 600.0;
