@@ -10,8 +10,8 @@ use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// What the binary `rampmeter` does. Here, because a function that waits for futures compiles them:
-/// each binary would do so anew.
+/// Runs the binary `rampmeter`. The library has this function, because each binary that waits for
+/// its futures would compile them anew.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

@@ -157,8 +157,8 @@ fn delay(attempt: usize, jitter: f64) -> Duration {
     doubled.min(MAX_DELAY).mul_f64(jitter)
 }
 
-/// The kind of an event of which a client can cause any number: it sends more than is read, or
-/// wants answers at an inbox that this process may not write to.
+/// The kind of an event that a client can cause without bound. The client sends more than is read,
+/// or wants answers at an inbox that this process may not write to.
 fn flood_of(event: &Event) -> Option<&'static str> {
     match event {
         Event::SlowConsumer(_) => Some("slow consumer"),

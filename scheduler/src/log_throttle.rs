@@ -38,7 +38,8 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
         Some(std::mem::take(&mut told.left_out))
     }
 
-    /// A kind of which lines were left out a minute ago, and how many; none if there is none.
+    /// A kind of which lines were left out a minute ago, and how many; nothing if there is no such
+    /// kind.
     pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |told: &Told| told.left_out > 0 && now.since(told.at) >= TOLD_EVERY;
         let (kind, told) = self.0.iter_mut().find(|(_, told)| is_overdue(told))?;

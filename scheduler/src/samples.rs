@@ -18,7 +18,7 @@ pub(crate) struct Gauge(pub(crate) f64);
 #[derive(Debug)]
 pub(crate) struct Counter(pub(crate) u64);
 
-/// Seconds that only become more.
+/// Seconds that only grow.
 #[derive(Debug)]
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux tells of the process"))]
 pub(crate) struct Seconds(pub(crate) f64);

@@ -3,7 +3,7 @@
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
-/// A write to the store takes so long, and a successor needs so long after a crash.
+/// How long a write to the store takes, and how long a successor takes after a crash.
 pub(crate) const WRITE: Span = Span::from_millis(5);
 pub(crate) const FAILOVER: Span = Span::from_millis(100);
 

@@ -4,7 +4,7 @@
 //! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers ask for permits,
 //! call, settle and repeat. They have the SDK's own sessions and speak the protocol. The upstream
 //! enforces the same limits, or different ones on purpose. It is that of `rampmeter-upstream`,
-//! which shares no code with the core: its 429 convicts the core. Other
+//! which shares no code with the core, so each 429 shows a fault of the core. Other
 //! [strategies](strategy::Strategy) can run in the same world. The same seed gives the same world,
 //! to the nanosecond.
 //!
@@ -27,7 +27,8 @@
 //! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
 //! [picture](picture::svg) shows it.
 //!
-//! [Incidents](incident::Incident) befall the scheduler: it hands over, it dies, its limits change.
+//! [Incidents](incident::Incident) happen to the scheduler: it hands over, it dies, its limits
+//! change.
 //!
 //! Absent on purpose: two schedulers at a time, which tests try with real processes; calls that are
 //! lost on their way to the upstream; workers that lie.

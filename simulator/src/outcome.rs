@@ -25,7 +25,7 @@ pub struct Outcome {
 /// The upstream's levels at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Levels {
-    /// When.
+    /// The time of the observation.
     pub at: Time,
     /// By unit, in millionths.
     pub micros: BTreeMap<String, u64>,

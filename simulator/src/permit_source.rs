@@ -1,4 +1,4 @@
-//! The way in which workers get leave to call.
+//! How workers get permission to call.
 
 use crate::incident::Incident;
 use crate::plain_rule::PlainRule;
@@ -8,7 +8,7 @@ use crate::world::World;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::resource::Resource;
 
-/// The way in which workers get leave to call.
+/// How workers get permission to call.
 pub(crate) enum PermitSource {
     /// Every call may start at once.
     Open,

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 /// How long a request may take: far longer than a collector needs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// An answer tells nothing that counts; the connection is kept only behind a short one.
+/// The bytes of an answer that are read. Its content does not matter, but a connection is kept only
+/// if its answer was read to the end.
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// Sends requests to one address. It follows no redirect: its headers may hold a key.

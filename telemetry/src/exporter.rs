@@ -26,7 +26,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Pause between two lines of the log about a collector that is away.
 const TOLD_EVERY: Span = Span::from_secs(60);
 
-/// Where spans go, and which.
+/// Where spans go, and which spans are recorded.
 pub struct Settings {
     /// The collector's address for traces, which ends with `/v1/traces`.
     pub traces: Uri,
@@ -36,7 +36,8 @@ pub struct Settings {
     pub service: String,
     /// The name that no other process of it has.
     pub instance: String,
-    /// What the collector is shown. It is asked for before each request, so that a key can change.
+    /// Reads the headers that the collector is shown. It is called before each request, so that a
+    /// key can change.
     pub headers: Box<dyn Fn() -> Result<HeaderMap, String> + Send + Sync>,
 }
 
@@ -135,7 +136,7 @@ impl Task {
         }
     }
 
-    /// Fills the batch. Whether there is anything in it.
+    /// Fills the batch. Returns whether there is anything in it.
     fn fill(&mut self) -> bool {
         let unix_nanos_at_origin = unix_nanos_at_origin(self.clock.now());
         while self.batch.len() < MAX_SPANS {

@@ -14,7 +14,7 @@ pub struct HeadersError;
 /// Reads headers as OpenTelemetry's variable `OTEL_EXPORTER_OTLP_HEADERS` has them.
 ///
 /// # Errors
-/// If `text` is written otherwise.
+/// If `text` is not such a list.
 pub fn parse(text: &str) -> Result<HeaderMap, HeadersError> {
     let mut headers = HeaderMap::new();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {

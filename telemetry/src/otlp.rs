@@ -11,7 +11,8 @@ const SPAN_SERVER: i32 = 2;
 const SPAN_CLIENT: i32 = 3;
 const SPAN_CONSUMER: i32 = 5;
 const STATUS_ERROR: i32 = 2;
-/// The flag of a context whose span is recorded. Where its parent is remains untold.
+/// The flag of a context whose span is recorded. The flags do not say whether its parent is in
+/// another process.
 const FLAGS: u32 = 1;
 
 /// `ExportTraceServiceRequest`, of one process.
@@ -142,7 +143,7 @@ impl Resource {
 }
 
 impl SpanMessage {
-    /// A span, if the clock's origin was then in nanoseconds since 1970.
+    /// A span. The clock's origin was at `unix_nanos_at_origin` since 1970.
     pub(crate) fn new(span: Span, unix_nanos_at_origin: u64) -> Self {
         let unix = |nanos: u64| unix_nanos_at_origin.saturating_add(nanos);
         SpanMessage {

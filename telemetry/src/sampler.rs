@@ -2,11 +2,10 @@
 
 use rampmeter_protocol::trace_context::TraceContext;
 
-/// Records what the sender of a request records, and a part of the requests without a sender that
-/// decides.
+/// Follows the decision of a request's sender. If there is none, it records a part of the requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampler {
-    /// Of 2^64 equally likely numbers, those below this.
+    /// A draw below this number is recorded; all 2^64 draws are equally likely.
     below: u64,
 }
 
@@ -16,7 +15,7 @@ impl Sampler {
         Sampler { below: (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
     }
 
-    /// Whether a span is recorded whose parent is in `parent`. `draw` gives a number by chance.
+    /// Whether a span with this parent is recorded. `draw` gives a random number.
     pub(crate) fn records(self, parent: Option<TraceContext>, draw: impl FnOnce() -> u64) -> bool {
         parent.map_or_else(|| self.below > 0 && draw() <= self.below, |parent| parent.is_sampled())
     }

@@ -16,9 +16,9 @@ pub struct Span {
     pub parent: Option<[u8; 8]>,
     /// What tracing systems have added to the context, as it came.
     pub state: Option<Box<str>>,
-    /// A name of few: of an operation, never of one request.
+    /// The name of an operation, never of one request: there are few names.
     pub name: String,
-    /// What it is beside the span of its peer.
+    /// Its part in the exchange with its peer.
     pub kind: Kind,
     /// When it began, on the clock of the exporter.
     pub start: Time,
@@ -26,13 +26,13 @@ pub struct Span {
     pub end: Time,
     /// What is known of it.
     pub attributes: Vec<(Cow<'static, str>, Value)>,
-    /// Spans that it has to do with, beside its parent.
+    /// Related spans, beside its parent.
     pub links: Vec<TraceContext>,
-    /// Why it failed, if it did: a code of few.
+    /// Why it failed, if it did: one of few codes.
     pub error: Option<String>,
 }
 
-/// What a span is beside the span of its peer.
+/// The part of a span in the exchange with its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It answers a request that another span waits for.

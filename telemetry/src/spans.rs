@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// Spans that may wait for the exporter: a second's work of it, in a few megabytes.
+/// Spans that may wait for the exporter: a second of its work, in a few megabytes.
 pub(crate) const QUEUE: usize = 8192;
 
 /// Spans of this process that no collector has got.
@@ -50,14 +50,14 @@ impl Spans {
         Spans { sampler: Sampler::new(sample), queue, clock }
     }
 
-    /// The time on the clock of the exporter, which spans begin and end by.
+    /// The time on the clock of the exporter, on which spans begin and end.
     #[must_use]
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The ids of a new span, if it is to be recorded: the sender of a request decides that, by its
-    /// context, or else chance.
+    /// The ids of a new span, if it is to be recorded: the context of a request decides that, or
+    /// else chance.
     #[must_use]
     pub fn begin(&self, parent: Option<TraceContext>) -> Option<SpanIds> {
         if !self.sampler.records(parent, rand::random) {

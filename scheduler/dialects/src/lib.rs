@@ -18,12 +18,13 @@
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes the
 //!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any
-//!   other code speaks of rights. A worker that reads the body itself says that a quota is spent
-//!   ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
+//!   other code is about permissions. A worker that reads the body itself says that a quota is
+//!   spent ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
 //! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
 //!   429.
 //! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
-//!   nothing about a limit. Without it the upstream is busy: it may have a cap on calls in flight.
+//!   nothing about a limit. Without that header the upstream is busy: it may have a cap on calls in
+//!   flight.
 //!
 //! An empty bucket means a pause only if it refills at once. OpenAI and Anthropic report the time
 //! until the bucket is full; it has stock long before.

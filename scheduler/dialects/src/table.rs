@@ -12,8 +12,8 @@ pub(crate) const RETRY_AFTER: &str = "retry-after";
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
-    /// The codes of errors that mean a spent quota, whatever else the answer says. Beside another
-    /// code, a status of 403 speaks of rights.
+    /// The codes of errors that mean a spent quota, whatever else the answer says. With any other
+    /// code, a status of 403 is about permissions.
     pub(crate) spent_codes: &'static [&'static str],
     /// The statuses that may mean that a limit objected. The first that applies counts.
     pub(crate) objections: &'static [Objection],

@@ -4,7 +4,7 @@
 pub const DAYS: usize = 35;
 /// Hours of a day.
 pub(crate) const HOURS: usize = 24;
-/// 1 January 1970 was a Thursday: so many days after a Monday.
+/// 1 January 1970 was a Thursday: this many days after a Monday.
 const FIRST_WEEKDAY: u64 = 3;
 /// The first day of the weekend, from Monday on.
 const SATURDAY: u64 = 5;

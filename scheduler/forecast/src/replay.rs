@@ -9,7 +9,7 @@ const REPLAYS: u64 = 300;
 /// The days of a replay that have a day of their own in the history; later days are like earlier
 /// ones.
 const MOST_DAYS: usize = 366;
-/// By how much the spread of replays is widened: days to come differ more than days that were.
+/// By how much the spread of replays is widened: future days differ more than past days.
 const WIDENED: f64 = 1.25;
 /// The parts of replays that have ended by p10, p50 and p90.
 const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
@@ -102,7 +102,7 @@ impl Replay<'_> {
         (left <= 0.0).then_some(0.0)
     }
 
-    /// The hours of a day to come: those of a day of the same kind, if there is one.
+    /// The hours of a future day, taken from a past day of the same kind, if there is one.
     fn hours_of(&mut self, today: u64) -> [f64; HOURS] {
         let weekend = is_weekend(today);
         let alike = self.days.iter().filter(|day| is_weekend(day.number) == weekend).count();

@@ -9,7 +9,7 @@ const MIN_DAYS: usize = 14;
 const LEAST: f64 = 0.25;
 /// Trends less sure than this count for nothing, in standard deviations of the sign test.
 const UNSURE: f64 = 1.5;
-/// Trends that are surer than this count whole.
+/// Trends that are surer than this count fully.
 const SURE: f64 = 3.0;
 
 /// A line through the totals of days, relative to what is usual for their kind of day.

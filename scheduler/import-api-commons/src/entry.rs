@@ -3,7 +3,7 @@
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 
-/// A limit. Both forms of a document write some properties otherwise.
+/// A limit. The two forms of documents spell some properties differently.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Entry {
     #[serde(default)]
@@ -28,7 +28,7 @@ pub(crate) struct Entry {
 pub struct LeftOut {
     /// Its name.
     pub name: String,
-    /// Why not.
+    /// Why it was not taken over.
     pub reason: Reason,
 }
 
@@ -80,13 +80,13 @@ pub(crate) enum Scope {
 }
 
 impl Entry {
-    /// The same, found by its document's `method` unless it has one of its own.
+    /// The same limit. If it names no method, that of its document counts.
     pub(crate) fn found_by(self, method: Option<&str>) -> Self {
         let method = self.method.or(method.map(str::to_owned));
         Entry { method, ..self }
     }
 
-    /// Why it was found by no method that counts.
+    /// Why the method by which it was found does not count; nothing if it does.
     pub(crate) fn method_fault(&self) -> Option<Reason> {
         match self.method.as_deref() {
             Some("harvested" | "probed") => None,
@@ -95,7 +95,7 @@ impl Entry {
         }
     }
 
-    /// The plan that it is of, unless that is any.
+    /// The plan that it belongs to; nothing if it belongs to all plans.
     pub(crate) fn own_tier(&self) -> Option<&str> {
         self.tier.as_deref().filter(|tier| !tier.eq_ignore_ascii_case("all"))
     }
@@ -163,7 +163,7 @@ fn unit(counted: &str) -> Option<&'static str> {
     all.into_iter().find(|(one, _)| counted.strip_suffix('s').unwrap_or(counted) == *one).map(|(_, unit)| unit)
 }
 
-/// The longest length of a window of that name: so a calendar's window holds no more.
+/// The longest window of that name, so that no window of a calendar holds more.
 fn period(timeframe: &str) -> Option<&'static str> {
     let all = [
         ("second", "1s"),

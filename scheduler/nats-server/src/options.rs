@@ -24,7 +24,7 @@ pub struct Options {
     pub outlives_interrupt: bool,
 }
 
-/// What every client has to know. `Debug` does not show it.
+/// The login that every client needs. `Debug` does not show it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
     /// A user and the password.

@@ -11,7 +11,7 @@ use crate::start_error::StartError;
 
 /// The file in the store that its server keeps locked.
 const FILE: &str = "nats-server.lock";
-/// How long a server may take that is just ending: it ends within milliseconds of its owner.
+/// How long an ending server may take: it ends within milliseconds of its owner.
 const ENDING: Duration = Duration::from_secs(5);
 /// The interval of tries: a fraction of the time that a server takes to end.
 const POLL: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ impl StoreLock {
         self.0.try_clone()
     }
 
-    /// Leaves the lock to the server, which is this process.
+    /// Leaves the lock to the server with this process id.
     pub(crate) fn leave_to(mut self, process: u32) -> io::Result<()> {
         self.0.set_len(0)?;
         self.0.rewind()?;

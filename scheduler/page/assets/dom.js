@@ -1,4 +1,4 @@
-// Elements, made without HTML: whatever a text holds, it is shown as text.
+// Elements, made without HTML, so that every text is shown as text.
 
 /**
  * @typedef {string | number | Node | null | undefined} Child

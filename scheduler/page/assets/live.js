@@ -2,7 +2,7 @@
 
 /** @typedef {Record<string, any>} Picture */
 
-/** Kept here alone: not in the URL, nor in what a browser stores. */
+/** The token is kept only here: not in the URL, nor in the browser's storage. */
 let token = "";
 
 /** @param {string} text */

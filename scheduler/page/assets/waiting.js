@@ -12,7 +12,7 @@ const AGAIN = 2000;
  * @param {boolean} operates
  */
 export function waiting(path, operates) {
-  /** The handles behind which the pages begin, the present one last. @type {string[]} */
+  /** The handles after which the pages begin, the present page's last. @type {string[]} */
   let pages = [];
   /** @type {any} */
   let picture = {};

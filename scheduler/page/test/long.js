@@ -21,7 +21,7 @@ function resource(name) {
   return `[[resource]]\nname = "${name}"\nfair_share = "client"\nstart = "full"\nmax_waiting = ${WAITING + CLIENTS}\n${limits.map((limit) => `[[resource.limit]]\n${limit}\n`).join("")}`;
 }
 
-/** As much of NATS as a worker needs. */
+/** The part of NATS that a worker needs. */
 class Nats {
   constructor(url) {
     const { hostname, port } = new URL(url);

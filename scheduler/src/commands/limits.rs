@@ -117,11 +117,11 @@ struct ShownLimits {
 
 #[derive(Clone, Copy)]
 enum LimitsSource {
-    /// They were applied, and count.
+    /// The limits were applied, and count.
     Rules,
-    /// They were applied, and no scheduler leads the resource.
+    /// The limits were applied, and no scheduler leads the resource.
     RulesOfNoLeader,
-    /// No others were applied.
+    /// The configuration's limits count, because no others were applied.
     Configuration,
 }
 
@@ -143,7 +143,7 @@ impl LimitsSource {
 }
 
 impl ShownLimits {
-    /// What counts of `name`; nothing if neither a leader nor the store knows it.
+    /// The limits of `name` that count; nothing if neither a leader nor the store knows it.
     fn of(present: &PresentRules, name: &Name) -> Option<ShownLimits> {
         let applied = present.rules.of(name);
         Some(match (present.counting.of(name), applied) {

@@ -120,7 +120,7 @@ fn print_clients(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file that is not there: which scenarios are.
+/// The error for a scenario that can't be read, with the scenarios that there are.
 fn with_scenarios(error: ConfigError, asked: &Path) -> anyhow::Error {
     let ConfigError::Unreadable { source, .. } = &error else { return error.into() };
     let names = scenarios_beside(asked);

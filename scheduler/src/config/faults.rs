@@ -22,7 +22,7 @@ impl Faults {
         self.found.push(fault);
     }
 
-    /// What was read; notes why it could not be.
+    /// The value that was read. If there is none, the fault is noted.
     pub(super) fn take<T>(&mut self, read: Result<T, ConfigError>) -> Option<T> {
         read.map_err(|fault| self.add(fault)).ok()
     }
@@ -102,15 +102,15 @@ pub(super) fn read_prepared<T: DeserializeOwned>(
     faults.or(None)
 }
 
-/// What a removal was made from.
+/// The kind of container that lost something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loser {
     Table,
     List,
 }
 
-/// Removes the key, value or table at `place`, and notes the table that it was in. Nothing if there
-/// is no such thing.
+/// Removes the key, value or table at `place`, and notes the table that it was in. `None` if
+/// nothing is there.
 fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {

@@ -59,7 +59,7 @@ pub struct CheckSettings {
     pub origin: OriginSettings,
 }
 
-/// What is read of a request: its labels, and whom to believe about its client.
+/// What is read of a request: its labels, and the proxies that are believed about its client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginSettings {
     /// The proxies whose headers on the origin of a request count.
@@ -105,7 +105,7 @@ impl Default for HttpSettings {
             page: true,
             jobs: Vec::new(),
             jobs_nats: None,
-            // What the nginx that ships has called it.
+            // The name that the shipped configuration of nginx sends.
             hosts: vec!["rampmeter".to_owned()],
             tokens: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,

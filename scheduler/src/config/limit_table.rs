@@ -100,7 +100,7 @@ fn matching(applies: &Applies) -> Vec<(&'static str, Value)> {
 
 fn pattern(pattern: &Pattern) -> Value {
     match pattern {
-        // These would be read as a prefix or as a regular expression.
+        // Such values would be read as a prefix or as a regular expression.
         Pattern::Exact(value) if value.starts_with('^') || value.ends_with('*') => Value::Array(vec![text(value)]),
         Pattern::Exact(value) => text(value),
         Pattern::OneOf(values) => Value::Array(values.iter().map(|value| text(value)).collect()),

@@ -173,8 +173,8 @@ fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, Config
     })
 }
 
-/// The preset of this name, or in the file of this name beside the scenario. It says all there is
-/// to say.
+/// The preset of this name, or in the file of this name beside the scenario. No other setting of
+/// the upstream may stand beside a preset.
 fn preset(source: &Source, table: &UpstreamTable) -> Result<Option<Preset>, ConfigError> {
     let Some(name) = &table.preset else { return Ok(None) };
     let limits = table.limits.first().map(Spanned::span);

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::Spanned;
 
-/// Bytes of a token that cannot be guessed, even without a bound of attempts.
+/// The fewest bytes of a token, so that it cannot be guessed even by unbounded attempts.
 pub(crate) const MIN_TOKEN: usize = 16;
 /// Tokens in one file: each request is compared with all of them.
 const MAX_TOKENS: usize = 256;
-/// Told of every text that is no file of tokens. The parser's own words may quote a secret.
+/// The message for every text that is no file of tokens. The parser's own message may quote a
+/// secret.
 const FORM: &str = "a [[token]] has `name` and `secret`, and perhaps `resources`, `classes` (lists of names), \
                     `client` (a text) and `page` (\"view\" or \"operate\")";
 
@@ -109,7 +110,7 @@ fn token(source: &Source, table: &TokenTable) -> Result<TokenSettings, ConfigErr
     })
 }
 
-/// A list of names. An empty one would allow nothing, which is said by leaving the token out.
+/// A list of names. An empty list is refused: a token that allows nothing is better left out.
 fn names(
     source: &Source,
     field: &str,

@@ -1,4 +1,5 @@
-//! Being found: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and `rampmeter.resources`.
+//! How clients and tools find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and
+//! `rampmeter.resources`.
 //!
 //! The service of async-nats is not used. Its endpoints are members of queue groups, and a permit
 //! loop reads its own subjects. So what is told here comes from the loops' reports.
@@ -57,7 +58,7 @@ impl Known {
 /// What an announcement tells of, besides the resources.
 #[derive(Debug)]
 pub struct AnnouncementContext {
-    /// The connection over which it is told.
+    /// The connection for announcements.
     pub client: Client,
     /// The subjects of the schedulers that belong together.
     pub subjects: Subjects,
@@ -123,7 +124,7 @@ struct ListedResources {
 struct Announcer {
     context: AnnouncementContext,
     known: watch::Receiver<Vec<Resource>>,
-    /// As text, in UTC.
+    /// When the scheduler started, as text in UTC.
     started: String,
     listed: ListedResources,
 }

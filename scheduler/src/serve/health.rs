@@ -14,9 +14,9 @@ pub enum Duty {
     Starting,
     /// It answers requests.
     Leading {
-        /// Since which epoch.
+        /// The epoch of its term.
         epoch: u64,
-        /// A higher one that a client has named lately. The store says that this scheduler leads.
+        /// A higher epoch that a client has named lately. The store says that this scheduler leads.
         #[serde(skip_serializing_if = "Option::is_none")]
         named_epoch: Option<u64>,
     },

@@ -124,7 +124,7 @@ pub(crate) struct ServedRequests {
     pub(crate) nanos: u64,
 }
 
-/// How a resource is, beside its endpoint for permits.
+/// The state of a resource, shown with its endpoint for permits.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EndpointData {
     pub(crate) epoch: u64,
@@ -135,7 +135,7 @@ pub(crate) struct EndpointData {
     /// The limit that delays the next request, if one does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) limited_by: Option<Name>,
-    /// How it does.
+    /// Why that limit delays it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'static str>,
 }

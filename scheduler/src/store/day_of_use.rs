@@ -22,8 +22,8 @@ pub const HOURS: usize = 24;
 
 /// What was used on one day, in UTC.
 ///
-/// Writers add to it and never replace it. Each addition has a number of its writer's, so that one
-/// whose outcome was not known is not added twice.
+/// Writers add to it and never replace it. Each addition has a number from its writer, so that an
+/// addition with an unknown outcome is not made twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DayOfUse {
     rows: Vec<UseRow>,

@@ -21,10 +21,10 @@ struct ToldRecord {
     /// The earliest and the latest end of a window of the upstream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     ends: Option<(i64, i64)>,
-    /// What others have used, which the usage includes.
+    /// What other users of the account have used, which the usage includes.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     others: Vec<ClaimRow>,
-    /// What others are expected to use of a window.
+    /// What other users of the account are expected to use of a window.
     #[serde(skip_serializing_if = "is_zero", default)]
     expected: u64,
 }
@@ -39,7 +39,8 @@ stored_as_array! {
 }
 
 stored_as_array! {
-    /// What others have used, in millionths. Times are in nanoseconds after the writing.
+    /// What other users of the account have used, in millionths. Times are in nanoseconds after the
+    /// writing.
     struct ClaimRow {
         micros: u64,
         ends: i64,

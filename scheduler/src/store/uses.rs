@@ -9,8 +9,8 @@ use jiff::civil::Date;
 use rampmeter_protocol::name::Name;
 
 impl Store {
-    /// What was used on a day, and the revision that the next write has to name. Nothing that can
-    /// be read is an empty day.
+    /// What was used on a day, and the revision that the next write has to name. A value that is
+    /// missing or can't be read counts as an empty day.
     ///
     /// # Errors
     /// If the store can't be read.

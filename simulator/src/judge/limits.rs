@@ -17,7 +17,7 @@ struct Use<'a> {
     cost: &'a Cost<'static>,
     /// When it was taken.
     at: Time,
-    /// The start of its leave to be in flight.
+    /// The start of its permission to be in flight.
     leave: Time,
     /// The end of the call, as far as the scheduler heard of it.
     over: Time,
@@ -66,7 +66,7 @@ fn check(
     Ok(())
 }
 
-/// If the uses of one bucket exceed its room: by how many millionths, and when.
+/// By how many millionths the uses of one bucket exceed its room, and when; nothing if they do not.
 fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> Option<(i128, Time)> {
     uses.retain(|(one, _)| one.concerns(limit));
     uses.sort_by_key(|(one, _)| one.at);

@@ -30,7 +30,7 @@ fn day(zone: &TimeZone, at: Time) -> Window {
     [date.year().into(), date.month().into(), date.day().into()]
 }
 
-/// If a window has more than its room: by how many millionths, and when.
+/// By how many millionths a window exceeds its room, and when; nothing if none does.
 pub(super) fn excess(
     alignment: Option<&Alignment>,
     period: Span,

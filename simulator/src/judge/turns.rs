@@ -88,8 +88,8 @@ fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Requ
         && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// Whether a request of its own or a more urgent class holds it up, because that one needs more
-/// calls in flight. The rest of the room is too little for that one, so other classes may use it.
+/// Whether a request of the same or a more urgent class takes more of a limit of calls in flight
+/// than `one`. The remaining room may be too little for that request, so other classes may use it.
 fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
     let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
     let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);

@@ -47,7 +47,7 @@ pub enum Violation {
         passed: usize,
         /// The worker that was served.
         by: usize,
-        /// When.
+        /// When it was served.
         at: Time,
     },
     /// Two clients both waited all the time, and one got ahead by more than a call of each.

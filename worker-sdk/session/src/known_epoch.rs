@@ -40,7 +40,7 @@ impl KnownEpoch {
         }
     }
 
-    /// An answer names the epoch of its leader. Whether that leader is new.
+    /// An answer names the epoch of its leader. Returns whether that leader is new.
     pub(super) fn confirm(&mut self, epoch: u64) -> bool {
         let known = self.known.replace(Known { epoch, until: Time::NEVER });
         known.is_some_and(|known| epoch > known.epoch)

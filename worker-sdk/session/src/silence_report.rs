@@ -53,7 +53,7 @@ impl SilenceReport {
         self.look_at = Time::NEVER;
     }
 
-    /// A scheduler has answered. Whether people were told that none does.
+    /// A scheduler has answered. Returns whether people were told that none does.
     pub(super) fn ends(&mut self) -> bool {
         self.told_at.take().is_some()
     }

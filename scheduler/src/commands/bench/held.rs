@@ -18,15 +18,15 @@ const REQUESTS: usize = 10_000;
 const FILES: usize = 2;
 /// Files that stay free, for all else that this process opens.
 const SPARE: usize = 200;
-/// So many may have started meanwhile.
+/// The most requests that may have started meanwhile.
 const STARTED: usize = 10;
 const REQUEST: &[u8] = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n";
-/// How long they may take to arrive.
+/// How long requests may take to arrive.
 const PATIENCE: Span = Span::from_secs(120);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What held requests take.
+/// The memory that held requests take.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Held {
     pub(super) requests: usize,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 
-/// How long it may take to listen.
+/// How long nginx may take to listen.
 const PATIENCE: Span = Span::from_secs(10);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -24,10 +24,10 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// One in front of `upstream`; `None` if it is not installed.
+    /// An nginx in front of `upstream`; `None` if nginx is not installed.
     ///
     /// # Errors
-    /// If it does not start.
+    /// If nginx does not start.
     pub(super) async fn start(upstream: SocketAddr) -> anyhow::Result<Option<Self>> {
         let Some(program) = installed() else { return Ok(None) };
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;

@@ -1,5 +1,5 @@
-//! `rampmeter jobs metrics`: gauges of queues for Prometheus. The account of jobs is another one
-//! than that of schedulers, and so these are pages of their own.
+//! `rampmeter jobs metrics`: gauges of queues for Prometheus. Jobs and schedulers have different
+//! accounts of NATS, so these metrics have a page of their own.
 
 use super::access::open;
 use crate::commands::nats_arg::NatsArg;
@@ -52,8 +52,8 @@ pub(super) struct MetricsArgs {
 struct Gauges {
     queues: Vec<Queue>,
     clock: Clock,
-    /// The last page with its time. Guards it while a new one is counted, so that two readers do
-    /// not count at once.
+    /// The last page with its time. The lock is held while a new page is counted, so that two
+    /// readers do not count at once.
     last: Mutex<Option<(Time, String)>>,
 }
 

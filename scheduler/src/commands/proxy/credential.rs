@@ -13,9 +13,9 @@ use tokio::sync::Mutex;
 
 /// How long a secret counts before it is read again, so that a replaced one needs no restart.
 const READ_AGAIN: Span = Span::from_secs(1);
-/// The pause after a failure. A token endpoint is not asked by each request that waits for it.
+/// The pause after a failure. It keeps waiting requests from asking a token endpoint one by one.
 const PAUSE: Span = Span::from_secs(1);
-/// A token that is refused sooner is kept: a new one would be refused, too.
+/// A younger token is kept although the upstream refuses it: a new one would be refused, too.
 const MIN_AGE: Span = Span::from_secs(10);
 
 /// The credential of a proxy, which is a client of `resource`.
@@ -65,7 +65,7 @@ enum Current {
         since: Time,
         until: Time,
     },
-    /// There is none until this time.
+    /// No secret is fetched until this time.
     Failed(Time),
 }
 
@@ -124,8 +124,8 @@ impl CredentialSource for KeptSecret {
         Box::pin(self.present())
     }
 
-    /// A token that the upstream does not accept any more is replaced. While another is fetched,
-    /// there is nothing to do.
+    /// A token that the upstream does not accept any more is replaced. While another token is
+    /// fetched, there is nothing to do.
     fn refused(&self, refused: &HeaderValue) {
         let Ok(mut kept) = self.kept.try_lock() else { return };
         let Current::Value { value, since, .. } = &kept.current else { return };

@@ -183,8 +183,8 @@ fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<Prox
     Ok(proxies)
 }
 
-/// Gives proxies without a resource the file's only one. Language models count what its limits
-/// count.
+/// Gives proxies without a resource the file's only one. Proxies of language models count the
+/// tokens that its limits count.
 ///
 /// # Errors
 /// If a proxy has no upstream, or names no resource while there are several.

@@ -1,4 +1,4 @@
-//! What a person looks at, and what each key does. No terminal, no network and no clock.
+//! What the screen shows, and what each key does, without a terminal, a network or a clock.
 
 use super::pace::Paces;
 use super::panel::{Choice, Panel};
@@ -56,7 +56,7 @@ impl Dashboard {
     pub(super) fn take(&mut self, mut survey: Survey) {
         if let Some(before) = self.survey.take() {
             self.paces = Paces::between(&before, &survey);
-            // A list that could not be read is the last one for a while.
+            // If the list could not be read, the last one stays.
             survey.list = survey.list.or(before.list);
         }
         self.survey = Some(survey);
@@ -302,7 +302,7 @@ impl Dashboard {
         self.status()?.limits.iter().find(|limit| &*limit.name == name)
     }
 
-    /// Asks before it ends a pause, which may have a reason, or before it begins one.
+    /// Asks for confirmation before an order ends a pause, which may have a reason, or begins one.
     fn ask_to_order(&mut self) {
         let sheet = self.sheet(Panel::Limits);
         let chosen = self.chosen(Panel::Limits, &sheet).and_then(|row| self.limit(&sheet.rows[row].name));
@@ -315,7 +315,7 @@ impl Dashboard {
     }
 }
 
-/// How many lines a key goes, if it goes any.
+/// How many lines a key moves the choice, if it moves the choice.
 fn lines_of(key: KeyCode) -> Option<isize> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other keys go nowhere")]
     match key {

@@ -35,7 +35,7 @@ fn row(limit: &LimitStatus) -> SheetRow {
     SheetRow { name: limit.name.to_string(), cells }
 }
 
-/// When calls can take from the limit again, or why that is no question.
+/// When calls can take from the limit again; `shadow` if it delays none.
 fn next(limit: &LimitStatus) -> SheetCell {
     let cell = |text: String| SheetCell::number(limit.next_free_ms, text);
     if limit.frozen_ms > 0.0 {
@@ -48,7 +48,7 @@ fn next(limit: &LimitStatus) -> SheetCell {
     cell(next_free(limit)).toned(tone)
 }
 
-/// How what is left of a full bucket is to be taken.
+/// The tone of a bucket of which this part is left.
 fn tone_of_level(part: f64) -> Tone {
     match part {
         part if part <= 0.0 => Tone::Bad,

@@ -36,7 +36,7 @@ impl Paces {
     }
 }
 
-/// A process counts from its beginning: another leader's counters are no sequel.
+/// Counters begin with their process, so another leader's counters do not continue these.
 fn pace(before: &Status, now: &Status, secs: f64) -> Option<Pace> {
     let is_sequel = before.leader == now.leader && secs > 0.0;
     let per_second = |before: u64, now: u64| Some(now.checked_sub(before)? as f64 / secs);

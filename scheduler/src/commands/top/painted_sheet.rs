@@ -173,7 +173,7 @@ fn taken(characters: impl Iterator<Item = char>, width: u16) -> String {
     taken
 }
 
-/// A bar of so many columns. A small part shows, and one that is not all leaves a gap.
+/// A bar of so many columns. A part above zero shows, and a part below one leaves a gap.
 fn bar(part: f64, width: u16) -> String {
     let all = f64::from(width) * 8.0;
     let eighths = match part.clamp(0.0, 1.0) * all {

@@ -13,7 +13,7 @@ use ratatui::widgets::{Block, Clear, Paragraph, Widget};
 
 /// The widest that a text is: longer lines are hard to read.
 const WIDEST: u16 = 90;
-/// Texts that come in lines of their own are taken as one.
+/// The columns for text that is not to be broken yet.
 const UNBROKEN: usize = usize::MAX;
 
 const YES_OR_NO: &str = "y: yes, any other key: no";

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-/// How a cell is to be taken.
+/// The attention that a cell needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Tone {
     #[default]
@@ -103,7 +103,7 @@ pub(super) struct Arrangement {
 }
 
 impl Arrangement {
-    /// The next column of so many, and the own order behind the last.
+    /// Sorts by the next of `columns` columns, and after the last one in the schedulers' own order.
     pub(super) fn sort_by_next(&mut self, columns: usize) {
         self.column = self.column.map_or(Some(0), |column| Some(column + 1)).filter(|column| *column < columns);
     }
@@ -130,7 +130,7 @@ impl Sheet {
         self
     }
 
-    /// The row of what is called `name`.
+    /// The row of the thing called `name`.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|row| row.name == name)
     }

@@ -24,7 +24,7 @@ const FREEZE: Span = Span::from_secs(60);
 /// All resources at one time.
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
-    /// When the answers were here.
+    /// When the answers had come.
     pub(super) at: Time,
     /// The resources by name.
     pub(super) resources: Vec<SurveyedResource>,
@@ -44,14 +44,14 @@ pub(super) struct SurveyedResource {
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct WaitingList {
     pub(super) resource: Name,
-    /// The request behind which it begins, if it does not begin at the front.
+    /// The request after which it begins, if it does not begin at the front.
     #[serde(skip)]
     pub(super) after: Option<PermitId>,
     /// How many wait.
     pub(super) waiting: u64,
     /// The requests that were read.
     pub(super) listed: Vec<Explained>,
-    /// How many follow the last of those.
+    /// How many requests follow the last of those.
     pub(super) more: u64,
 }
 
@@ -143,7 +143,7 @@ impl Surveyor {
         ask(&self.client, self.subjects.explain(resource), serde_json::to_vec(question)?, resource).await
     }
 
-    /// Has calls pause that take from a limit.
+    /// Pauses the calls that take from a limit.
     pub(super) async fn freeze(&self, resource: &Name, limit: Name) -> anyhow::Result<()> {
         order_freeze(&self.client, &self.subjects, resource, Some(limit), FREEZE).await.map(drop)
     }

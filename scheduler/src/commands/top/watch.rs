@@ -19,7 +19,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 /// Looks after which the names of the resources are asked for anew.
 const LOOKS_WITH_NAMES: u32 = 5;
 
-/// What was asked for, when it is here.
+/// The answer to a question or an order.
 enum News {
     Surveyed(Vec<Name>, Survey),
     Explained(Box<anyhow::Result<Explanation>>),
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Asks all leaders, and now and then first which resources there are.
+    /// Asks all leaders. Now and then it first asks which resources there are.
     fn look(&mut self) {
         let (surveyor, wanted) = (self.surveyor.clone(), self.dashboard.wanted());
         let known = if self.looks_ago < LOOKS_WITH_NAMES { self.names.clone() } else { Vec::new() };

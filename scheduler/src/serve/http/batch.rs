@@ -7,7 +7,7 @@ use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Tells a client that the permit of its own id lapsed here.
+/// Tells a client that the permit under an id of its own lapsed here.
 const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
 
 /// Asks, in the order of their answers.
@@ -37,7 +37,7 @@ struct Slot<A> {
 
 impl<A: Ask> Batch<A> {
     /// A batch of the requests that could be read. All others are refused. An ask without an id
-    /// gets one from `make`: it would be charged twice when it is asked again.
+    /// gets one from `make`, because a repetition without an id would be charged twice.
     pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
             Ok(ask) => Slot::asking(ask, &make),
@@ -119,8 +119,8 @@ impl<A: Ask> Batch<A> {
         }
     }
 
-    /// The settle that gives back all that is or may be charged; nothing if nothing is. With `all`,
-    /// granted permits too.
+    /// The settle that gives back all that is or may be charged; nothing if nothing may be charged.
+    /// With `all`, granted permits too.
     pub(super) fn withdrawal(&self, all: bool) -> Option<Vec<u8>> {
         let charged = |slot: &&Slot<A>| match slot.answer.as_ref().map(|answered| &answered.outcome) {
             None => true,
@@ -142,8 +142,8 @@ impl<A: Ask> Batch<A> {
         self.slots.iter().filter(|slot| slot.answer.is_none())
     }
 
-    /// The next open slot of this id: an id may stand there several times. An answer without an id
-    /// is for the first open slot.
+    /// The next open slot of this id: several elements may have the same id. An answer without an
+    /// id is for the first open slot.
     fn slot_of(&mut self, id: Option<&PermitId>) -> Option<&mut Slot<A>> {
         let count = self.slots.len();
         let fits = |slot: &Slot<A>| {
@@ -173,7 +173,7 @@ impl<A: Ask> Slot<A> {
         Slot { ask: Some(ask.with_id(id)), made, ..Slot::default() }
     }
 
-    /// Takes the answer. The id to give back, if the answer is of no use any more.
+    /// Takes the answer. Returns the id to give back, if the answer is of no use any more.
     fn take(
         &mut self,
         answered: Answered,
@@ -182,7 +182,8 @@ impl<A: Ask> Slot<A> {
     ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {
-            // It is passed on as it is: it may not be late, however long its delay.
+            // The client gets the permit with its whole delay, so that no delay makes up for
+            // lateness.
             Outcome::Granted(granted) => match base_delay.start(stamped(granted.said), Span::ZERO, self.late) {
                 Ok(_at_once) => self.answer = Some(answered),
                 Err(way) => {
@@ -200,8 +201,8 @@ impl<A: Ask> Slot<A> {
         None
     }
 
-    /// Asks under a new id if the front made up the last one. Otherwise the client has to do that,
-    /// and is told so.
+    /// Asks under a new id if the front made up the last one. Otherwise the client is told to do
+    /// so.
     fn ask_anew(&mut self, refusal: impl FnOnce() -> Answered) {
         let Some((first, lapsed)) = &mut self.made else { return self.answer = Some(refusal()) };
         *lapsed += 1;

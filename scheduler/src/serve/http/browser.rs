@@ -1,9 +1,9 @@
 //! Requests that a web page may have sent. They are refused.
 //!
 //! A browser lets every page send simple requests to this host. It lets a page read the answers if
-//! the page's own name was made to resolve to this host (DNS rebinding). But it tells where a
-//! request comes from, and which name the page believes to be talking to. Programs that are no
-//! browsers send neither `Origin` nor `Sec-Fetch-Site`.
+//! the page's own name was made to resolve to this host (DNS rebinding). But the browser tells
+//! where a request comes from, and which host name the page has used. Programs that are no browsers
+//! send neither `Origin` nor `Sec-Fetch-Site`.
 
 use super::connection_limiter::Connection;
 use super::origin::{CHECK, is_forwarded};
@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The values of `Sec-Fetch-Site` that no other page's request has.
+/// The values of `Sec-Fetch-Site` that no request from a page of another site has.
 const OWN: [&[u8]; 2] = [b"same-origin", b"none"];
 /// The name of the loopback address.
 const LOCALHOST: &str = "localhost";
@@ -70,13 +70,13 @@ impl BrowserGuard {
         BrowserGuard { names: names.map(|name| in_lower_case(&name)).collect(), proxies: proxies.collect() }
     }
 
-    /// Whether `request`, which came from `peer`, is no web page's.
+    /// Refuses `request`, which came from `peer`, if a page of another site may have sent it.
     fn check(&self, request: &Request, peer: IpAddr) -> Result<(), Unwelcome> {
         let headers = request.headers();
         let host = match host(request.uri(), headers)? {
             Some(host) if self.is_ours(host.host(), peer) => Some(host),
             Some(host) => return Err(Unwelcome::OtherHost(host.host().to_owned())),
-            // Every browser sends one. The probes of some load balancers speak HTTP/1.0.
+            // Every browser sends a host. The probes of some load balancers speak HTTP/1.0.
             None if request.version() < Version::HTTP_11 => None,
             None => return Err(Unwelcome::NoHost),
         };
@@ -94,8 +94,8 @@ impl BrowserGuard {
         address.is_some_and(is_address_ours) || self.names.contains(&in_lower_case(host))
     }
 
-    /// Whether a proxy has passed on what its own client said. A page cannot add the headers of a
-    /// proxy unless it is asked for its leave first, and nothing here gives it.
+    /// Whether a proxy has passed on what its own client said. A page cannot add a proxy's headers
+    /// without a preflight request, which nothing here allows.
     fn is_passed_on(&self, request: &Request, peer: IpAddr) -> bool {
         let is_proxy = self.proxies.iter().any(|network| network.contains(&peer));
         is_proxy && request.uri().path().starts_with(CHECK) && is_forwarded(request.headers())

@@ -20,7 +20,7 @@ use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// All that an answer to a proxy takes.
+/// All that is needed to answer a proxy.
 #[derive(Debug)]
 pub(super) struct Check {
     front: Arc<Front>,
@@ -93,8 +93,8 @@ impl Check {
     }
 }
 
-/// The proxy goes on at once, so the rest of the delay passes here. A timer of no time at all takes
-/// a millisecond.
+/// The proxy forwards at once, so the rest of the delay passes here. Without a delay there is no
+/// timer, because the shortest takes a millisecond.
 async fn wait_out(delay: Span) {
     if delay > Span::ZERO {
         tokio::time::sleep(delay.duration()).await;

@@ -32,8 +32,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 const KEPT_FOR_HEALTH: usize = 64;
 /// Pause after the system has refused a connection, as when there are no more files to be had.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How many clients get that answer at a time, and how long each may take to read it. Further
-/// connections are closed without an answer.
+/// How many clients are turned away with an answer at a time, and how long each may take to read
+/// it. Further connections are closed without an answer.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
 /// The answer to a client that finds every place taken by clients with an open request.
 const FULL: &[u8] =
@@ -67,7 +67,7 @@ pub(super) struct Connection {
 #[derive(Debug, Default)]
 struct State {
     is_owed: AtomicBool,
-    /// Asked to leave.
+    /// Notified when the connection has to close.
     leave: Notify,
     is_leaving: AtomicBool,
 }
@@ -115,7 +115,7 @@ impl ConnectionLimiter {
         stream.set_nodelay(true).ok();
         let connection = Connection { address: address.ip().to_canonical(), state: Arc::default() };
         let (connection_limiter, router, served) = (self.clone(), router.clone(), connection.clone());
-        // The connection can't leave before it is noted: for that it needs the lock.
+        // The lock is held, so the task can't remove the connection before it is noted.
         let task = tokio::spawn(async move {
             served.serve(stream, router).await;
             connection_limiter.lock().remove(&number);
@@ -127,7 +127,8 @@ impl ConnectionLimiter {
         let Ok(place) = self.turned_away.clone().try_acquire_owned() else { return };
         tokio::spawn(async move {
             let telling = async {
-                // Clients take no answer before they have asked, nor one that comes before a reset.
+                // A client reads an answer only after its request. Bytes that stay unread would
+                // reset the connection, so all are read.
                 stream.peek(&mut [0]).await?;
                 stream.write_all(FULL).await?;
                 stream.shutdown().await?;

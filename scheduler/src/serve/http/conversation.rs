@@ -38,7 +38,7 @@ pub(super) struct Conversation<'a, A: Ask> {
 }
 
 impl<'a, A: Ask> Conversation<'a, A> {
-    /// About `resource`, at `endpoint`, in this trace.
+    /// A conversation about `resource`, at `endpoint`, in this trace.
     pub(super) fn new(
         front_client: &'a FrontClient,
         resource: &Name,
@@ -89,8 +89,8 @@ impl<'a, A: Ask> Conversation<'a, A> {
         }
     }
 
-    /// Takes answers until no more are to come, or until it is time to ask again. Until when a
-    /// scheduler was known to be there, if one was.
+    /// Takes answers until no more are to come, or until it is time to ask again. Returns the last
+    /// time at which a scheduler was known to be there, if one was.
     async fn listen(&mut self, begun: Time) -> Option<Time> {
         let clock = self.front_client.clock();
         let mut heard = None;
@@ -120,7 +120,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
         heard
     }
 
-    /// How long no scheduler has to be heard after so long a wait.
+    /// How long the silence may last after the batch has waited for `waited`.
     fn silence(&self, waited: Span) -> Duration {
         if !self.batch.is_queued() {
             return AT_ONCE;

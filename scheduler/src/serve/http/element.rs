@@ -109,7 +109,7 @@ pub(super) enum Outcome {
     Granted(Granted),
     /// The settle was taken.
     Settled,
-    /// Neither.
+    /// The request or the settle was refused.
     Refused(Refused),
 }
 

@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 /// Sending waits for room in the client's buffer. After this time the client counts as
 /// disconnected.
 const SEND_PATIENCE: Duration = Duration::from_millis(500);
-/// Replies that may lie there unread: an answer and a place for each element of a batch. Further
-/// replies are lost, and asked for again.
+/// Replies that may wait unread: an answer and a place in the queue for each element of a batch.
+/// Further replies are lost, and asked for again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
 
 /// A connection for the requests of HTTP clients. Cheap to clone.
@@ -67,7 +67,7 @@ impl FrontClient {
     /// directly.
     ///
     /// # Errors
-    /// If that is closed.
+    /// If the connection is closed.
     pub(super) async fn start(
         client: Client,
         subjects: Subjects,
@@ -109,7 +109,7 @@ impl FrontClient {
         self.led.get(resource).is_some_and(|led| led.borrow().is_some())
     }
 
-    /// How a resource stands that this process leads.
+    /// The state of a resource that this process leads.
     pub(super) async fn report(&self, resource: &Name) -> Option<Report> {
         Reporter::new(resource.clone(), self.led.get(resource)?.clone()).report().await
     }

@@ -21,8 +21,8 @@
 //! * A connection is either owed an answer or not. If all places are taken, the oldest connection
 //!   that is owed none is closed: an idle, slow or still reading one. Requests are therefore read
 //!   to their end first. Requests of the front cannot take all places: some are kept for health.
-//! * A browser may have been made to send a request by any web page. It says so, and such a request
-//!   is refused.
+//! * Any web page can make a browser send a request. The browser says so, and such a request is
+//!   refused.
 //! * A client may speak for another one only if it is configured as a proxy. A request that
 //!   contradicts itself is refused.
 //! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and
@@ -87,7 +87,7 @@ pub struct Socket {
 pub struct Backing {
     /// A connection of its own.
     pub client: async_nats::Client,
-    /// What to ask on it.
+    /// The subjects of schedulers.
     pub subjects: Subjects,
     /// The resources of this scheduler's configuration, with the loops of those that it leads.
     pub led: BTreeMap<Name, LoopWatch>,
@@ -184,7 +184,7 @@ pub fn forwarded_labels(
     Origin::direct(request, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
-/// Answers what is nowhere else: which pages there are.
+/// Answers requests for unknown paths with a list of the pages.
 fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> Router {
     let pages = [
         ("GET / for people", has_front && settings.page),
@@ -225,7 +225,8 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     router
 }
 
-/// `asked`, for those that show a token if one is needed, in the places of the front.
+/// The routes of `asked`, for clients that show a token if one is needed, in the places of the
+/// front.
 fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)

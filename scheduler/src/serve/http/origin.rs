@@ -225,7 +225,7 @@ enum Hop {
     Address(IpAddr),
     /// The proxy does not know the address, or does not tell it (RFC 7239, section 6).
     Hidden,
-    /// No proxy writes that, under this header.
+    /// This header holds a text that no proxy writes.
     Neither(&'static str),
 }
 

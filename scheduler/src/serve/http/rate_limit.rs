@@ -27,7 +27,7 @@ const MAX_POLICIES: usize = 8;
 /// requests wait for it, so that their answers tell it too.
 #[derive(Debug)]
 pub(super) struct Policies {
-    /// Held by the request that asks for the others.
+    /// The lock is held by the request that asks on behalf of the others.
     first: tokio::sync::Mutex<()>,
     front_client: FrontClient,
     resource: Name,
@@ -37,7 +37,7 @@ pub(super) struct Policies {
 
 #[derive(Debug, Default)]
 struct KnownPolicies {
-    /// Whether a leader ever told them.
+    /// Whether a leader ever told the limits.
     told: bool,
     policies: Option<HeaderValue>,
     asked: Option<Time>,
@@ -115,7 +115,7 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
 }
 
-/// Nothing is left of the limit in the way, if it is known when something will be.
+/// Says that nothing is left of the limit in the way, if it is known when something will be.
 fn in_the_way(refused: &Refused) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
     Some(exhausted(&limit, Some(refused.retry_after?)))

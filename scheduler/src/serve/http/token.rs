@@ -23,8 +23,8 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 pub(super) struct Caller(Option<Arc<TokenHolder>>);
 
 impl HttpSettings {
-    /// Whether HTTP can be served by these settings, as far as that shows before it is. A variable
-    /// of the environment is not looked at: the scheduler may have another one.
+    /// Whether HTTP can be served by these settings, as far as that shows beforehand. Environment
+    /// variables are not read: those of the scheduler may differ.
     ///
     /// # Errors
     /// If `listen` is no address, or there is no file with tokens.
@@ -40,7 +40,7 @@ impl HttpSettings {
     /// Whether `listen` is an address at which the front may be served, or nothing.
     ///
     /// # Errors
-    /// If it is none, or if other hosts would reach the front without a token.
+    /// If it is no address, or if other hosts would reach the front without a token.
     pub(super) fn check_address(&self) -> anyhow::Result<()> {
         match self.listen.parse::<SocketAddr>() {
             Ok(address) => self.check_reach(address.ip()),
@@ -73,7 +73,7 @@ impl Guard {
     /// Reads the tokens, and reads them again when their file changes.
     ///
     /// # Errors
-    /// Why there are none, without any of them.
+    /// Why there are no tokens. The text contains none.
     pub(super) fn new(place: Option<&TokenPlace>) -> anyhow::Result<Self> {
         let reader = place.map(|place| TokenReader::start(place.clone())).transpose()?;
         Ok(Guard(reader))
@@ -86,7 +86,7 @@ impl Guard {
         let (Some(authorization), None) = (shown.next(), shown.next()) else { return None };
         let token = bearer(authorization.as_bytes())?;
         let holders = holders.borrow().clone();
-        // All tokens are compared, whichever it is.
+        // All tokens are compared, so that the time does not show which one matches.
         let matching =
             holders.iter().fold(None, |found, holder| if holder.shows(token) { Some(holder) } else { found });
         matching.map(|holder| Caller(Some(holder.clone())))

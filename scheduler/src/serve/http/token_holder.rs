@@ -12,8 +12,8 @@ use subtle::ConstantTimeEq;
 /// The label that names the client of a request.
 const CLIENT: &str = "client";
 
-/// A token with what its holder may ask for. Requests of the holder are changed where they leave
-/// out what it would otherwise have to name.
+/// A token with what its holder may ask for. A request that leaves out a restricted class or client
+/// gets one that its holder may use.
 #[derive(Clone, Debug)]
 pub(super) struct TokenHolder(TokenSettings);
 
@@ -34,7 +34,7 @@ impl TokenHolder {
         TokenHolder(TokenSettings { name, secret, resources: None, classes: None, client: None, page })
     }
 
-    /// Only the length of a wrong token can be told from the time that this takes.
+    /// The time that this takes shows only the length of a wrong token.
     pub(super) fn shows(&self, token: &[u8]) -> bool {
         token.ct_eq(self.0.secret.expose_secret().as_bytes()).into()
     }

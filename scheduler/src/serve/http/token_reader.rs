@@ -29,7 +29,7 @@ impl TokenReader {
     /// later leaves the former tokens in force.
     ///
     /// # Errors
-    /// Why there are none now.
+    /// Why there are no tokens now.
     pub(super) fn start(place: TokenPlace) -> anyhow::Result<watch::Receiver<Holders>> {
         let secret_place = secret_place(&place);
         let reader = TokenReader::new(place);
@@ -46,7 +46,7 @@ impl TokenReader {
     /// Whether there are tokens now.
     ///
     /// # Errors
-    /// Why there are none.
+    /// Why there are no tokens.
     pub(super) fn check(place: &TokenPlace) -> anyhow::Result<()> {
         TokenReader::new(place.clone()).holders().map(drop)
     }

@@ -26,7 +26,7 @@ const COURTESY: Span = Span::from_millis(500);
 /// Pause after the store could not be read.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// A leader subscribes right after the write that makes it one.
+/// The time in which a leader subscribes after the write that makes it the leader.
 const SUBSCRIBING: Span = Span::from_millis(100);
 
 /// What the record says of the resource's leader.
@@ -151,7 +151,7 @@ impl<'a> Failover<'a> {
         !answered
     }
 
-    /// Lets schedulers go first that lead less. Whether none has taken the resource.
+    /// Lets schedulers that lead less go first. Returns whether the resource is still free.
     async fn takes_turn(&mut self) -> bool {
         let peers = Arc::clone(&self.state.context().peers);
         peers.vacant(self.state.name());
@@ -177,8 +177,8 @@ impl<'a> Failover<'a> {
         self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LONGEST_WITHOUT_CHECKPOINT)
     }
 
-    /// Waits for the next probe, or for a change of the record. Whether another scheduler leads
-    /// now.
+    /// Waits for the next probe, or for a change of the record. Returns whether another scheduler
+    /// leads now.
     async fn pause(&mut self, watch: &mut Option<kv::Watch>) -> bool {
         let news = async {
             match watch {

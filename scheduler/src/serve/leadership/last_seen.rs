@@ -48,7 +48,7 @@ impl LastSeenRecord {
     }
 }
 
-/// Notes a record that was read. Whether it is news.
+/// Notes a record that was read. Returns whether it is news.
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How much later than its peers a scheduler takes over, for each resource more that it leads.
 const HEAD_START: Span = Span::from_millis(20);
-/// A difference that is worth a handover: a smaller one would only be turned round.
+/// The smallest difference that is worth a handover: after a smaller one, the other scheduler would
+/// lead more.
 const WORTH_MOVING: usize = 2;
 
 /// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time

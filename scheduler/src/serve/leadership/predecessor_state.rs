@@ -35,7 +35,7 @@ pub(crate) struct Inherited {
 }
 
 impl PredecessorState {
-    /// What was found, beside what was seen before.
+    /// The state by what was found in the store, and what was seen before.
     pub(crate) async fn of(state: &ResourceState, found: Found) -> Result<Self, StoreError> {
         let (Found { revision, state: found }, resource) = (found, state.name());
         Ok(match (found, state.seen()) {
@@ -139,7 +139,7 @@ fn start_text(start: StartPolicy) -> &'static str {
     }
 }
 
-/// What has come in since this record may have been spent by a leader that is not known.
+/// An unknown leader may have spent what has come in since this record.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context().store.read_pages(state.name(), record).await?;
     Ok(PredecessorState::Outdated(record.cautious_snapshot(pages), record.epoch))

@@ -269,7 +269,8 @@ impl ResourceLeader {
         }
     }
 
-    /// Takes the rules that are known now. The change, if they differ from the limits before.
+    /// Takes the rules that are known now. Returns the change, if they differ from the limits
+    /// before.
     fn take_rules(&mut self) -> Option<NewRules> {
         let new = self.limits.take(&self.resource)?;
         if let Some(resource) = &new.resource {

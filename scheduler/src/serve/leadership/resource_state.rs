@@ -69,7 +69,7 @@ impl ResourceState {
         Ok(())
     }
 
-    /// Notes a record that was read or written. Whether it is news.
+    /// Notes a record that was read or written. Returns whether it is news.
     pub(crate) fn note(&mut self, record: StateRecord, revision: Revision) -> bool {
         note(&mut self.seen, self.context.clock.now(), record, revision)
     }

@@ -102,8 +102,7 @@ impl StateWriter {
     /// Writes a record over the one that is ours.
     async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
         let connects = state.connects();
-        // After a power loss a revision can come twice: on another connection than before it proves
-        // nothing.
+        // After a power loss a revision can occur twice, so on a new connection it proves nothing.
         if self.connects != Some(connects) {
             self.find_own(state).await?;
             self.connects = Some(connects);

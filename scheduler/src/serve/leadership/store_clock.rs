@@ -65,7 +65,7 @@ impl WallClocks {
         differ(own, self.own) || now.since(self.read) >= READ
     }
 
-    /// Takes what was read at `now`. Whether anything differs from before.
+    /// Takes what was read at `now`. Returns whether anything differs from before.
     fn take(&mut self, now: Time, store: u64, own: u64) -> bool {
         let (set, parted) = (differ(store, self.store), differ(own, self.own));
         *self = WallClocks {
@@ -109,7 +109,7 @@ mod tests {
         {
             assert_eq!(clocks.are_due(at(secs), own * MILLI), due, "{secs} s, {own} ms");
         }
-        // A little is kept as it is, or windows would be cut anew all the time.
+        // Small differences are ignored, because windows would be cut anew all the time.
         assert!(!clocks.take(at(60), 1_049 * MILLI, 4_000 * MILLI));
         assert_eq!((clocks.store, clocks.read), (1_000 * MILLI, at(60)));
         assert!(clocks.take(at(61), 1_060 * MILLI, 4_000 * MILLI));

@@ -65,7 +65,7 @@ struct Part {
     day: Date,
     number: u64,
     used: DayOfUse,
-    /// Whether its outcome may be unknown: then it stays as it is.
+    /// Whether a write of it was tried, and may have succeeded: it stays as it is then.
     was_tried: bool,
 }
 

@@ -50,7 +50,7 @@ struct Deviation {
 }
 
 impl Differences {
-    /// Says what counts here for `resource` from now on.
+    /// Sets the fingerprint of what counts here for `resource` from now on.
     pub fn set_own(&self, resource: &Name, fingerprint: Fingerprint) {
         self.lock().own.insert(resource.clone(), fingerprint);
     }

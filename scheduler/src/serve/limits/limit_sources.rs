@@ -1,4 +1,4 @@
-//! What says which limits count while a loop leads: the rules, and the provider.
+//! The sources of the limits that count while a loop leads: the rules and the provider.
 
 use crate::provider::{Contract, ProviderError};
 use crate::serve::limits::effective_limits::{InForce, NewRules};
@@ -30,13 +30,13 @@ impl LimitSources {
         self.rules.revision
     }
 
-    /// As the protocol has it.
+    /// The status as the protocol has it.
     pub(crate) fn status(&self, now: Time) -> (Option<ProviderStatus>, Option<RulesStatus>) {
         (self.provider.as_ref().map(|provider| provider.status(now)), self.rules.status.clone())
     }
 
-    /// Takes other rules. What they change in `present`; after that change, the provider's contract
-    /// is to be [kept to](Self::keep_to_contract).
+    /// Takes other rules, and returns what they change in `present`. After that change, the
+    /// provider's contract is to be [kept to](Self::keep_to_contract).
     pub(crate) fn take_rules(&mut self, present: &Resource, rules: NewRules) -> Option<LimitChange> {
         let NewRules { resource, in_force } = rules;
         self.rules = in_force;
@@ -51,7 +51,7 @@ impl LimitSources {
         self.provider.as_mut()?.keep_to_contract(present)
     }
 
-    /// Takes a contract of the provider's. What it changes in `present`.
+    /// Takes a contract of the provider's, and returns what it changes in `present`.
     pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<LimitChange> {
         self.provider.as_mut()?.take_contract(now, present, contract)
     }

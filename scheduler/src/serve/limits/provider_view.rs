@@ -57,7 +57,7 @@ impl ProviderView {
         }
     }
 
-    /// As the protocol has it.
+    /// The status as the protocol has it.
     pub(crate) fn status(&self, now: Time) -> ProviderStatus {
         ProviderStatus {
             kind: self.kind.to_owned(),
@@ -68,7 +68,7 @@ impl ProviderView {
         }
     }
 
-    /// Takes a contract. What it changes in `present`.
+    /// Takes a contract, and returns what it changes in `present`.
     pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<LimitChange> {
         self.contract_heard = Some(now);
         self.contract = Some(contract);

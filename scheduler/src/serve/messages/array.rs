@@ -66,7 +66,7 @@ impl Arrays {
         open.answers.push((place.element, begin..open.text.len()));
     }
 
-    /// There are no more elements than those that have a place.
+    /// Notes that the array has no more elements than those with a place.
     pub fn seal(&mut self, array: usize) {
         self.get(array).sealed = true;
     }

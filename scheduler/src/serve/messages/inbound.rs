@@ -69,17 +69,17 @@ pub enum Endpoint {
     PermitOf(Name),
     /// What became of permits.
     Settle,
-    /// How things stand.
+    /// Questions for levels, queues and counters.
     Status,
-    /// Why a request waits.
+    /// Questions why requests wait.
     Explain,
-    /// Ending waits by hand.
+    /// Orders that end waits.
     Purge,
-    /// Ending pauses by hand.
+    /// Orders that end pauses of limits.
     Thaw,
-    /// Pausing limits by hand.
+    /// Orders that pause limits.
     Freeze,
-    /// Taking the stock of limits by hand.
+    /// Orders that take the stock of limits.
     Empty,
     /// Questions for what clients have used, which the task beside the loop answers.
     Usage,
@@ -98,7 +98,7 @@ pub enum EndpointKind {
     Permit,
     /// Reports on calls.
     Settle,
-    /// Questions how things stand.
+    /// Questions for levels, queues and counters.
     Status,
 }
 

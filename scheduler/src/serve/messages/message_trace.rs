@@ -4,7 +4,7 @@ use async_nats::HeaderMap;
 use axum::http;
 use rampmeter_protocol::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, TraceContexts, trace_state};
 
-/// The trace contexts of one message. What is none in its headers is passed over.
+/// The trace contexts of one message. Invalid contexts in its headers are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageTrace {
     contexts: TraceContexts,
@@ -12,7 +12,7 @@ pub struct MessageTrace {
 }
 
 impl MessageTrace {
-    /// What the headers of a message over NATS tell. A state belongs to one context.
+    /// What the headers of a message over NATS tell. A state counts only if there is one context.
     #[must_use]
     pub fn of(headers: Option<&HeaderMap>) -> Option<Box<Self>> {
         let headers = headers?;
@@ -43,7 +43,7 @@ impl MessageTrace {
         self.state.clone()
     }
 
-    /// What it takes of memory.
+    /// The memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self) + self.contexts.bytes() + self.state.as_ref().map_or(0, |state| state.len())
     }

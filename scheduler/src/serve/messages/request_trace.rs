@@ -22,7 +22,7 @@ pub struct RequestTrace {
     start: Time,
     mode: Mode,
     class: Option<Name>,
-    /// By unit, of those that the resource counts.
+    /// The expected cost by unit, of units that the resource counts.
     estimate: Vec<(String, f64)>,
     waiting: OnceLock<Waiting>,
 }

@@ -3,7 +3,7 @@
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::time::Time;
 
-/// The forecasts that were made last. They are as old as they are shown: their times run down.
+/// The forecasts that were made last. Their times shrink by their age.
 #[derive(Debug, Default)]
 pub(crate) struct KnownForecasts {
     made: Time,

@@ -22,7 +22,7 @@ pub type LoopWatch = watch::Receiver<Option<LoopHandle>>;
 /// The two ways into a loop of the same process.
 #[derive(Clone, Debug)]
 pub struct LoopHandle {
-    /// What the loop is to do.
+    /// Orders to the loop.
     pub orders: mpsc::Sender<Order>,
     /// Messages, as over NATS.
     pub inbound: mpsc::Sender<Inbound>,
@@ -31,7 +31,7 @@ pub struct LoopHandle {
 /// The loop's ends of its channels.
 #[derive(Debug)]
 pub struct LoopChannels {
-    /// What the loop is to do.
+    /// Orders to the loop.
     pub orders: mpsc::Receiver<Order>,
     /// Messages of this process.
     pub inbound: mpsc::Receiver<Inbound>,

@@ -7,7 +7,7 @@ use rampmeter_protocol::time::{Span, Time};
 const PART: u64 = 5;
 /// The time that reports may take at once, after a pause.
 const SAVED: Span = Span::from_millis(20);
-/// A report that is sent again is no older.
+/// The oldest report that is sent again.
 pub(crate) const OLDEST: Span = Span::from_secs(1);
 
 /// The time that was spent on reports, as a rate with a burst.
@@ -29,7 +29,7 @@ impl ReportBudget {
     }
 }
 
-/// The time in which the loop has as much for reports.
+/// The time in which the loop earns as much time for reports.
 fn paid(spent: Span) -> Span {
     Span::from_nanos(spent.nanos().saturating_mul(PART))
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     budget: ReportBudget,
-    /// As the protocol has it, by question.
+    /// Statuses as the protocol has them, by question.
     texts: BTreeMap<StatusQuestion, (Time, Bytes)>,
     report: Option<(Time, Report)>,
 }

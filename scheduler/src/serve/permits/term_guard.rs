@@ -77,7 +77,7 @@ impl TermGuard {
         self.core.status(now, self.announcement.leader())
     }
 
-    /// When there is something to do if nothing happens.
+    /// When there is something to do even if nothing comes in.
     pub(crate) fn next_look(&self, now: Time) -> Time {
         let heartbeat = now + HEARTBEAT;
         match (self.core.is_connected(), self.leadership.grants()) {
@@ -121,7 +121,7 @@ impl TermGuard {
     /// Sends the echo that is due, as long as it can be heard.
     pub(crate) fn send_due_echo(&mut self, now: Time) {
         if !self.may_answer() {
-            // What is not read cannot be heard.
+            // While nothing is read, no echo can be heard.
             self.loopback.lose(now);
         }
         if !self.core.is_connected() {
@@ -150,8 +150,8 @@ impl TermGuard {
         Handover { epoch: self.epochs.stored(handover.epoch), ..handover }
     }
 
-    /// The store has taken a checkpoint: no other scheduler led at that time. Whether messages that
-    /// were left unread are to be taken now.
+    /// The store has taken a checkpoint: no other scheduler led at that time. Returns whether
+    /// messages that were left unread are to be taken now.
     pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
         self.checkpoints.note_written();
         self.core.tally().checkpoints += 1;

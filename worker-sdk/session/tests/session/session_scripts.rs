@@ -35,7 +35,8 @@ fn the_session_plays_the_scripts_of_all_clients() {
     assert!(played >= scripts.len() - 2 && played > 15, "{played} of {} scripts were played", scripts.len());
 }
 
-/// Plays a script with several seeds: no rule depends on one. Whether it is of clients over NATS.
+/// Plays a script with several seeds: no rule depends on one. Returns whether it is of clients over
+/// NATS.
 fn play(path: &Path) -> bool {
     let script: &'static str = std::fs::read_to_string(path).expect("a script").leak();
     let is_of_a_front = script.contains(" hangup") || script.contains("\"epoch\": 0");

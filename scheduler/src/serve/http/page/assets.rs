@@ -57,7 +57,7 @@ impl Asset {
     }
 }
 
-/// Nothing but the page's own files, and no script or style within a document.
+/// The page loads nothing but its own files, and no document has a script or a style inside.
 const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 const INDEX: &str = "index.html";
@@ -97,7 +97,7 @@ fn headers(name: &str, tag: &str) -> [(HeaderName, HeaderValue); 6] {
     ]
 }
 
-/// Changes with the content.
+/// The entity tag, which changes with the content.
 fn tag(content: &[u8]) -> String {
     let digits: String = Sha256::digest(content).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{digits}\"")
@@ -117,7 +117,7 @@ fn content_type(name: &str) -> &'static str {
 mod tests {
     use super::*;
 
-    /// Bytes of all files, as they are: what is sent compressed is a third of it.
+    /// The most bytes of all files before compression, which leaves a third of them.
     const MOST: usize = 200 * 1024;
 
     fn text(asset: &Asset) -> &'static str {

@@ -28,7 +28,8 @@ const TICKS_TO_SAMPLE: u64 = 5;
 /// The shares of a resource are asked for once in so many ticks: they are sums over minutes.
 const TICKS_TO_SHARES: u64 = 5;
 
-/// What a stream sends: all, to a browser that knows nothing, or what the frame before lacks.
+/// What a stream sends: the whole picture to a new browser, and then what has changed since the
+/// last frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
     pub(super) number: u64,
@@ -58,7 +59,7 @@ type KnownShares = BTreeMap<Name, Option<Shares>>;
 struct LastPictures {
     overview: Value,
     resources: BTreeMap<Name, Value>,
-    /// Of resources that browsers look at.
+    /// The shares of resources that browsers look at.
     shares: KnownShares,
 }
 
@@ -129,7 +130,7 @@ impl Feed {
         }
     }
 
-    /// Shows each picture to those that look at it.
+    /// Shows each picture to the browsers that look at it.
     fn show(
         &self,
         last: &mut LastPictures,

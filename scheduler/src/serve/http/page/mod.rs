@@ -44,7 +44,7 @@ pub(super) fn files() -> Router {
     Router::new().route("/", get(assets::index)).route("/assets/{file}", get(assets::file))
 }
 
-/// What the page asks, for those whose token allows it.
+/// The routes of the page's questions, for clients whose token allows them.
 pub(super) fn routes(page: Arc<WebPage>) -> Router {
     Router::new()
         .route("/page/live", get(views::overview))
@@ -66,7 +66,7 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .layer(map_response(unkept))
 }
 
-/// No cache keeps an answer, and no browser takes it for anything but what it says it is.
+/// Forbids caches to keep an answer, and browsers to guess its type.
 async fn unkept(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));

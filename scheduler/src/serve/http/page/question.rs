@@ -17,7 +17,7 @@ pub(super) enum NoAnswer {
     /// There is no scheduler, or no connection.
     #[error("no scheduler leads resource `{0}`")]
     NoLeader(Name),
-    /// Also the fate of a question that NATS does not let this scheduler ask.
+    /// No answer came. A question that NATS does not let this scheduler ask ends like this, too.
     #[error("the leader of resource `{0}` does not answer")]
     Silence(Name),
     /// The leader has refused.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is remembered.
+/// The time that is remembered.
 const REMEMBERED: Span = Span::from_secs(600);
 /// Samples of that time, one in five seconds: a curve needs no more.
 pub(super) const MAX_SAMPLES: usize = 120;
@@ -27,7 +27,7 @@ struct LevelSample {
     upstream_429: u64,
 }
 
-/// One limit over time: as many values in each list, the oldest first.
+/// One limit over time. All lists have the same length, the oldest value first.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LevelCurve {
     ages_s: Vec<f64>,

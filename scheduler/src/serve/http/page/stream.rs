@@ -13,10 +13,10 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 /// Streams at once. Each costs a connection and what is written to it.
 const MAX_STREAMS: usize = 64;
-/// How long a stream lasts. Its browser opens the next one, and has to show its token again. One
-/// that does not read holds its place no longer either.
+/// How long a stream lasts. Its browser opens the next one, and has to show its token again. A
+/// browser that does not read loses its place then, too.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// How long a stream is silent if nothing changes: a browser that is gone is noticed by writing.
+/// How long a stream is silent if nothing changes: only a write shows that a browser is gone.
 const SILENCE: Duration = Duration::from_secs(10);
 /// A comment, which browsers pass over.
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");

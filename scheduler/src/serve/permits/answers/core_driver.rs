@@ -37,7 +37,7 @@ use rampmeter_scheduler_core::wire;
 use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 
-/// Answers that go out at once where there are many: a millisecond's work or two.
+/// The most answers that go out at once: one or two milliseconds of work.
 const SLICE: usize = 512;
 
 /// The core of one resource, and what becomes of its commands.
@@ -230,7 +230,7 @@ impl CoreDriver {
         self.traces.settled(now, self.core.resource(), trace, settle);
     }
 
-    /// Counts a settle that is refused; an answer that is wanted is a refusal like others.
+    /// Counts a refused settle. If an answer is wanted, it also counts as a refusal.
     pub(crate) fn count_refused_settle(&mut self, is_answered: bool, code: Code) {
         self.tally.refused_settles.count(code);
         if is_answered {
@@ -380,7 +380,7 @@ impl CoreDriver {
         self.core.paused(now, chosen)
     }
 
-    /// How things stand, apart from what counts as the limits.
+    /// The status, except for the sources of the limits.
     pub(crate) fn status(&mut self, now: Time, leader: &str) -> Status {
         let delay = self.core.delay_of_next(now);
         let (limited_by, reason, held_by) = match delay {
@@ -417,7 +417,7 @@ impl CoreDriver {
         self.core.shares(now)
     }
 
-    /// The same with all that was counted.
+    /// A report of `status` with all that was counted.
     pub(crate) fn report(&self, now: Time, status: Status) -> Report {
         Report {
             status,

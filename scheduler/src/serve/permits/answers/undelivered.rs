@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Pause between two probes of one connection's requests: probes under way are answered by then.
 const PROBED_EVERY: Span = Span::from_secs(1);
-/// Connections that may be gone and are remembered: more than fail at once when hosts do. Requests
-/// of further connections are found when their turns come.
+/// The most connections that are remembered as perhaps gone: more than fail at once when hosts
+/// fail. Requests of further connections are found when their turns come.
 const MAX_GONE: usize = 256;
 /// Longer inboxes get no notice: a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
@@ -34,7 +34,7 @@ pub(crate) struct Undelivered {
     prefix: String,
     /// Answers that no task of this process takes.
     here: Vec<PermitId>,
-    /// Permits that were asked for again: a notice is of the answer before.
+    /// Permits that were asked for again. A notice about one is about its earlier answer.
     repeated: VecDeque<PermitId>,
     /// Connections that may be gone, and when they were found to be.
     gone: BTreeMap<Box<str>, Time>,
@@ -111,8 +111,8 @@ impl Undelivered {
         self.walk.is_some()
     }
 
-    /// Has `probe` take one step of the walk, along requests whose connections may be gone. Whether
-    /// there was a step to take.
+    /// Has `probe` take one step of the walk, along requests whose connections may be gone. Returns
+    /// whether there was a step to take.
     pub(crate) fn step(&mut self, probe: impl FnOnce(Walk, &dyn Fn(&ReplyTo) -> bool) -> Option<Walk>) -> bool {
         let Some(walk) = self.walk.take() else { return false };
         let gone = &self.gone;

@@ -35,7 +35,7 @@ pub(crate) struct Intake {
     /// Messages whose costs are computed, if the resource computes any.
     prices: Option<Prices>,
     endpoints: Endpoints,
-    /// Read just before the loop began to doubt.
+    /// A message that was read just before the loop began to doubt.
     unread: Option<Inbound>,
 }
 

@@ -135,7 +135,7 @@ fn cost(pricing: Pricing, price: &Price<'_>) -> Result<Cost<'static>, String> {
     Ok(estimate.cost())
 }
 
-/// What the client knows and the body does not tell.
+/// Facts that the client knows and the body does not state.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct GivenTable {

@@ -12,18 +12,18 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Messages that may wait: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
-/// What they may take of memory, with what each takes beside its payload. A message may have a
-/// mebibyte.
+/// The most memory that waiting messages take, with what each takes beside its payload. A message
+/// may have a mebibyte.
 const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
-/// A user may have twice the free room, so two thirds of it all.
+/// A user may have twice the free room, which is two thirds of all room.
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
 type Connections = RoundRobin<Connection, InOrder>;
 
 /// Messages that wait. A message without room is lost and counted: its client asks again. One
-/// connection leaves room for others: it may have as much as is free, so half of it all.
+/// connection leaves room for others: it may have as much as is free, which is half of all room.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,

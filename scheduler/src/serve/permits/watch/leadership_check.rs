@@ -121,8 +121,8 @@ impl LeadershipCheck {
         }
     }
 
-    /// The core is trusted again. If messages were left unread meanwhile, the echo that is to
-    /// follow them; until it comes, requests are sent back.
+    /// The core is trusted again. If messages were left unread meanwhile, returns the echo that is
+    /// to follow them. Until it comes, requests are sent back.
     pub(crate) fn clear(&mut self, now: Time) -> Option<u64> {
         if self.reads() {
             return None;
@@ -132,7 +132,7 @@ impl LeadershipCheck {
         Some(token)
     }
 
-    /// Takes an echo: whatever comes behind it was sent after the doubt.
+    /// Takes an echo: messages behind it were sent after the doubt.
     pub(crate) fn hear_echo(&mut self, payload: &[u8]) {
         if let LeadershipState::Clearing { token, .. } = self.state
             && payload == token.to_string().as_bytes()

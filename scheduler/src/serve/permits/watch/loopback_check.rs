@@ -46,7 +46,7 @@ impl LoopbackCheck {
         LoopbackCheck { sent_at: now - EVERY, heard_at: now, unheard_since: None, followed: 0, late: false, name }
     }
 
-    /// When the next echo is to be sent, where so many permits were granted in all.
+    /// When the next echo is to be sent, if `grants` permits were granted in all.
     #[must_use]
     pub fn next_echo(&self, grants: u64) -> Time {
         let follows = grants > self.followed && self.unheard_since.is_none();

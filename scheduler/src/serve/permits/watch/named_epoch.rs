@@ -44,8 +44,8 @@ impl NamedEpoch {
         NamedEpoch { named: None, asked: None, rise: Rise::Unneeded }
     }
 
-    /// Takes the epoch that a client names, which can have been a leader's if it is `unknown` or
-    /// later. Whether it was one.
+    /// Takes the epoch that a client names. Returns whether it can have been a leader's: it is at
+    /// least `unknown`, and no leader's epoch can be higher.
     pub(crate) fn note(&mut self, now: Time, unknown: u64, named: Option<u64>) -> bool {
         let possible = unknown..=epoch_bound();
         let Some(named) = named.filter(|named| possible.contains(named)) else { return false };
@@ -87,7 +87,7 @@ impl NamedEpoch {
         }
     }
 
-    /// The store holds this checkpoint. The epoch from now on, if that makes it rise.
+    /// The store holds this checkpoint. Returns the epoch from now on, if that makes it rise.
     pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<u64> {
         match self.rise {
             Rise::UnderWay(epoch, from) if from <= number => {

@@ -1,7 +1,7 @@
 //! Telling a process that was stopped, or a machine that slept, from a permit loop that was busy.
 //!
-//! Only the first two need doubt, because answers of such a process may be of any age. A busy loop
-//! goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants
+//! Only the first two cases need doubt, because answers of such a process may be of any age. A busy
+//! loop goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants
 //! until its next checkpoint fails is within checkpoints that the store held. Those starts lie at
 //! most 2.5 s behind their checkpoint, by a clock that the loop reads for every message. The
 //! successor counts all of that as spent until then. So an early takeover costs a change of leader
