@@ -15,7 +15,7 @@ pub(crate) struct SimulatedStore {
 }
 
 impl SimulatedStore {
-    /// When a write ends, or else begins, which is `due` then.
+    /// When the present write ends. If there is none, when the next one begins, which is `due`.
     pub(crate) fn next(&self, due: Option<Time>) -> Option<Time> {
         self.writing.as_ref().map(|(taken, _)| *taken + WRITE).or(due)
     }

@@ -26,8 +26,8 @@ impl Taken {
         self.unit_seconds += amount.units() * call.answered.since(call.at).secs();
     }
 
-    /// The used share of what there was in a world of this length; zero if no call took anything.
-    /// Stock counts with the refill, and a window that has begun as a whole one.
+    /// The used share of what the limit offered in a world of this length; zero if no call took
+    /// anything. Stock counts like refill, and a window that has begun counts as a whole one.
     fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
         let capacity = limit.capacity.units() * self.keys.len().max(1) as f64;
         let periods = length.secs() / limit.period.secs();

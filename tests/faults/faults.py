@@ -378,7 +378,7 @@ PARTS = [
             Tests("rampmeter-scheduler-core", "behaviour"),
             Tests("rampmeter-simulator", "lib"),
             Tests("rampmeter-simulator", "behaviour"),
-            # What `complexity` judges is time, which is another beside other programs.
+            # `complexity` judges times, which are longer beside other programs.
             Tests("rampmeter-scheduler-core", "memory"),
         ),
         IN_CORE,

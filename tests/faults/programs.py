@@ -21,7 +21,7 @@ QUICK = 0.1
 # A fault may make a test hang instead of fail.
 PATIENCE_S = 60
 PATIENCE_TIMES = 5
-# One failing case is enough: it needs not be made smaller, nor kept for the next run.
+# One failing case is enough: it need not be made smaller, or kept for the next run.
 FIRST_CASE = {"PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true"}
 
 
@@ -34,7 +34,7 @@ class Program:
 
 
 class BuildFailed(Exception):
-    """What the compiler says, and the files and lines that it says it of."""
+    """What the compiler says, and the files and lines that this is about."""
 
     def __init__(self, errors, otherwise):
         super().__init__("\n".join(error["rendered"] for error in errors) or otherwise)

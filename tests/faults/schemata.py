@@ -1,4 +1,4 @@
-"""Writes many faults into one program, which is told at run time by which of them it goes.
+"""Writes many faults into one program, and an environment variable chooses one at run time.
 
 A function with faults becomes a match on the fault's number, with one arm for each changed body and
 the function's own body last. (Untch, Offutt and Harrold, "Mutation analysis using mutant
@@ -9,8 +9,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass
 
-# Which fault a program goes by, and how it learns that: the text ends each library with faults.
-# Not one of Rampmeter, as tests start processes without its variables.
+# The variable that chooses a fault, and the code that reads it, which ends each library with
+# faults. The name does not begin like Rampmeter's, because tests start processes without those.
 VARIABLE = "PLANTED_FAULT"
 PLANTED_FAULT = f"""
 pub(crate) fn planted_fault() -> usize {{

@@ -78,7 +78,7 @@ class Tree:
 
 
 def put(path, content):
-    """Cargo builds what is newer than its last build, so that the same content is not written."""
+    """Writes a file if its content is new: Cargo builds what is newer than its last build."""
     if not path.exists() or path.read_bytes() != content:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)

@@ -21,7 +21,7 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// A new one. Two authorities have different names.
+    /// A new authority. Two authorities have different names.
     ///
     /// # Panics
     /// If its certificate can't be written.
@@ -30,7 +30,7 @@ impl Authority {
         Self::with(name, |_| ())
     }
 
-    /// The same with what `change` has of it.
+    /// The same with parameters that `change` has set.
     ///
     /// # Panics
     /// If its certificate can't be written.

@@ -7,12 +7,13 @@ use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// The fewest that go on without one of them.
+/// The fewest nodes that go on without one of them.
 pub const NODES: usize = 3;
 
 /// Much longer than an answer takes. The default of 5 s would delay every lost request.
 const REQUEST: Duration = Duration::from_millis(250);
-/// After this time a connection counts as hung; it is given up after three of these in silence.
+/// The interval of pings, and the longest time to connect. A connection that hangs is given up
+/// after three pings.
 const HANGS: Duration = Duration::from_secs(1);
 /// How often other ports are tried: a port that was free can be taken before the server has it.
 const ATTEMPTS: usize = 3;

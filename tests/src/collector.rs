@@ -25,7 +25,7 @@ pub struct Collector {
 struct Kept {
     spans: Vec<Span>,
     headers: Vec<HeaderMap>,
-    /// What the next requests are answered, before all others are taken.
+    /// The statuses of the next answers. Later requests are taken.
     refusals: Vec<u16>,
 }
 
@@ -59,7 +59,7 @@ pub struct Span {
 }
 
 impl Collector {
-    /// Starts one that takes all.
+    /// Starts a collector that takes everything.
     ///
     /// # Panics
     /// If it can't listen.

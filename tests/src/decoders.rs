@@ -28,10 +28,10 @@ use tokio::runtime::Runtime;
 
 /// Bytes of memory for each byte of input.
 const PER_BYTE: usize = 16;
-/// Of rules. The TOML parser keeps a value with its place for each few bytes. Only operators write
-/// rules, and a text has at most 512 KiB: at most 64 MiB for an instant.
+/// The same for rules. The TOML parser keeps a value with its place for each few bytes. Only
+/// operators write rules, and a text has at most 512 KiB: at most 64 MiB for an instant.
 const PER_BYTE_OF_RULES: usize = 128;
-/// The same, however short the input is: buffers, tables, the text of a fault.
+/// Bytes of memory that even the shortest input may take: buffers, tables, the text of a fault.
 const AT_LEAST: usize = 128 * 1024;
 /// Room for the elements of an array, of which each may be two bytes long, and for the patterns of
 /// rules.

@@ -43,8 +43,7 @@ period = "PT8760H"
 margin = 0
 "#;
 
-/// How much later than another an answer may reach its worker, on a machine that stops a task for
-/// that long.
+/// By how much the delays of two answers may differ, on a machine that stops a task for that long.
 pub const LATENESS: Duration = Duration::from_millis(500);
 
 /// More than any run makes.

@@ -107,7 +107,7 @@ fn traefik(program: &Path, folder: &Path, listen: u16, behind: Behind) -> Comman
     std::fs::write(folder.join("rampmeter.yaml"), text).unwrap();
     let mut command = Command::new(program);
     command.arg(format!("--entryPoints.web.address={}:{listen}", Ipv4Addr::LOCALHOST));
-    // Otherwise it sends usage data to its vendor.
+    // Without this, Traefik sends usage data to its vendor.
     command.args(["--global.checkNewVersion=false", "--global.sendAnonymousUsage=false"]);
     command.args(["--providers.file.filename=rampmeter.yaml", "--providers.file.watch=false"]);
     command

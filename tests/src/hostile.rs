@@ -201,7 +201,7 @@ impl Hostile {
         json!({ "client": client, self.one_of(&["route", "", "a|b"]): "/a" })
     }
 
-    /// Also those that would be right if its store had lost a term, and what looks like the time.
+    /// A small epoch, as after the loss of a term, one that looks like the time, or a huge one.
     fn epoch(&mut self) -> Value {
         let next = self.dice.draw() % 8;
         self.one_of(&[json!(next), json!(1_795_000_000_000_u64), json!(MAX_EPOCH), json!(u64::MAX)])

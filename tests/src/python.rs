@@ -26,8 +26,8 @@ pub async fn packages(build_folder: &str, name: &str) -> PathBuf {
     folder
 }
 
-/// Lets one test at a time, of all processes, fill `folder`: what is in use is never replaced.
-/// Until the result is dropped.
+/// Lets one test at a time, of all processes, fill `folder`, until the result is dropped. What is
+/// in use is never replaced.
 pub(crate) async fn alone(folder: &Path) -> File {
     let lock = File::create(folder.with_extension("lock")).unwrap();
     tokio::task::spawn_blocking(|| lock.lock().map(|()| lock)).await.unwrap().unwrap()

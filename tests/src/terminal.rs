@@ -14,9 +14,11 @@ use tokio::process::{Child, Command};
 /// A program on a terminal of its own. Dropping it kills the program.
 pub struct Terminal {
     child: Child,
-    /// The system's end of the terminal: what it reads is on the screen, what is written are keys.
+    /// The system's end of the terminal: the program's output is read here, and keys are written
+    /// here.
     system: File,
-    /// The program's end. It stays open, so that the screen can be read behind the program's end.
+    /// The program's end. It stays open, so that the screen can be read after the program has
+    /// ended.
     program: File,
     before: Termios,
     screen: Arc<Mutex<Screen>>,
@@ -132,7 +134,7 @@ impl Terminal {
         within("the program on the terminal ends", self.child.wait()).await.unwrap()
     }
 
-    /// Sees that the terminal is as it was before the program.
+    /// Checks that the terminal is as it was before the program.
     ///
     /// # Panics
     /// If it is not: keys are not echoed, the other screen is shown, or no cursor.

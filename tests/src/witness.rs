@@ -156,7 +156,7 @@ pub struct Takeover {
 pub struct LateAnswers {
     /// The permits that they granted.
     pub seen: usize,
-    /// Those that a worker used although no other leader had granted them.
+    /// Permits that a worker used although no other leader had granted them.
     pub acted_upon: usize,
 }
 

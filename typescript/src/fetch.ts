@@ -13,8 +13,9 @@ export type FetchOptions = (ResourceOptions | { readonly resource: Resource }) &
 type Fetch = (input: never, init?: never) => Promise<{ readonly status: number }>;
 
 /**
- * Makes a `fetch` of which each call waits for a permit, and is settled with its answer. A call that
- * is answered 429 is repeated with a new permit, unless its body is a stream: only that is passed on.
+ * Makes a `fetch` of which each call waits for a permit, and is settled with its answer. A call
+ * that is answered 429 is repeated with a new permit. If its body is a stream, the 429 is passed on
+ * instead.
  */
 export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) => F {
   const { asking = (): Ask => ({}), actual } = options;

@@ -61,7 +61,7 @@ export function read(text: string): Reply | undefined {
   }
 }
 
-/** What is no answer of a scheduler is a mistake, or of a proxy whose scheduler may come back. */
+/** A response that no scheduler wrote: a mistake, or a proxy whose scheduler may come back. */
 function strange(said: string, status: number, text: string): Reply {
   const what = `${said}: ${text.trim().slice(0, 200) || "nothing"}`;
   if (status >= 500 || status === 408 || status === 429) return { answers: [], unheard: what, wasSent: true };

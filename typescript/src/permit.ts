@@ -38,7 +38,7 @@ export class Permit {
     this.#end({ used: true, response, cost: cost && exact(cost), elapsed_ms: performance.now() - this.#begun });
   }
 
-  /** No call was made. */
+  /** Gives the permit back: no call was made. */
   giveBack(): void {
     this.#end({ used: false });
   }

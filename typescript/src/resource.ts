@@ -8,7 +8,8 @@ import { exact, type Charge, type Cost, type Price } from "./wire.js";
 
 /**
  * What happens to requests while no scheduler answers. They wait, fail after the patience, or go on
- * at a rate that is known to be safe. Each process counts for itself there, and calls alone count.
+ * at a rate that is known to be safe. At that rate each process counts for itself, and only calls
+ * count.
  */
 export type Unreachable = "wait" | "fail" | { readonly calls: number; readonly perMs: number };
 
@@ -46,7 +47,7 @@ export interface Ask extends Charge {
 const PULSE_MS = 5_000;
 /** How long a request for now or never may go without an answer. */
 const AT_ONCE_MS = 2_000;
-/** An answer may come so much later than the longest wait. */
+/** How much later than the longest wait an answer may come. */
 const GRACE_MS = 250;
 
 /** One account of a rate-limited API. Make one for each process and resource. */

@@ -12,9 +12,9 @@ const [TOLD_AFTER_MS, TOLD_EVERY_MS] = [2_000, 60_000];
 /** The schedulers of one resource, as this process knows them. No method asks a clock. */
 export class Schedulers {
   readonly baseDelay = new BaseDelay();
-  /** The highest epoch of an answer; 0 is of none. */
+  /** The highest epoch of an answer; 0 before the first one. */
   epoch = 0;
-  /** Pauses since a scheduler has decided on a request: they grow. */
+  /** Failures since a scheduler has decided on a request. Pauses grow with them. */
   failures = 0;
   #heardAt = -Infinity;
   #why = "";
@@ -42,7 +42,7 @@ export class Schedulers {
     return true;
   }
 
-  /** An attempt has failed; an answer was owed since then. */
+  /** Notes a failed attempt. An answer has been owed since `owed`. */
   failed(now: number, owed: number, why: string): void {
     const silentMs = now - Math.max(owed, this.#heardAt);
     this.#why = `no scheduler has answered for ${Math.round(silentMs)} ms: ${why}`;
@@ -51,7 +51,7 @@ export class Schedulers {
       this.log(this.#why);
     }
     if (silentMs < this.patienceMs) return;
-    // A whole fleet loses its scheduler in one moment, and its calls must not come in one.
+    // A whole fleet loses its scheduler at once, and its calls must not all come at once.
     if (!this.#isLost(now)) this.#opens = Math.max(this.#opens, now + this.intervalMs * (1 - Math.random()));
     this.#lostUntil = now + Math.max(this.patienceMs, 2 * PROBE_MS);
     this.#probeAt = now + PROBE_MS;

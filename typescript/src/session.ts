@@ -16,11 +16,11 @@ export interface World {
   giveBack(id: string): void;
 }
 
-/** A front says after so long that no scheduler answers: it owed nothing before. */
+/** A front says only after this time that no scheduler answers. It owes no answer before. */
 const FRONT_PATIENCE_MS = 1_000;
 /** An id with one of these refusals is used up: its start was missed, or a front gave it back. */
 const USED_UP = ["lapsed", "already_settled", "unknown_permit", "id_in_use"];
-/** More ids of one request that are used up mean that something else answers them. */
+/** The most ids of one request that may be used up. Beyond it, another id does not help. */
 const MAX_USED_UP = 100;
 /** No timer is faster: a permit that lapses sooner is of no use. */
 const MIN_VALID_MS = 1;
@@ -84,7 +84,7 @@ export class RequestSession {
     return { id: this.#id, ...fields, max_wait_ms, age_ms, epoch: this.schedulers.epoch || undefined };
   }
 
-  /** The permit that an answer is, or when to ask again. */
+  /** The permit in an answer, or when to ask again. */
   #answered(answer: Answer, asked: number, now: number): Grant | number {
     const { status, code = "other", message = "", epoch = 0, retry_after_ms: after } = answer;
     const { want, schedulers } = this;

@@ -121,8 +121,8 @@ impl Acquire {
     }
 
     /// The span that the call is for, as the header `traceparent` of W3C Trace Context has it. A
-    /// scheduler that records traces makes its own span a part of it. A text that is none is passed
-    /// over. With the feature `otel` the current span counts without this.
+    /// scheduler that records traces makes its own span a part of it. A text that is no trace
+    /// context is ignored. With the feature `otel` the current span counts without this.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource) {

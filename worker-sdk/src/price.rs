@@ -30,7 +30,8 @@ impl Price {
         Price(wire::Price::new(kind, api, body).map_err(|error| format!("the body of a price is JSON: {error}")))
     }
 
-    /// The same with what the body does not tell, an object in JSON such as `{"samples": 3}`.
+    /// The same price with facts that the body does not state, as a JSON object such as
+    /// `{"samples": 3}`.
     #[must_use]
     pub fn given(self, given: &str) -> Self {
         let with = |price: wire::Price<'static>| price.given(given);

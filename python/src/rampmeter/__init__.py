@@ -80,7 +80,7 @@ def connect(
         prefix: The first token of all subjects, as the schedulers' configuration names it.
 
     Raises:
-        InvalidArgument: If one of them is none.
+        InvalidArgument: If an argument is invalid.
         TlsError: If `ca_file` is of no use.
 
     Example:

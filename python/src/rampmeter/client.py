@@ -69,7 +69,7 @@ class Client:
             max_wait: The longest wait of its requests, in seconds.
 
         Raises:
-            InvalidArgument: If one of them is none, or this client has another policy for it.
+            InvalidArgument: If an argument is invalid, or this client has another policy for it.
         """
         if unreachable is not None:
             self._take_policy(name, checked_policy(unreachable))
@@ -131,7 +131,8 @@ class Client:
         pid = os.getpid()
         process = self._processes.get(pid)
         if process is None:
-            # No method of this client: a circle would keep its sockets from being closed in time.
+            # No bound method of this client: a circle of references would close its sockets too
+            # late.
             fresh = Process(partial(_policy_of, self._policies, self._policy))
             process = self._processes.setdefault(pid, fresh)
         return process

@@ -98,8 +98,8 @@ def outcome_of(result: object) -> Outcome:
 
     Understands `Outcome`, a pair of an `Outcome` and a value, a status as an `int`, and every
     object with `status_code` or `status` and `headers`: responses of requests, httpx, aiohttp and
-    urllib. Of an exception with a `response`, that counts. Anything else was a call without a
-    known answer.
+    urllib. For an exception with a `response`, the response counts. Anything else was a call
+    without a known answer.
 
     Example:
         >>> outcome_of(200).status, outcome_of((Outcome(429), "body")).is_throttled
@@ -129,10 +129,10 @@ def _told(result: object) -> Outcome | None:
 
 
 def checked_outcome(response: object) -> Outcome:
-    """The outcome that a program reports: nothing, an error, or what tells one.
+    """The outcome that a program reports: nothing, an error, or an object with an outcome.
 
     Raises:
-        InvalidArgument: If it tells none, such as a body.
+        InvalidArgument: If it shows no outcome, such as a body.
     """
     outcome = _told(response)
     if outcome is None and response is not None and not isinstance(response, BaseException):

@@ -45,8 +45,8 @@ class Permit:
             quota_spent: The answer says that a quota is spent, such as a month's.
 
         Raises:
-            InvalidArgument: If `cost` is none, or `response` tells no outcome, such as a body. The
-                permit is not settled then.
+            InvalidArgument: If `cost` is invalid, or `response` shows no outcome, such as a body.
+                The permit is not settled then.
             RuntimeError: If another process has asked for the permit.
         """
         outcome = checked_outcome(response)

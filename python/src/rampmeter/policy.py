@@ -69,7 +69,7 @@ Policy: TypeAlias = "Literal['wait', 'fail'] | Fail | SafeRate"
 
 
 def checked_patience(after: float) -> None:
-    """Raises InvalidArgument if no session would be so patient."""
+    """Raises InvalidArgument if `after` is too short or too long."""
     if not MIN_PATIENCE <= after <= MAX_PATIENCE:
         raise InvalidArgument(f"patience is from 0.1 s to an hour, not {after} s")
 
@@ -78,7 +78,7 @@ def checked_policy(policy: Policy) -> Fail | SafeRate | None:
     """The policy with its numbers; nothing if it is to wait.
 
     Raises:
-        InvalidArgument: If it is none.
+        InvalidArgument: If the policy is invalid.
     """
     if policy == "wait":
         return None

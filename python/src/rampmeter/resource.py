@@ -92,7 +92,7 @@ class Resource:
         says so; `cost` is then of no use.
 
         Raises:
-            InvalidArgument: If an option is none.
+            InvalidArgument: If an option is invalid.
         """
         return self._asking("wait", cost, class_, labels, max_wait, age, left, price)
 
@@ -250,7 +250,7 @@ def checked_wait(wait: float | None) -> float | None:
     """The longest wait, if it is one.
 
     Raises:
-        InvalidArgument: If it is none.
+        InvalidArgument: If it is invalid.
     """
     if wait is not None and (not isinstance(wait, Real) or not wait >= 0):
         raise InvalidArgument(f"max_wait is a number of seconds from 0 on, not {wait!r}")

@@ -8,7 +8,7 @@ use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Fleet, Values};
 use rampmeter_simulator::network::{Delay, Network};
 
-/// A seed of its own, so that worlds with token buckets alone stay what they are without this.
+/// A seed of its own, so that worlds with token buckets alone do not change.
 const OWN: u64 = 0xC0_4E7E_D11E;
 /// The label of a fleet's requests beside their client.
 const TEAM: &str = "team";

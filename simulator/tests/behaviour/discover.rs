@@ -16,7 +16,7 @@ use rampmeter_upstream::{Preset, RetryAfter, Rule};
 use std::num::{NonZeroU32, NonZeroUsize};
 
 const TEN_MINUTES: u64 = 600;
-/// From then on the limits have to be known.
+/// The second from which on the limits have to be known.
 const KNOWN: u64 = 60;
 
 /// An account of which nothing is written.
@@ -64,7 +64,7 @@ fn served(outcome: &Outcome, unit: &str, from: Time) -> f64 {
 struct Figures {
     outcome: Outcome,
     refused: usize,
-    /// Of all calls, in percent.
+    /// The refused share of all calls, in percent.
     refused_share: f64,
 }
 
@@ -101,7 +101,7 @@ fn of_discord_routes_share_the_buckets_that_answers_name() {
     let reactions = labelled(Fleet::new("reactions", 20), &[("route", one("reactions")), ("channel", of(20))]);
     let world = world(unwritten(Some("route"), &["guild", "channel"])).against(preset("discord"));
     let figures = figures("discord", &world.with(roles).with(messages).with(reactions));
-    // No header tells of the fifty a second for everything.
+    // No header tells of the limit of fifty a second for all calls.
     let used = used("discord", &figures, "requests", 50.0);
     assert!(figures.refused < 100 && used >= 90.0);
 }

@@ -108,7 +108,7 @@ fn workers_come_and_go_by_the_thousand() {
         |seed| World::new(hub(), seed).with(steady.clone()).with(surge.clone()).until(secs(300)),
         |outcome| {
             let all = |from, to| outcome.fleets.iter().map(|fleet| fleet.ok_between(from, to)).sum::<usize>();
-            // Five in a second, with many and with few.
+            // Five calls a second are served, to many workers and to few.
             for (from, to) in [(secs(40), secs(150)), (secs(160), secs(300))] {
                 let share = all(from, to) as f64 / (5.0 * to.since(from).secs());
                 println!("  {:.2} % of the requests from {from} to {to}", share * 100.0);

@@ -15,7 +15,8 @@ const KNOWN_SEEDS: Range<u64> = 0..100;
 /// A seed of its own, so that incidents do not change the worlds that they happen to.
 const OWN: u64 = 0x14C1_DE47;
 
-/// By then most workers have made their calls. Whether all have is not judged.
+/// The end of the worlds, by which most workers have made their calls. No rule demands that all
+/// have.
 const END: Time = Time::from_nanos(300_000_000_000);
 
 fn instant(dice: &mut Dice) -> Time {

@@ -23,7 +23,7 @@ const SEEDS: Range<u64> = 0..500;
 /// A seed of its own, so that these worlds differ from the others of a seed.
 const OWN: u64 = 0x5EED_0F48;
 
-/// An upstream, and its limits rightly written.
+/// An upstream, and its limits as a configuration should have them.
 struct Known {
     file: &'static str,
     /// Numbers in the file, and smaller ones.

@@ -11,7 +11,7 @@ pub(crate) struct FixedWindow {
     used: Amount,
     updated_ns: u64,
     phase_ns: u64,
-    /// How long after the multiples of the period of its policy its windows begin.
+    /// The time from multiples of the policy's period to the beginnings of its windows.
     later_ns: u64,
 }
 
@@ -27,7 +27,7 @@ impl FixedWindow {
         }
     }
 
-    /// Has multiples of the period count since a time so long before the origin of time.
+    /// Counts multiples of the period from a time that is this long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         let period_ns = u128::from(self.period_ns);
         self.phase_ns = ((since_ns + period_ns - u128::from(self.later_ns)) % period_ns) as u64;

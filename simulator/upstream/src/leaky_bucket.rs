@@ -28,7 +28,7 @@ impl LeakyBucket {
         self.drain.amount(self.brim - self.content_at(now_ns))
     }
 
-    /// Until it is empty; `None` if it never drains.
+    /// The time until it is empty; `None` if it never drains.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         self.drain.time_for_ns(self.content_at(now_ns))
     }

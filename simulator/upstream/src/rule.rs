@@ -50,10 +50,10 @@ pub(crate) enum Told {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sharing {
-    /// The caller's, in one part of the API.
+    /// Counts calls of the caller in one part of the API.
     #[default]
     User,
-    /// All calls of the caller. Its refusal tells of no other limit.
+    /// Counts all calls of the caller. A refusal by it tells of no other limit.
     Global,
     /// Counts calls of other accounts, too. A refusal by it is not the caller's fault.
     Shared,

@@ -52,7 +52,8 @@ impl Service {
         }
     }
 
-    /// The endpoints that the service answers itself. Any other call hears which there are.
+    /// The endpoints that the service answers itself. Any other call is told which endpoints there
+    /// are.
     pub(crate) fn routes() -> Router<Arc<Self>> {
         Router::new()
             .route("/process", get(process).post(process))
@@ -112,7 +113,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Has to follow the verdict directly: until then the call would never end.
+    /// This has to follow the verdict directly: without it, nothing ends the call.
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),

@@ -67,7 +67,7 @@ impl SlidingWindow {
         self.advance(self.updated_ns);
     }
 
-    /// Until the last admitted call has left.
+    /// The time until the last admitted call has left.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> u64 {
         self.admitted.back().map_or(0, |last| last.at_ns.saturating_add(self.period_ns).saturating_sub(now_ns))
     }
@@ -76,8 +76,8 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// Until enough of the oldest calls have left that there is room for `cost`, which is at most
-    /// the capacity.
+    /// The time until so many of the oldest calls have left that there is room for `cost`, which is
+    /// at most the capacity.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();
         let last_to_leave = self.admitted.iter().find(|charge| {

@@ -43,7 +43,7 @@ impl TokenBucket {
         self.flow.amount(self.level_at(now_ns))
     }
 
-    /// Until it is full, by its nominal rate; `None` if it never refills.
+    /// The time until it is full, by its nominal rate; `None` if it never refills.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         self.flow.time_for_ns(self.brim - self.level_at(now_ns))
     }

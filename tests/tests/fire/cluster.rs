@@ -31,7 +31,7 @@ impl Stage {
         Stage::start_with(run, "").await
     }
 
-    /// With these keys of the resource.
+    /// Starts a stage with these keys of the resource.
     async fn start_with(run: Run, keys: &str) -> Self {
         let resource = audited_hub().replacen("name = \"hub\"\n", &format!("name = \"hub\"\n{keys}"), 1);
         let cluster = Cluster::start().await;

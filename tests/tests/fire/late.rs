@@ -44,7 +44,7 @@ enum Kind {
 
 const CONNECTIONS: usize = 4;
 const WORKERS_PER_CONNECTION: usize = 60;
-/// Longer than anything is stopped: such a client trusts an answer however late it is.
+/// Longer than any program is stopped: such a client trusts an answer however late it is.
 const PLAIN_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Workers that call as often as they may, and the times of their calls.

@@ -21,7 +21,7 @@ async fn token(worker: &Worker) -> Value {
     body(&worker.request("token", "").await)
 }
 
-/// The scheduler tells everything that it does, and so does NATS' client.
+/// The scheduler logs everything that it does, and so does NATS' client.
 #[tokio::test]
 async fn a_worker_that_may_ask_gets_the_access_token() {
     let nats = nats::start().await;

@@ -1,5 +1,5 @@
-//! What a worker says of the upstream: it stops the calls of its own limits for a minute, until a
-//! second client says the same, and until an operator ends it.
+//! What a worker says of the upstream stops the calls of its own limits for a minute. It counts for
+//! longer if a second client says the same, and ends if an operator ends it.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

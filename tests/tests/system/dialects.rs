@@ -60,8 +60,8 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
         // the estimate, what the worker settles, and what is left then
         (10,    json!({"response": spent("2.5")}),                                                     97.5),
         (10,    json!({"response": spent("12.5")}),                                                    85.0),
-        // The worker knows the cost, or it cannot be read, or is missing: the worker's word or the
-        // estimate counts.
+        // If the worker knows the cost, its word counts. If the header can't be read or is missing,
+        // the estimate counts.
         (10,    json!({"response": spent("1"), "cost": {"processing-units": 5}}),                      80.0),
         (10,    json!({"response": spent("1"), "cost": {"requests": 1}}),                              79.0),
         (10,    json!({"response": spent("lots")}),                                                    69.0),

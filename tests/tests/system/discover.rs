@@ -35,7 +35,7 @@ dialect = "github"
 discover = true
 "#;
 
-/// A thousand a second are written, and nothing of calls in flight.
+/// The configuration allows a thousand calls a second, and says nothing of calls in flight.
 const BUSY: &str = r#"
 [[resource]]
 name = "hub"

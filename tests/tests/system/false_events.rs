@@ -74,7 +74,8 @@ async fn an_event_of_an_impossible_epoch_is_not_believed() {
     stage.check_that_permits_come().await;
 }
 
-/// The text of a job that a consumer delivers on the subject of events. Its epoch can be.
+/// The text of a job that a consumer delivers on the subject of events. A leader could have its
+/// epoch.
 #[tokio::test]
 async fn a_stored_message_on_the_subject_of_events_is_no_event() {
     let stage = stage().await;

@@ -94,7 +94,7 @@ async fn a_wrong_freeze_is_refused_with_its_reason() {
     assert_eq!(worker.limit("few").await.paused_by, None);
 }
 
-/// What was promised within the pause is void, and the next leader goes on with it.
+/// Starts that were promised within the pause are void, and the next leader goes on with the pause.
 #[tokio::test]
 async fn a_freeze_voids_promises_and_survives_a_hand_over() {
     let nats = nats::start().await;

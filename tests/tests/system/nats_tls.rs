@@ -140,7 +140,7 @@ async fn a_server_that_verifies_clients_refuses_others() {
     }
 }
 
-/// A password would be read by everyone on the way.
+/// Every machine on the way could read the password.
 #[tokio::test]
 async fn a_plain_server_is_refused_if_encryption_is_required() {
     let nats = nats::start().await;
@@ -148,7 +148,7 @@ async fn a_plain_server_is_refused_if_encryption_is_required() {
     check_refused(&plain_url(&nats), &Wishes::trusting(&ours), "it does not speak TLS").await;
     let encrypted = plain_url(&nats).replace("nats://", "tls://");
     check_refused(&encrypted, &Wishes::default(), "it does not speak TLS").await;
-    // A URL that requires it requires it of the other servers, too.
+    // A URL that requires TLS requires it of the other servers, too.
     let both = format!("{},{encrypted}", plain_url(&nats));
     check_refused(&both, &Wishes::default(), "it does not speak TLS").await;
 

@@ -148,7 +148,7 @@ async fn curl_calls_the_upstream_through_its_proxy() {
         assert!(told.contains(" 200 ") && told.contains("x-rampmeter-wait-ms: ") && told.ends_with("ok"), "{told}");
     }
     let seen = intercepting.upstream.requests();
-    // The 429 was repeated, and is not seen.
+    // The call was repeated after the 429, which the client does not see.
     assert_eq!(seen.len(), 3);
     assert!(
         seen.iter().all(|seen| seen.starts_with("POST /a?b=c HTTP/1.1\r\n") && seen.ends_with("\r\n\r\nb")),
@@ -235,7 +235,7 @@ async fn a_request_in_a_tunnel_is_for_its_host() {
     }
     let twice = format!("{own}{own}");
     assert!(intercepting.inside(&get("/", &twice)).await.starts_with("HTTP/1.1 400 "));
-    // The way out of a tunnel leads through no other one.
+    // A tunnel inside a tunnel is refused.
     let told = intercepting.inside(&connect(HOST)).await;
     assert!(told.starts_with("HTTP/1.1 405 ") && told.contains(r#""code":"tunnel""#), "{told}");
     assert_eq!(intercepting.upstream.requests().len(), 3);
@@ -269,7 +269,7 @@ async fn a_tunnel_without_a_handshake_ends() {
         within("the end of the tunnel", stream.read_to_end(&mut found)).await.ok();
         found
     };
-    // An alert at most. Nothing is read as a request.
+    // The answer is an alert at most. Nothing is read as a request.
     for garbage in [SMUGGLED.as_bytes(), &b"\x16\x03\x01\xff\xff\x01"[..], b"SSH-2.0-x\r\n", &[0; 100_000]] {
         let told = ends(garbage).await;
         assert!(told.len() <= 7, "{}", String::from_utf8_lossy(&told));
@@ -336,7 +336,8 @@ async fn nothing_is_smuggled_into_a_tunnel_or_out_of_it() {
         let told = intercepting.inside(&format!("{post}{rest}")).await;
         assert!(told.contains(" 400 ") && told.matches("HTTP/1.1 ").count() == 1, "{rest:?}: {told}");
     }
-    // A request beside the tunnel is none of its own, and none in the clear.
+    // Plain bytes behind a `CONNECT` are read neither as a request in the tunnel nor as one
+    // outside.
     let told = intercepting.raw(&format!("{}{SMUGGLED}", connect(HOST))).await;
     assert!(told.starts_with("HTTP/1.1 200 ") && told.matches("HTTP/1.1").count() == 1, "{told}");
     assert_eq!(intercepting.upstream.requests(), [""; 0]);

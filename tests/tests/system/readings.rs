@@ -1,5 +1,5 @@
 //! What the upstream's headers tell of a window: its rest, its end and its capacity. Schedulers
-//! that are stopped or killed leave it to the next one.
+//! that are stopped or killed pass this on to their successors.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -1,5 +1,5 @@
-//! A scheduler that finds no store. It reports at once what can never come, and waits for what may
-//! come.
+//! A scheduler that finds no store. It reports at once that there can be no store, and waits for a
+//! store that may come.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

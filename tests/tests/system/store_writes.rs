@@ -17,7 +17,7 @@ const TIME: Span = Span::from_secs(2);
 /// The median of this many stretches counts. Budgets grow again when a machine that was busy
 /// otherwise goes on.
 const STRETCHES: usize = 3;
-/// One at either end.
+/// Writes that may be too many in a stretch: one at either end.
 const ENDS: f64 = 2.0;
 
 /// An answer that has not come within this time is taken for lost.

@@ -379,7 +379,7 @@ async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() 
     assert_eq!((&*permit.trace, &permit.parent), (TRACE, &proxied.id));
     assert_eq!(collector.span("settle hub").await.attributes["http.response.status_code"], 200);
     assert!(!format!("{:?}", collector.spans()).contains("secret-path"));
-    // What the client does not record passes as it is.
+    // A context that is not recorded passes as it is.
     let asked = api::http().get(&url).header("traceparent", traceparent(false));
     assert_eq!(asked.send().await.unwrap().text().await.unwrap(), traceparent(false));
     process.stop().await;

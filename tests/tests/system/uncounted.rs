@@ -1,4 +1,4 @@
-//! Requests that limits count by mistake not at all: a wrong unit, or a label that is never sent.
+//! Requests that no limit counts, by mistake: a wrong unit, or a label that is never sent.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -19,7 +19,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Sixty requests in windows of ten seconds, which are those of the clock as far as is written.
+/// Sixty requests in windows of ten seconds. By the configuration, windows follow the clock.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"

@@ -1,9 +1,9 @@
-//! What `ARCHITECTURE.md` says of the repository is so.
+//! `ARCHITECTURE.md` describes the repository as it is.
 
 use rampmeter_tests::repository::{self, file, files};
 use std::collections::BTreeSet;
 
-/// It has each package, each folder of its sources, and those of the running scheduler.
+/// The page has each package, each folder of its sources, and those of the running scheduler.
 #[test]
 fn the_tree_is_the_real_one() {
     let text = file("ARCHITECTURE.md").unwrap().text;

@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("worker-sdk/evalscript/src", &["builtins", "machine", "parser"]),
 ];
 
-/// What knows no worker: what schedulers and workers share is in `protocol`.
+/// Folders of the scheduler that know no worker: what both share is in `protocol`.
 const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.

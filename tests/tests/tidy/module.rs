@@ -136,7 +136,7 @@ impl Module {
         }
     }
 
-    /// Behind an attribute; behind the item, too, if that is for tests alone.
+    /// The tokens after an attribute, and after its item if that is for tests alone.
     fn skip_tests<'a>(&mut self, tokens: &'a [TokenTree]) -> &'a [TokenTree] {
         let Some((TokenTree::Group(attribute), behind)) = tokens.split_first() else { return tokens };
         if is_for_tests(attribute) {
@@ -182,7 +182,7 @@ fn is_for_tests(attribute: &Group) -> bool {
     text == "cfg(test)" || text.starts_with("cfg(all(test,")
 }
 
-/// How many tokens the item has that comes first.
+/// The number of tokens of the first item.
 fn length(tokens: &[TokenTree]) -> usize {
     let kind = kind_and_name(tokens).map(|(kind, _)| kind).or_else(|| word(tokens.first()));
     let has_braces = !kind.is_some_and(|kind| ENDED.contains(&kind.as_str()));

@@ -12,7 +12,7 @@ pub(crate) struct Package {
     modules: BTreeMap<Segments, (String, Module)>,
 }
 
-/// That one file needs another.
+/// A file, and a file that it needs.
 pub(crate) type Edge = (String, String);
 
 /// All packages of the workspace, by the folder of their sources.

@@ -32,8 +32,9 @@
 //!
 //! **What it does not understand**: classes, regular expressions, generators, promises, `try`,
 //! labels and modules. If a `setup()` needs one of them, a [`ScriptError`] names it and its line.
-//! So it is if a script replaces JavaScript's own methods and `setup()` calls one. What is
-//! understood has JavaScript's result: where that is not certain, there is an error.
+//! The same happens if a script replaces one of JavaScript's own methods and `setup()` calls it. A
+//! script that is understood has JavaScript's result. If the result is not certain, there is an
+//! error.
 //!
 //! **Why an engine of our own.** Scripts are foreign, and other engines bound instructions at best.
 //! Doubling a string 24 times takes all memory, and a native call cannot be stopped. This engine

@@ -151,7 +151,8 @@ fn strings() {
     }
 }
 
-/// What would need more of JavaScript than is here has no result, rather than a wrong one.
+/// A script that needs more of JavaScript than this engine has gets no result, rather than a wrong
+/// one.
 #[test]
 fn an_operation_with_an_uncertain_result_is_refused() {
     #[rustfmt::skip]

@@ -3,7 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A job's part of the lane's pace is one in this many, so that the pace follows the last dozen.
+/// Each job makes up one part in this many of the lane's pace, so that the pace follows the last
+/// dozen.
 const LATEST_PART: u64 = 8;
 
 /// The attempts at jobs that have not left the lane.

@@ -64,7 +64,7 @@ impl<'w> JobRunner<'w> {
         self.attempts.lock().await.value.pace_ms()
     }
 
-    /// Handles a job, which has waited so, until it ends or has to wait.
+    /// Handles a job that has waited like this, until it ends or has to wait again.
     pub(crate) async fn handle(&self, job: &StreamMessage, known: Wait) -> Result<End, Replaced> {
         let clock = Clock::start();
         let end = self.try_once(job, known).await?;

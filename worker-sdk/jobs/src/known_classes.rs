@@ -7,7 +7,7 @@ use rampmeter_protocol::name::Name;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// More classes than this are looked for again and again.
+/// The most classes that are remembered. Further ones are looked for each time.
 const MANY: usize = 64;
 
 /// Classes that a queue has. A class is never taken from a queue.
@@ -19,7 +19,7 @@ pub(crate) struct KnownClasses {
 
 impl KnownClasses {
     /// Whether `class` is one of the queue, whose workers would otherwise never see the job. A
-    /// producer that may not look publishes as it is.
+    /// producer without the right to look publishes without this check.
     ///
     /// # Errors
     /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it is none.

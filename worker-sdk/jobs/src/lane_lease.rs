@@ -29,8 +29,8 @@ pub(crate) struct PutBack {
     /// The waits of other jobs, from the same moment on.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) others: Vec<Wait>,
-    /// If another job may run beside those that wait: the last job that was looked at. The lane is
-    /// handed out again and again to look behind it.
+    /// The last job that was looked at, if another job may run beside those that wait. The lane is
+    /// handed out again and again, so that its holder looks for later jobs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) room_after: Option<u64>,
     /// The mean time from one job to the next, as in the note of attempts.
@@ -68,7 +68,7 @@ pub(crate) enum Receipt {
 pub(crate) struct Known {
     /// The jobs that still wait, or have waited.
     pub(crate) waits: Vec<Wait>,
-    /// Jobs up to this one are gone otherwise.
+    /// All other jobs up to this one are gone.
     pub(crate) seen: u64,
     /// The mean time from one job to the next.
     pub(crate) pace_ms: Option<u64>,

@@ -12,7 +12,7 @@ const TURNS: usize = 16;
 /// How soon a lane with a free place is looked at again while others of its jobs run.
 const LOOK_AGAIN: Span = Span::from_millis(200);
 
-/// How soon it is looked at again if they all wait. Nothing tells an arrival to it.
+/// How soon a lane is looked at again if all its jobs wait. No message tells it of an arrival.
 const MAX_SLEEP_MS: u64 = 2000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -26,7 +26,7 @@ pub(crate) struct Places {
     turns: usize,
     /// The last job that was looked at, in the order of the lane.
     seen: u64,
-    /// When no job was found behind `seen`, if so.
+    /// When a look has found no job after `seen`; `None` if there may be one.
     end_seen: Option<Time>,
     looking: bool,
 }

@@ -91,7 +91,7 @@ impl Queue {
     ///
     /// # Errors
     /// [`PartlyPublished`], with the jobs that are in the stream and the reason why the next one is
-    /// not. Of jobs of which one is invalid, none is published.
+    /// not. If one of the jobs is invalid, none is published.
     pub async fn publish_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Published>, PartlyPublished> {
         let written: Result<Vec<Written>, QueueError> = jobs.into_iter().map(Job::written).collect();
         let none = |error| PartlyPublished { published: Vec::new(), error };

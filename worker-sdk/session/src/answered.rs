@@ -16,7 +16,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// No task wakes up faster. A permit that lapses sooner cannot be used.
 const MIN_VALID: Span = Span::from_millis(1);
-/// Ids of one request that may be used up. More mean that something else answers them.
+/// The most ids of one request that may be used up. Beyond it, another id does not help.
 const MAX_USED_UP: u32 = 100;
 
 /// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
@@ -222,7 +222,7 @@ impl Stamp {
     }
 }
 
-/// A duration of an answer's; one that is none is passed over.
+/// A duration in an answer; an invalid one is ignored.
 fn span(millis: Option<f64>) -> Option<Span> {
     millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span)
 }

@@ -100,7 +100,7 @@ pub struct Grant {
     pub received: Time,
     /// The call's start.
     pub start: Time,
-    /// By how much that is later than the scheduler meant, because of the answer's way; none if
+    /// How much later the start is than the scheduler meant, because the answer was late; none if
     /// that is not known.
     pub late: Option<Span>,
     /// How long the permit is valid after its start; without it the permit never lapses.

@@ -13,8 +13,8 @@ use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long a local permit is valid. A permit that is kept for longer would allow two calls in one
-/// moment, with the next permit. A task wakes up far sooner.
+/// How long a local permit is valid. A permit that is kept for longer could be used at the same
+/// moment as the next one. A task wakes up far sooner.
 const LOCAL_VALID: Span = Span::from_secs(1);
 
 impl Session {
@@ -43,7 +43,7 @@ impl Session {
             self.stagger(now, resource);
         }
         if verdict != Verdict::Reachable {
-            // A scheduler that is there answers this.
+            // A scheduler that runs answers this message.
             oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
         }
     }
@@ -67,8 +67,8 @@ impl Session {
         }
     }
 
-    /// Spreads the first local permits. A whole fleet may lose its scheduler in one moment, and its
-    /// calls must not come in one.
+    /// Spreads the first local permits. A whole fleet may lose its scheduler at once, and its calls
+    /// must not all come at once.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
         let outbox = outbox_of(&mut self.outboxes, resource);
         outbox.schedulers.fallback.stagger(now.max(outbox.schedulers.frozen_until), &mut self.dice);

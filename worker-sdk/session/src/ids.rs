@@ -10,9 +10,8 @@ use std::collections::BTreeMap;
 const MAX_RENAMED: usize = 16_384;
 
 /// Ids of the form `<secret of the ask>-<number of the ask>`. The secret is the number under a key
-/// of 128 random bits: one id does not tell the next. Making one needs no randomness, and reading
-/// one needs no table. Only renamed asks are remembered: `.<renamings>` follows their
-/// number.
+/// of 128 random bits: one id does not reveal the next. Making one needs no randomness, and reading
+/// one needs no table. Only renamed asks are remembered: `.<renamings>` follows their number.
 #[derive(Debug)]
 pub(super) struct Ids {
     key: SecretKey,
@@ -76,7 +75,7 @@ mod tests {
         assert_eq!((ids.ask("of-another"), ids.ask("")), (None, None));
     }
 
-    /// An id has 128 bits that no other id of the session tells.
+    /// An id has 128 bits that no other id of the session reveals.
     #[test]
     fn a_neighbouring_number_without_its_secret_is_no_id() {
         let ids = Ids::new(SecretKey::new(1));

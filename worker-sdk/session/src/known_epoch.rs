@@ -2,7 +2,7 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long an epoch counts that an event has named and no answer. A new leader answers sooner.
+/// How long an epoch counts that only an event has named. A new leader answers sooner.
 const UNCONFIRMED: Span = Span::from_secs(10);
 
 /// The highest epoch of a resource that an answer or an event has named.

@@ -8,8 +8,8 @@ use rampmeter_protocol::time::Span;
 const WAITING: Span = Span::from_secs(12);
 /// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);
-/// A scheduler reports to a whole fleet in one moment, also for the last time. Up to an eighth of
-/// the longest silence is added at random.
+/// A scheduler reports to a whole fleet in one moment, so that its silence begins for all at once.
+/// Up to an eighth of the longest silence is therefore added at random.
 const JITTER: u64 = 8;
 
 /// How long a scheduler may be silent before a request is repeated, by the request's mode. All

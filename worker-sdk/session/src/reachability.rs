@@ -74,7 +74,7 @@ impl Reachability {
         self.check_at <= now
     }
 
-    /// Judges the silence. `unanswered` is since when an answer is owed. `others_wait` says whether
+    /// Judges the silence. An answer has been owed since `unanswered`. `others_wait` says whether
     /// other requests wait that were answered before.
     pub(super) fn check(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
         self.check_at = Time::NEVER;

@@ -4,7 +4,7 @@
 
 use std::hash::{Hasher, SipHasher};
 
-/// A key of 128 bits. Its hashes tell neither the key nor each other.
+/// A key of 128 bits. Its hashes reveal neither the key nor each other.
 #[derive(Clone)]
 pub(super) struct SecretKey(u128);
 

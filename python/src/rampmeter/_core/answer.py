@@ -40,5 +40,5 @@ def text(answer: Answer, name: str) -> str | None:
 
 
 def epoch_of(answer: Answer) -> int:
-    """The epoch of its leader; 0 is of none."""
+    """The epoch of its leader; 0 if it names none."""
     return int(number(answer, "epoch") or 0)

@@ -14,10 +14,10 @@ from .lateness import Stamped
 Mode: TypeAlias = Literal["wait", "allow", "reserve"]
 
 LOCAL_VALID: Final = 1.0
-"""Seconds for which a permit of the client's own is valid: kept longer, two would meet."""
+"""Seconds for which a local permit is valid. A longer-lived one could be used with the next."""
 
 MIN_VALID: Final = 0.001
-"""Nothing wakes up faster: a permit that lapses sooner is of no use."""
+"""No thread wakes up faster: a permit that lapses sooner is of no use."""
 
 ROUNDING: Final = 1e-3
 """Milliseconds that a difference of two floats may be off."""
@@ -26,7 +26,7 @@ USED_UP: Final = frozenset(["lapsed", "already_settled", "unknown_permit", "id_i
 """Refusals of an id that can have no permit any more."""
 
 MAX_RENAMED: Final = 100
-"""Ids of one request. More means that something else answers them."""
+"""The most ids of one request. Beyond it, another id does not help."""
 
 
 class Send(NamedTuple):
@@ -63,7 +63,7 @@ class Failure(NamedTuple):
 
     why: str
     is_hangup: bool = False
-    """Whether a front may have had the request: it gives back what its client has left."""
+    """Whether a front may have had the request. It gives back permits of clients that hang up."""
 
 
 class Grant(NamedTuple):
@@ -81,7 +81,7 @@ class Grant(NamedTuple):
     """What the call costs, if the scheduler has computed it."""
 
     def lapses(self) -> float:
-        """From then on it may not be used."""
+        """The time from which on it may not be used."""
         return float("inf") if self.valid is None else self.start + self.valid
 
 
@@ -122,7 +122,7 @@ class Ask:
         """Whether a scheduler may have charged the present id."""
 
     def steps(self, now: float) -> Steps:
-        """Asks until the call may start. A reservation is returned before its start.
+        """Asks until the call may start. A reservation ends this before its start.
 
         Raises:
             Refused: If a scheduler refuses, or the deadline comes first.
@@ -142,7 +142,7 @@ class Ask:
             self._rename()
 
     def abandoned(self, error: BaseException) -> dict[str, Any] | None:
-        """The settle of what may be charged, after `steps` has ended with an error.
+        """The settle that gives back what may be charged, after `steps` has ended with an error.
 
         A caller may give up at any time. What a transport refuses to send is charged nothing.
         """
@@ -182,7 +182,7 @@ class Ask:
             raise
 
     def _taken(self, now: float, reply: Reply) -> Generator[Effect, Any, Grant | float]:
-        """The grant that the reply is, or when to go on asking."""
+        """The grant in the reply, or when to go on asking."""
         answer, epoch = reply.answer, epoch_of(reply.answer)
         code = text(answer, "code")
         if not self._contact.heard(now, epoch) or code == "unavailable":
@@ -277,7 +277,7 @@ def unused(id: str) -> dict[str, Any]:
 
 
 def refusal(answer: Answer) -> Refused:
-    """The error that a refusal is."""
+    """The error for a refusal."""
     code, message = (
         text(answer, "code") or "unknown",
         text(answer, "message") or "no reason was given",

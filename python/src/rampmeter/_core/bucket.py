@@ -22,7 +22,7 @@ class Bucket:
         return self._spent_until - self._slack
 
     def hold_until(self, until: float) -> None:
-        """Gives nothing before, and no burst at that time."""
+        """Gives no token before `until`, and no burst at that time."""
         self._spent_until = max(self._spent_until, until + self._slack)
 
     def take(self, now: float) -> bool:

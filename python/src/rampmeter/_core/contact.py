@@ -68,12 +68,12 @@ class Contact:
 
     @property
     def policy(self) -> Fail | SafeRate | None:
-        """What requests do in a silence; nothing if they wait."""
+        """The policy for a silence; nothing if requests wait."""
         return self._policy
 
     @property
     def patience(self) -> float:
-        """Seconds of silence after which the policy begins; it may be to wait."""
+        """Seconds of silence after which the policy begins; infinite if it is to wait."""
         return float("inf") if self._policy is None else self._policy.after
 
     def epoch(self) -> int | None:
@@ -181,7 +181,7 @@ class Contact:
         if self._lost_since is None:
             self._lost_since = since
             if self._local is not None and self._local.opens() <= now:
-                # A fleet loses its scheduler in one moment; its calls must not come in one.
+                # A whole fleet loses its scheduler at once; its calls must not all come at once.
                 self._local.hold_until(now + self._dice.random() * self._local.interval)
         self._lost_until = now + max(policy.after, 2 * PROBE)
         self._probe_at = max(self._probe_at, now + PROBE)

@@ -16,7 +16,7 @@ STAMP: Final = 0.001
 """The resolution of stamps. No call starts too early because of it."""
 
 UNKNOWN: Final = float("inf")
-"""The delay before any was measured."""
+"""The base delay before any delay was measured."""
 
 MEMORY: Final = 30.0
 """A base delay is forgotten after one to two of these: clocks drift apart."""

@@ -35,7 +35,7 @@ class Leases:
         self._held: dict[str, Lease] = {}
 
     def begin(self, resource: str, fields: Mapping[str, Any], grant: Grant) -> bool:
-        """A call begins. Whether it has a lease, which ends its span after the start."""
+        """Notes a call that begins. Returns whether it has a lease."""
         if grant.id is None or not grant.lease:
             return False
         asked = {name: fields[name] for name in ("cost", "labels") if name in fields}
@@ -61,12 +61,12 @@ class Leases:
         return [(lease.resource, extension(id, lease.asked)) for id, lease in due]
 
     def hasten(self, now: float, id: str) -> None:
-        """A renewal has failed: repeat it soon."""
+        """Notes a failed renewal, which is repeated soon."""
         if (lease := self._held.get(id)) is not None:
             lease.due = min(lease.due, now + RETRY)
 
     def refused(self, now: float, id: str, code: str) -> bool:
-        """A renewal was refused. Whether people are to be told: another call may have its place."""
+        """Notes a refused renewal. True if people are to know: another call may have its place."""
         if code == "unavailable":
             self.hasten(now, id)
             return False

@@ -32,7 +32,7 @@ class Side:
         self.tell(resource, settle)
 
     def drop(self, resource: str, settle: dict[str, Any]) -> None:
-        """A permit is forgotten: its settle waits for the next message. No lock is taken."""
+        """Queues the settle of a forgotten permit for the next message. Takes no lock."""
         self._leases.end(settle["id"])
         self._unsent.append((resource, settle))
 

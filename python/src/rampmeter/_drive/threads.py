@@ -14,7 +14,7 @@ from .side import Side
 from .transport import Transport
 
 LINGER: Final = 1.0
-"""Seconds for which the thread that renews leases outlives the last of them."""
+"""Seconds for which the thread that renews leases goes on after the last lease."""
 
 LAST_WORDS: Final = 2.0
 """Seconds that the end of a process gives to what is unsent."""
@@ -59,7 +59,7 @@ class Threads(Side):
         self._transport.flush(within)
 
     def close(self) -> None:
-        """Says the last words, ends the renewer and all connections."""
+        """Sends the last settles, and ends the renewer and all connections."""
         with self._lock:
             self._closed, renewer = True, self._renewer
         self._wake.set()

@@ -35,7 +35,7 @@ https://HOST:PORT or nats://HOST:PORT
         """The address that `url` names.
 
         Raises:
-            InvalidArgument: If it is none, or holds a password: that belongs into `token`.
+            InvalidArgument: If `url` is no address, or holds a password: that belongs into `token`.
             TlsError: If the file of authorities is of no use.
         """
         parts = urlsplit(url)

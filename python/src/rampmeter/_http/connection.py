@@ -11,7 +11,7 @@ from .address import Address
 from .message import Reader, Response
 
 CONNECT: Final = 2.0
-"""Seconds for a connection: longer ones show that no host is there."""
+"""Seconds until a connection is made: a longer wait shows that no host is there."""
 
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3))
 """A host that has lost its power is noticed after twenty seconds."""

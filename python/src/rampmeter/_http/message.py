@@ -65,7 +65,7 @@ class Reader:
         """The next response, if it is whole.
 
         Raises:
-            NotHttp: If the bytes are none, or are too many.
+            NotHttp: If the bytes are no response, or are too many.
         """
         end = self._bytes.find(b"\r\n\r\n")
         if end < 0:

@@ -28,7 +28,7 @@ MAX_OWED: Final = 16
 """Settles on one connection whose answers are unread. More would fill its buffers."""
 
 ENCODER: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
-"""A body in a circle is found by its depth: to look for one takes a fifth of the time."""
+"""Circular bodies are found by their depth: a search for circles takes a fifth of the time."""
 
 FAULTS: Final = (OSError, NotHttp, asyncio.TimeoutError)
 

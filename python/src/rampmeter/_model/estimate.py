@@ -9,7 +9,7 @@ from typing import Any, Final
 from ..bounds import MAX_LABEL_VALUE
 
 BYTES_PER_TOKEN: Final = 3
-"""Where no tokenizer is there: fewer than most languages have, so that estimates are high."""
+"""If there is no tokenizer. Most languages have more, so that estimates are high."""
 
 PER_MESSAGE: Final = 4
 """Tokens that surround a message."""

@@ -67,7 +67,7 @@ class _Model:
         return self._costing(*estimate(request, self._count))
 
     def labels_of(self, request: Any) -> dict[str, str]:
-        """The model of the request. What the program says of labels itself goes before."""
+        """The model of the request. Labels that the program sets itself take precedence."""
         given = self._labels(request) if callable(self._labels) else self._labels
         return {**labels_of(request), **self._terms.resource.labels, **(given or {})}
 

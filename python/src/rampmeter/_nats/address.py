@@ -31,7 +31,7 @@ class NatsAddress:
         """The servers that `url` names, with commas between them.
 
         Raises:
-            InvalidArgument: If one is none.
+            InvalidArgument: If one is no address.
         """
         servers = tuple(server.strip() for server in url.split(","))
         shown = []

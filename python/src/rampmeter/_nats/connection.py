@@ -67,7 +67,7 @@ class Connection:
         """Why there is no connection, if another attempt is of use.
 
         Raises:
-            RampmeterError: If it is of none.
+            RampmeterError: If another attempt is of no use.
         """
         url = self._address.url
         if isinstance(error, RampmeterError):
@@ -85,7 +85,7 @@ class Connection:
             await self._client.subscribe(subject, cb=handler)
 
     async def publish(self, subject: str, payload: bytes, reply: str = "") -> bool:
-        """Sends a message; whether a server will have it."""
+        """Sends a message. False if there is no connection for it."""
         if not self._client.is_connected:
             return False
         try:

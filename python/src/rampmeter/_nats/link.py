@@ -261,7 +261,7 @@ class Link:
             self._end(waiting, Failure("a scheduler that no longer leads has answered"))
 
     async def _news(self, message: Msg) -> None:
-        """An event. A stored message that JetStream delivers wants a reply: it is none."""
+        """Handles an event. A message that wants a reply is none: JetStream has delivered it."""
         resource = message.subject.rsplit(".", 1)[1]
         try:
             news = json.loads(message.data)

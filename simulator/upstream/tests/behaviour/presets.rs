@@ -92,7 +92,7 @@ fn github_counts_an_hour_from_the_first_use() {
 fn github_has_secondary_limits_that_no_header_tells_of() {
     let stage = &mut Stage::new("github");
     assert_eq!(stage.calls(100, "method=GET"), 200);
-    // Whatever a call says that it costs, a method costs what it costs.
+    // The method alone decides the cost, whatever a call states.
     assert_eq!(stage.calls(160, "method=PATCH points=0"), 200);
     let refusal = stage.call("method=GET");
     check(&refusal, 403, &["retry-after: 60", "x-ratelimit-remaining: 4740"]);

@@ -83,7 +83,7 @@ fn index(found: Option<usize>) -> Value {
     found.map_or(Value::Number(-1.0), number)
 }
 
-/// Other than `===`, this finds NaN.
+/// Unlike `===`, this finds NaN.
 fn includes(elements: &[Value], wanted: &Value) -> bool {
     let is_nan = |value: &Value| matches!(value, Value::Number(number) if number.is_nan());
     elements.iter().any(|element| element.same(wanted) || is_nan(element) && is_nan(wanted))

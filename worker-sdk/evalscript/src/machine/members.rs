@@ -53,7 +53,7 @@ impl Machine {
         })
     }
 
-    /// What a value has not itself it may inherit, from JavaScript or from the script.
+    /// A member that a value itself lacks may be inherited, from JavaScript or from the script.
     pub(super) fn missing_member(&self, object: &Value, name: &str) -> Outcome {
         self.changes.check_builtins()?;
         if builtins::inherited::has(object, name) {

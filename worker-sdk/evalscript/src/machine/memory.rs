@@ -66,7 +66,7 @@ impl Machine {
         self.heap.freeze(value);
     }
 
-    /// JavaScript passes over a change of a frozen object, or throws: by its mode.
+    /// JavaScript ignores a change of a frozen object or throws, depending on its mode.
     pub(super) fn check_not_frozen(&self, value: &Value) -> Outcome<()> {
         if self.heap.is_frozen(value) { Err(Problem::unsupported("a change of a frozen object")) } else { Ok(()) }
     }

@@ -28,7 +28,7 @@ struct Change {
 }
 
 impl UnknownChanges {
-    /// Counts a statement as skipped. What is marked next has changed for its sake.
+    /// Counts a statement as skipped. Changes that are marked next belong to it.
     pub(super) fn skip(&mut self, statement: ScriptError) {
         self.reasons.push(statement);
     }

@@ -57,7 +57,8 @@ impl Mentions {
                     self.with_changed_members.insert(Rc::from("Object"));
                 }
                 Kind::Word(name) if is_name(source, index) => {
-                    // A plain call of a function, but not of a method of a class, makes it that.
+                    // `this` is the global object in a plain call of a function, but not in a
+                    // method of a class.
                     let is_global = **name == *"this" && index >= end_of_class;
                     self.everything |= is_global || GLOBAL_OBJECTS.contains(&&**name);
                     if **name == *"class" {

@@ -92,7 +92,7 @@ enum Source<'a> {
     /// The only one there is.
     Sole,
     Named(&'a str),
-    /// An entry that names none. Entries may read from different sources.
+    /// An entry that names no source. Entries may read from different sources.
     Entry(usize),
 }
 

@@ -183,7 +183,7 @@ fn a_lost_lease_is_reported_once() {
     );
 }
 
-/// They let a scheduler that did not grant the permit count the call.
+/// Cost and labels let a scheduler that did not grant the permit count the call.
 #[test]
 fn a_renewal_repeats_cost_and_labels_of_the_request() {
     check(

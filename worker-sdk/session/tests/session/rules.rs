@@ -256,7 +256,7 @@ fn an_event_of_an_epoch_that_cannot_be_is_not_believed() {
     );
 }
 
-/// An epoch that can be is believed, but not for long if no answer has it.
+/// A possible epoch is believed, but not for long if no answer confirms it.
 #[test]
 fn an_epoch_that_no_answer_confirms_is_forgotten() {
     check(
