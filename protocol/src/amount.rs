@@ -33,7 +33,7 @@ const MICROS: f64 = 1e6;
 const BINARY_NOISE: f64 = 1e-3;
 
 impl Amount {
-    /// Nothing.
+    /// The amount of zero.
     pub const ZERO: Amount = Amount(0);
     /// A millionth of a unit.
     pub const SMALLEST: Amount = Amount(1);

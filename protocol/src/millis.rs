@@ -16,7 +16,7 @@ pub struct Millis(Span);
 pub struct MillisError(f64);
 
 impl Millis {
-    /// From milliseconds.
+    /// A duration of this many milliseconds.
     ///
     /// # Errors
     /// If `millis` is negative, not a number, or longer than [`MAX_MILLIS`].

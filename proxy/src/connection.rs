@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Nothing was read yet.
+/// No event was a read yet.
 const NEW: u8 = 0;
 /// The last event was a read.
 const ANSWERED: u8 = 1;

@@ -51,7 +51,7 @@ pub(crate) struct Exchange {
     pub(crate) settings: Settings,
     pub(crate) resource: Resource,
     pub(crate) pool: Pool,
-    /// Without one, there are no tunnels.
+    /// Without an interceptor, there are no tunnels.
     pub(crate) interceptor: Option<Interceptor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pseudonym: Pseudonym,

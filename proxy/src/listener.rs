@@ -41,7 +41,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Listener {
     listener: TcpListener,
     exchange: Arc<Exchange>,
-    /// Without one, connections are not encrypted.
+    /// Without a certificate, connections are not encrypted.
     certificate: Option<Certificate>,
     places: Arc<Semaphore>,
 }

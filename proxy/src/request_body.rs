@@ -20,7 +20,7 @@ const READ_AHEAD: usize = 64 * 1024;
 /// A body that is kept while it is sent, up to a bound. Within that bound, it can be sent again.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestBody {
-    /// The lock is held for one poll of the client's body.
+    /// What all sendings share. The lock is held for one poll of the client's body.
     shared: Arc<Mutex<Kept>>,
 }
 

@@ -53,7 +53,7 @@ enum Segment {
 pub struct TemplateError;
 
 impl Routes {
-    /// These routes, in this order.
+    /// Routes in this order: the first one that fits a request counts.
     #[must_use]
     pub fn new(routes: Vec<Route>) -> Self {
         Routes(routes.into())
@@ -66,7 +66,7 @@ impl Routes {
 }
 
 impl Cost {
-    /// These amounts of these units.
+    /// A cost of these amounts, each of its unit.
     ///
     /// # Errors
     /// If a unit or an amount is invalid.

@@ -7,11 +7,11 @@ use rampmeter_protocol::cost::{Cost, REQUESTS};
 /// How much of a unit calls cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// Always this much.
+    /// Every call costs this much.
     Always(Amount),
-    /// Anything between these, each amount as likely as any other.
+    /// Every amount between these is equally likely.
     Between(Amount, Amount),
-    /// One of these, each as likely as any other. The list is not empty.
+    /// Each of these amounts is equally likely. The list is not empty.
     OneOf(Vec<Amount>),
     /// Exponentially distributed about a mean, cut off at a bound: mostly little, sometimes much.
     Exponential {
@@ -68,7 +68,7 @@ impl From<Amount> for Draw {
 pub struct CostModel(Vec<(String, Draw)>);
 
 impl CostModel {
-    /// One request.
+    /// The cost of one request.
     #[must_use]
     pub const fn new() -> Self {
         CostModel(Vec::new())

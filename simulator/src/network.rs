@@ -6,14 +6,14 @@ use rampmeter_protocol::time::{Span, Time};
 /// A delay between two bounds, each value as likely as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
-    /// The shortest.
+    /// The shortest delay.
     pub least: Span,
-    /// The longest.
+    /// The longest delay.
     pub most: Span,
 }
 
 impl Delay {
-    /// Always the same.
+    /// A delay that is always the same.
     #[must_use]
     pub const fn fixed(span: Span) -> Self {
         Delay { least: span, most: span }
@@ -36,13 +36,13 @@ impl Delay {
 /// concern only messages between workers and scheduler. Each call to the upstream arrives once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// From a worker to the scheduler.
+    /// The way from a worker to the scheduler.
     pub request: Delay,
-    /// From the scheduler to a worker.
+    /// The way from the scheduler to a worker.
     pub grant: Delay,
-    /// From a worker to the upstream.
+    /// The way from a worker to the upstream.
     pub call: Delay,
-    /// From a call's arrival until the worker has its response.
+    /// The time from a call's arrival until the worker has its response.
     pub response: Delay,
     /// The part of messages that never arrive.
     pub loss: f64,

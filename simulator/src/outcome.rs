@@ -27,7 +27,7 @@ pub struct Outcome {
 pub struct Levels {
     /// The time of the observation.
     pub at: Time,
-    /// By unit, in millionths.
+    /// The levels by unit, in millionths.
     pub micros: BTreeMap<String, u64>,
 }
 

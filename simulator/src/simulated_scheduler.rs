@@ -50,7 +50,7 @@ pub(crate) struct SimulatedScheduler {
     grants: Vec<usize>,
     /// What the store holds, if the scheduler has one.
     store: Option<SimulatedStore>,
-    /// Until then no scheduler hears anything.
+    /// The time until which no scheduler hears anything.
     down_until: Time,
     /// The time of the last event.
     now: Time,

@@ -33,10 +33,10 @@ enum AnyClient {
 /// Why spans did not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
-    /// They may arrive later.
+    /// The collector is away or busy: spans may arrive later.
     #[error("{0}")]
     Away(String),
-    /// They never will.
+    /// The collector refuses the spans for good.
     #[error("{0}")]
     Refused(String),
 }

@@ -6,9 +6,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 /// The number of faults in a usual run and in a long one.
 #[derive(Clone, Copy, Debug)]
 pub struct Cycles {
-    /// In a usual run.
+    /// The number in a usual run.
     pub usual: usize,
-    /// In a long one.
+    /// The number in a long run.
     pub long: usize,
 }
 

@@ -41,7 +41,7 @@ struct Seen {
     policy: Policy,
     takes: Duration,
     clock: Clock,
-    /// Guards accounts and calls, for as long as one call takes to be counted.
+    /// The lock guards accounts and calls, for as long as one call takes to be counted.
     book: Mutex<Book>,
 }
 

@@ -40,11 +40,11 @@ pub enum Attack {
 /// Where an answer is to go.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// To its own inbox.
+    /// The answer goes to the worker's own inbox.
     Own,
-    /// Nowhere.
+    /// The message has no reply subject.
     Nowhere,
-    /// To a subject that is not its own.
+    /// The answer goes to a subject that is not the worker's own.
     Stranger(String),
 }
 

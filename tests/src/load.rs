@@ -72,7 +72,7 @@ struct Book {
     api: Api,
     next_units: AtomicUsize,
     ends: AtomicBool,
-    /// Guards both lists, for as long as it takes to add a line.
+    /// The lock guards both lists, for as long as it takes to add a line.
     written: Mutex<(Vec<Made>, Failures)>,
 }
 

@@ -72,13 +72,13 @@ impl Pair {
         .await
     }
 
-    /// One of them.
+    /// The process of one scheduler.
     #[must_use]
     pub fn process(&self, member: Member) -> &Process {
         &self.members[member.0]
     }
 
-    /// One of them, to kill or restart it.
+    /// The process of one scheduler, to kill or restart it.
     pub fn process_mut(&mut self, member: Member) -> &mut Process {
         &mut self.members[member.0]
     }

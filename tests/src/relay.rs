@@ -38,9 +38,9 @@ struct Ways {
     inbox: String,
     faults: Faults,
     heals: AtomicBool,
-    /// Guards the dice, for as long as a throw takes.
+    /// The lock guards the dice, for as long as a throw takes.
     dice: Mutex<Dice>,
-    /// Guards the workers' reply subjects, by number, for as long as it takes to find or add one.
+    /// The lock guards the workers' reply subjects by number, while one is found or added.
     replies: Mutex<Vec<Subject>>,
 }
 

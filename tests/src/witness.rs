@@ -145,9 +145,9 @@ impl Witness {
 /// The duration of a change of leaders.
 #[derive(Clone, Copy, Debug)]
 pub struct Takeover {
-    /// Until the successor's first message.
+    /// The time until the successor's first message.
     pub heard: Span,
-    /// Until its first grant.
+    /// The time until its first grant.
     pub granted: Span,
 }
 

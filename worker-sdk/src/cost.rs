@@ -66,7 +66,7 @@ fn with(mut cost: wire::Cost<'static>, unit: Text<'static>, amount: f64) -> Resu
 }
 
 impl Default for Cost {
-    /// One request.
+    /// The cost of one request.
     fn default() -> Self {
         Cost::requests(1)
     }

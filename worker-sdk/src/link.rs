@@ -50,7 +50,7 @@ pub(crate) struct Link {
     pub(crate) counters: Arc<Counters>,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
-    /// Guards the numbers of resources, for as long as it takes to open one.
+    /// The lock guards the numbers of resources, for as long as it takes to open one.
     resources: Mutex<BTreeMap<Name, Opened>>,
 }
 

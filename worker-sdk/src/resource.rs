@@ -89,7 +89,7 @@ impl Resource {
     /// ```
     ///
     /// # Errors
-    /// As [`Acquire::run`].
+    /// The errors of [`Acquire::run`].
     pub async fn run<F, Fut, R, E>(&self, cost: impl Into<Cost>, call: F) -> Result<R, RunError<E>>
     where
         F: FnMut() -> Fut,

@@ -36,7 +36,7 @@ pub struct LeftOut {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It was neither harvested nor probed.
+    /// The limit was neither harvested nor probed.
     #[error("its method is `{0}`")]
     Method(String),
     /// The document does not say how it was found.
@@ -45,7 +45,7 @@ pub enum Reason {
     /// Another plan has it.
     #[error("it is of the tier `{0}`")]
     Tier(String),
-    /// It has no ceiling above 0.
+    /// The limit has no ceiling above 0.
     #[error("its limit is no number above 0")]
     NoNumber,
     /// Its ceiling grows with the users of an application.

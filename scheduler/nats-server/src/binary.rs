@@ -67,13 +67,13 @@ pub enum Fault {
     /// The system could not run it.
     #[error("cannot be run: {0}")]
     NotRunnable(io::Error),
-    /// It ran, but printed no version in time.
+    /// The file ran, but printed no version in time.
     #[error("printed no version within {} s", VERSION_BOUND.as_secs())]
     Silent,
     /// It printed something else. The text is the end of its output.
     #[error("printed no version, but {0:?}")]
     NoVersion(String),
-    /// It is too old a nats-server.
+    /// The file is a nats-server that is too old.
     #[error("is version {0}, older than {oldest}", oldest = Version::OLDEST)]
     TooOld(Version),
 }

@@ -68,7 +68,7 @@ pub struct CredentialSettings {
 /// Where the secret comes from.
 #[derive(Clone, Debug)]
 pub enum CredentialFrom {
-    /// It is kept on this machine.
+    /// The secret is kept on this machine.
     Secret(SecretPlace),
     /// A token endpoint gives it out.
     OAuth {

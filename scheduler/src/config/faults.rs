@@ -68,7 +68,7 @@ pub(super) fn read<T: DeserializeOwned>(
 /// The same after `prepare` has changed the tables.
 ///
 /// # Errors
-/// As [`read`].
+/// The errors of [`read`].
 pub(super) fn read_prepared<T: DeserializeOwned>(
     source: &Source,
     addition: impl Fn(&str) -> &'static str,

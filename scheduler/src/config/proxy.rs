@@ -234,7 +234,7 @@ pub struct ProxySettings {
     pub body_labels: Vec<(String, String)>,
     /// The units of tokens, if requests are those to language models.
     pub tokens: Option<TokenUnits>,
-    /// Whose rules tell what bodies cost.
+    /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
     /// Units whose amounts clients may state.
     pub cost_headers: Vec<(String, HeaderName)>,

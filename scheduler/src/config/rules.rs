@@ -105,7 +105,7 @@ impl Rules {
         Rules { resources }
     }
 
-    /// These rules without those of `resource`.
+    /// The rules without those of `resource`.
     #[must_use]
     pub fn without(&self, resource: &Name) -> Rules {
         Rules { resources: self.resources.iter().filter(|rules| rules.name != *resource).cloned().collect() }

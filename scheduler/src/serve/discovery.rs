@@ -66,7 +66,7 @@ pub struct AnnouncementContext {
     pub leader: String,
     /// The schedulers that count differently, and how this one counts.
     pub differences: Arc<Differences>,
-    /// One for each resource.
+    /// A reporter for each resource.
     pub reporters: Vec<Reporter>,
     /// The clock of this process.
     pub clock: Clock,

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Duty {
-    /// It does nothing yet.
+    /// The scheduler does nothing yet.
     Starting,
-    /// It answers requests.
+    /// The scheduler answers requests.
     Leading {
         /// The epoch of its term.
         epoch: u64,
@@ -22,12 +22,12 @@ pub enum Duty {
     },
     /// Another scheduler answers requests; this one takes over when that one is gone.
     Standby,
-    /// It wants to lead and can't.
+    /// The scheduler wants to lead and can't.
     Troubled {
         /// Why.
         reason: String,
     },
-    /// It gives the resource up.
+    /// The scheduler gives the resource up.
     Stopping,
 }
 

@@ -12,16 +12,16 @@ const VERSION: u32 = WITH_PAGES;
 /// Why a value can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// It does not begin like a value of Rampmeter.
+    /// The value does not begin like a value of Rampmeter.
     #[error("not a value of Rampmeter")]
     Foreign,
-    /// It was deleted.
+    /// The value was deleted.
     #[error("it was deleted")]
     Deleted,
-    /// It is of a later version.
+    /// The value is of a later version.
     #[error("written in format {0}, this build reads {VERSION}")]
     Newer(u32),
-    /// It is shorter or longer than its header says.
+    /// The value is shorter or longer than its header says.
     #[error("{found} bytes long instead of {expected}")]
     Length {
         /// The length in the header.

@@ -15,7 +15,7 @@ pub(super) struct LearnedRecord {
     algorithm: String,
     capacity: u64,
     period: u64,
-    /// In millionths of the policy's rate.
+    /// The lost rate, in millionths of the policy's rate.
     loss: u64,
     /// The age of the estimated loss at the writing.
     estimated: u64,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// group or with regular expressions, which the judge does not understand.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
-    /// By worker and limit.
+    /// The number of the bucket, by worker and limit.
     numbers: Vec<Vec<Option<usize>>>,
 }
 

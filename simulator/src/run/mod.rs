@@ -42,7 +42,7 @@ impl World {
     /// Checks that the world can run.
     ///
     /// # Errors
-    /// As [`World::run`].
+    /// The errors of [`World::run`].
     pub fn check(&self) -> Result<(), WorldError> {
         Run::new(self).map(|_| ())
     }
@@ -58,7 +58,7 @@ impl World {
     /// Runs the world, and tells `watch` its time now and then.
     ///
     /// # Errors
-    /// As [`World::run`].
+    /// The errors of [`World::run`].
     pub fn run_watched(&self, mut watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
         self.run_while(|now| {
             watch(now);
@@ -70,7 +70,7 @@ impl World {
     /// was cut has the outcome of its time until then.
     ///
     /// # Errors
-    /// As [`World::run`].
+    /// The errors of [`World::run`].
     pub fn run_while(&self, goes_on: impl FnMut(Time) -> bool) -> Result<Outcome, WorldError> {
         Ok(Run::new(self)?.finish(goes_on))
     }

@@ -128,7 +128,7 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// As for [`Self::admit_call`].
+    /// The errors of [`Self::admit_call`].
     pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
         self.admit_call(now, &Arrival::of(cost)).map_err(|refused| refused.rejection)
     }

@@ -1,4 +1,4 @@
-//! How much of a unit.
+//! Amounts of units.
 
 use std::{fmt, str::FromStr};
 
@@ -35,7 +35,7 @@ pub enum AmountError {
 }
 
 impl Amount {
-    /// Nothing.
+    /// The amount of zero.
     pub const ZERO: Self = Self::from_micros(0);
     /// One unit.
     pub const ONE: Self = Self::whole(1);

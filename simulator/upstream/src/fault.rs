@@ -14,10 +14,10 @@ pub enum Endpoint {
 /// What an endpoint does instead of its work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It answers with this status, from 100 to 999, and no body.
+    /// The endpoint answers with this status, from 100 to 999, and no body.
     Status(u16),
-    /// It takes the request and never answers.
+    /// The endpoint takes the request and never answers.
     Hang,
-    /// It answers 200 with this body.
+    /// The endpoint answers 200 with this body.
     Body(String),
 }

@@ -285,7 +285,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// As for [`Self::fixed_window`].
+    /// The errors of [`Self::fixed_window`].
     pub fn first_use_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::FirstUseWindow, PolicyOption::FirstUse)
     }
@@ -309,7 +309,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// As for [`Self::fixed_window`].
+    /// The errors of [`Self::fixed_window`].
     pub fn sliding_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::SlidingWindow, PolicyOption::SlidingWindow)
     }
@@ -335,7 +335,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// As for [`Self::fixed_window`].
+    /// The errors of [`Self::fixed_window`].
     pub fn leaky_bucket(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::LeakyBucket, PolicyOption::LeakyBucket)
     }

@@ -21,7 +21,7 @@ pub(crate) const SUBJECT: &str = "8b5c2f0e-1d3a";
 #[derive(Debug)]
 pub(crate) struct Portal {
     customer: Option<Credentials>,
-    /// Guards faults, counts and tokens for one look-up; never across an await.
+    /// The lock guards faults, counts and tokens for one look-up; it is never held across an await.
     state: Mutex<PortalState>,
 }
 

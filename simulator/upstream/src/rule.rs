@@ -37,12 +37,12 @@ pub struct Rule {
 /// What answers tell of a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// What the dialect tells of limits.
+    /// Answers tell what the dialect tells of limits.
     #[default]
     Usually,
-    /// What the dialect tells of limits of this family.
+    /// Answers tell what the dialect tells of limits of this family.
     As(String),
-    /// Nothing, as long as it refuses no call.
+    /// Answers tell nothing of the limit, as long as it refuses no call.
     Nothing,
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct Service {
     parameters: CostParameters,
     response_time: ResponseTime,
     dialect: Dialect,
-    /// Guards the upstream and its counts for one decision, about a microsecond, or for one copy of
-    /// the counts; never across an await.
+    /// The lock guards the upstream and its counts. It is held for one decision, about a
+    /// microsecond, or for one copy of the counts, and never across an await.
     ledger: Mutex<Ledger>,
     pub(crate) portal: Portal,
 }

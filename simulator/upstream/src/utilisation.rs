@@ -15,7 +15,7 @@ pub struct Utilisation {
 }
 
 impl Utilisation {
-    /// Spent divided by offered, for people; `None` without an offer.
+    /// The ratio of spent to offered, for people; `None` without an offer.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Utilisation};

@@ -121,7 +121,7 @@ async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
     assert_eq!(worker.status().await.counters.upstream_429, 1);
     assert!(frozen_ms(&worker, "few").await > 0.0);
     assert_eq!(worker.limit("in-flight").await.level, 9.0, "its place is free");
-    // Without a reply subject, too.
+    // A settle without a reply subject counts, too.
     worker.tell("settle", settle("b").to_string()).await;
     let status = worker.status().await;
     assert_eq!((status.counters.upstream_429, status.counters.settled), (2, 2));

@@ -47,7 +47,7 @@ async fn the_server_ends_with_a_scheduler_that_is_killed_and_the_next_one_goes_o
     let mut killed = start(&url, data.path()).await;
     let before = epoch(&url).await;
     killed.kill().await;
-    // At once: the server may still be ending.
+    // The next scheduler starts at once: the server may still be ending.
     let next = start(&url, data.path()).await;
     assert!(epoch(&url).await > before, "what is stored was read");
 

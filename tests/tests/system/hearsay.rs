@@ -133,7 +133,7 @@ async fn only_an_operator_takes_the_stock_of_long_limits() {
     assert_eq!(rampmeter(&nats, &["empty", "hub", "--all"]).await.1, "hub: short, long, quota emptied\n");
     let refused = worker.ask(json!({ "mode": "allow" })).await;
     assert_eq!(refused["code"], "quota_spent", "{refused}");
-    // The next leader knows it.
+    // The next leader knows that epoch.
     scheduler::stop(running).await;
     let _next = scheduler::start(&nats, HUB).await;
     assert_eq!(levels(&worker).await, [0.0, 0.0, 0.0]);

@@ -84,7 +84,7 @@ pub(crate) struct Function {
 #[derive(Debug)]
 pub(crate) struct ParsedFunction {
     pub(crate) parameters: Pattern,
-    /// None for a function that is one expression.
+    /// The statements of the body; none for a function that is one expression.
     pub(crate) statements: Vec<Statement>,
     /// What `var` declares in the whole body.
     pub(crate) variables: BTreeSet<Rc<str>>,
@@ -158,7 +158,7 @@ pub(crate) enum StatementKind {
 /// A case of a `switch`. Its statements go on into those of the next one.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// None for `default`.
+    /// The value of the case; `None` for `default`.
     pub(crate) value: Option<Expression>,
     pub(crate) statements: Vec<Statement>,
 }

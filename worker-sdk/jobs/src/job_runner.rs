@@ -29,7 +29,7 @@ pub(crate) struct JobRunner<'w> {
     pub(crate) shared: &'w Shared,
     pub(crate) lane: Lane,
     pub(crate) hold: HeldLease,
-    /// Guards the note of attempts, for as long as it is written.
+    /// The lock guards the note of attempts, for as long as it is written.
     attempts: Mutex<Placed<Attempts>>,
 }
 

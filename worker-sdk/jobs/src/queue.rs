@@ -41,7 +41,7 @@ impl Queue {
     /// init` or [`QueueBuilder::create`]. See [`Queue::builder`] for more.
     ///
     /// # Errors
-    /// As [`QueueBuilder::open`].
+    /// The errors of [`QueueBuilder::open`].
     pub async fn open(url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         Queue::builder().open(url, name).await
     }

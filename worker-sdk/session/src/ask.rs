@@ -34,11 +34,11 @@ pub(super) struct Ask {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// In its outbox, not sent yet.
+    /// The ask is in its outbox, and not sent yet.
     Unsent,
-    /// With the scheduler. It counts as lost if no answer comes until then.
+    /// The ask is with the scheduler. It counts as lost if no answer comes until then.
     Sent { silent_until: Time },
-    /// Refused for now; to be sent again at that time.
+    /// The ask is refused for now, and is sent again at that time.
     Postponed { until: Time },
 }
 

@@ -28,7 +28,7 @@ class Threads(Side):
         self._transport = transport
         self._renewer: threading.Thread | None = None
         self._lock = threading.Lock()
-        """Guards the start and the end of the renewer, for microseconds."""
+        """The lock guards the start and the end of the renewer, for microseconds."""
         self._wake = threading.Event()
         self._closed = False
 

@@ -64,7 +64,7 @@ class LinkOfThreads:
         self.unsent: deque[tuple[str, dict[str, Any]]] = self._link.unsent
 
     def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
-        """As `Link.ask`."""
+        """Does what `Link.ask` does."""
         answer = Slot()
         self._loop.call_soon_threadsafe(self._begin, resource, message, until, answer)
         try:
@@ -95,15 +95,15 @@ class LinkOfThreads:
             answer.set_result(done.result())
 
     def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
-        """As `Link.settle`."""
+        """Does what `Link.settle` does."""
         return self._wait(self._link.settle(resource, settles))
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """As `Link.tell`."""
+        """Does what `Link.tell` does."""
         self._loop.call_soon_threadsafe(self._link.tell, resource, settle)
 
     def flush(self, within: float) -> None:
-        """As `Link.flush`."""
+        """Does what `Link.flush` does."""
         if self._thread.is_alive():
             self._wait(self._link.flush(within))
 

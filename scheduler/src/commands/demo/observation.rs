@@ -60,7 +60,7 @@ mod tests {
     use rampmeter_upstream::Amount;
     use std::time::Duration;
 
-    /// Of one policy.
+    /// What a snapshot shows of one policy.
     struct Seen {
         spent: u32,
         level: u32,
@@ -84,7 +84,7 @@ mod tests {
         PolicyStats { policy: text.parse().unwrap(), spent, level }
     }
 
-    /// Of two policies that have no stock.
+    /// A snapshot of two policies that have no stock.
     fn spent(a: u32, b: u32) -> [Seen; 2] {
         [a, b].map(|spent| Seen { spent, level: 0 })
     }

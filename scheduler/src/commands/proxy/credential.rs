@@ -43,7 +43,7 @@ struct KeptSecret {
     /// The word in front of the secret.
     scheme: Option<String>,
     clock: Clock,
-    /// Held while the secret is fetched, so that it is fetched once.
+    /// The lock is held while the secret is fetched, so that it is fetched once.
     kept: Mutex<Kept>,
 }
 

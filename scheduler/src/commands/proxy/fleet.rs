@@ -43,7 +43,7 @@ impl Proxies {
     /// The same; `None` if there are no proxies.
     ///
     /// # Errors
-    /// As [`start`](Self::start).
+    /// The errors of [`start`](Self::start).
     pub(crate) async fn start_any(
         nats: &NatsTable,
         settings: Vec<ProxySettings>,

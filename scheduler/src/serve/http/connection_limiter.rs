@@ -46,7 +46,7 @@ pub(super) struct ConnectionLimiter {
     places: usize,
     /// The places of requests of the front.
     front_places: Arc<Semaphore>,
-    /// By number, the oldest first. The lock guards the map, for one look through it.
+    /// Connections by number, the oldest first. The lock guards the map, for one look through it.
     open: Arc<Mutex<BTreeMap<u64, Open>>>,
     turned_away: Arc<Semaphore>,
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Pages {
     /// What this scheduler does for each resource.
     pub health: Arc<Health>,
-    /// One for each resource.
+    /// A reporter for each resource.
     pub reporters: Vec<Reporter>,
     /// The rules that count, and why later ones do not.
     pub rules: Read,

@@ -35,7 +35,7 @@ enum RecordedLeader {
     Unknown,
     /// The last leader has released it, or was this very process.
     Released,
-    /// It was left to another scheduler just now.
+    /// The last leader has left it to another scheduler just now.
     LeftToAnother,
     /// The named scheduler leads it.
     Led(String),

@@ -21,9 +21,9 @@ pub struct LastSeenRecord {
 /// How a record that is found relates to one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
-    /// It is the same, or came later.
+    /// The record is the same, or came later.
     Later,
-    /// It was written before: the store went back.
+    /// The record was written before: the store went back.
     Earlier,
 }
 

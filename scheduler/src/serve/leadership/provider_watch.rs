@@ -77,7 +77,7 @@ async fn ask_for_a_term(
     }
 }
 
-/// Nothing if the provider has nothing to tell.
+/// What the provider tells; nothing if it has nothing to tell.
 async fn ask(
     provider: &mut impl Provider,
     topic: Topic,

@@ -45,7 +45,7 @@ impl DayHour {
 pub(crate) struct UseBook {
     store: Store,
     resource: Name,
-    /// Held while parts are written, which the store bounds by a timeout.
+    /// The lock is held while parts are written, which the store bounds by a timeout.
     unwritten: Arc<Mutex<Unwritten>>,
 }
 

@@ -15,7 +15,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 #[derive(Debug)]
 pub(crate) struct LimitSources {
     rules: InForce,
-    /// Nothing if the resource has no provider.
+    /// `None` if the resource has no provider.
     provider: Option<ProviderView>,
 }
 

@@ -14,20 +14,21 @@ use rampmeter_scheduler_core::policy::spec::SpecError;
 /// What a provider says.
 #[derive(Clone, Debug)]
 pub enum ProviderNews {
-    /// These are the limits, all of them.
+    /// All limits of the account.
     Limits(Contract),
-    /// This is what the buckets hold.
+    /// The levels of the buckets.
     Levels {
-        /// When it was asked. Calls sent before may be counted in; starts committed later are not.
+        /// When the provider was asked. Calls sent before may be counted in; starts committed later
+        /// are not.
         asked: Time,
         /// When its answer came. Calls sent later are not counted in.
         heard: Time,
-        /// What they hold.
+        /// The level of each bucket.
         levels: Vec<ProvidedLevel>,
     },
-    /// It does not answer a question: the known limits go on to count.
+    /// The provider does not answer a question: the known limits go on to count.
     Trouble(ProviderError),
-    /// It has answered all questions that were asked last.
+    /// The provider has answered all questions that were asked last.
     Well,
 }
 

@@ -13,9 +13,9 @@ use tokio::sync::mpsc;
 /// Where an answer goes.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// To a subject, over NATS.
+    /// The answer goes to a subject, over NATS.
     Subject(Subject),
-    /// To a task of this process.
+    /// The answer goes to a task of this process.
     Here(mpsc::Sender<InboxReply>),
 }
 

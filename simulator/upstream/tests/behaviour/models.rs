@@ -78,7 +78,7 @@ fn dropped_fractions_never_come_back() {
             step(370 * MS, "requests=2", WaitNs(100 * MS), &["1"]),
             step(470 * MS - 1, "requests=2", WaitNs(100 * MS), &["1"]),
             step(570 * MS - 1, "requests=2", Admitted, &["0"]),
-            // So does a call that costs nothing.
+            // A call that costs nothing loses the fraction, too.
             step(660 * MS, "requests=0 tokens=1", Admitted, &["0"]),
             step(750 * MS, "requests=2.5", WaitNs(300 * MS), &["0"]),
             step(1_050 * MS, "requests=2.5", Admitted, &["0.5"]),

@@ -22,7 +22,7 @@ pub(crate) fn parse_function(function: &Function) -> Parsed<ParsedFunction> {
 }
 
 impl Parser<'_> {
-    /// From the word `function` on.
+    /// Parses a function from the word `function` on.
     pub(super) fn function_expression(&mut self) -> Parsed<Rc<Function>> {
         self.at += 1;
         if self.is_punctuator("*") {
@@ -32,7 +32,7 @@ impl Parser<'_> {
         self.method(name)
     }
 
-    /// From the bracket of the parameters on.
+    /// Parses a method from the bracket of the parameters on.
     pub(super) fn method(&mut self, name: Rc<str>) -> Parsed<Rc<Function>> {
         let start = self.at;
         let parameters = self.parameter_list()?;

@@ -37,7 +37,7 @@ pub(in crate::serve::http) struct JobQueues {
 }
 
 impl JobQueues {
-    /// These queues in the account of `nats`.
+    /// The queues `names` in the account of `nats`.
     pub(in crate::serve::http) fn new(names: Vec<Name>, nats: NatsTable) -> Self {
         JobQueues { names, nats, open: Mutex::default(), last: Mutex::default() }
     }

@@ -31,7 +31,7 @@ struct LevelSample {
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LevelCurve {
     ages_s: Vec<f64>,
-    /// Nothing where the limit did not exist.
+    /// The level is missing where the limit did not exist.
     levels: Vec<Option<f32>>,
     waiting: Vec<u64>,
     granted: Vec<u64>,

@@ -60,7 +60,7 @@ async fn send_frames(mut frames: watch::Receiver<Frame>, browser: mpsc::Sender<B
         let event = match sent {
             Some(sent) if sent == number => HEARTBEAT,
             Some(sent) if sent + 1 == number && sent > 0 => change,
-            // Nothing was observed yet.
+            // The resource was not observed yet.
             None if number == 0 => HEARTBEAT,
             Some(_) | None => whole,
         };

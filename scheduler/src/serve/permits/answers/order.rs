@@ -23,7 +23,7 @@ pub enum Order {
     StoreLost,
     /// Cut windows by a wall clock that showed this at the origin of time.
     WallClock {
-        /// In nanoseconds since 1970.
+        /// The wall time at the origin of time, since 1970.
         unix_nanos_at_origin: u64,
         /// How far the clock of this machine is ahead of it.
         ahead_secs: f64,
@@ -58,7 +58,7 @@ pub struct PendingCheckpoint {
 /// How things stand.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// As the protocol has it.
+    /// The status as the protocol has it.
     pub status: Status,
     /// What was counted.
     pub tally: Tally,

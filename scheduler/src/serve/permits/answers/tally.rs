@@ -115,11 +115,11 @@ impl ProviderFailures {
 /// What one permit loop has counted.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// From reading a message to having its answers, without waiting in the queue.
+    /// The times from reading a message to having its answers, without waiting in the queue.
     pub decisions: Histogram,
-    /// From asking to the start, by class.
+    /// The waits from asking to the start, by class.
     pub waits: Vec<Histogram>,
-    /// From start to settle, of calls that were settled.
+    /// The times from start to settle, of calls that were settled.
     pub calls: Histogram,
     /// Refusals by code.
     pub refusals: Refusals,
@@ -152,7 +152,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet, for this many classes.
+    /// A tally in which nothing is counted yet, for this many classes.
     #[must_use]
     pub fn new(classes: usize) -> Self {
         let waits = vec![Histogram::default(); classes];

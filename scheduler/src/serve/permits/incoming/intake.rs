@@ -52,7 +52,7 @@ pub(crate) enum Received {
     Probe(Option<Address>),
     /// An answer has reached no client.
     NoResponders(Message),
-    /// Nothing more will come.
+    /// The end: nothing more will come.
     End,
 }
 

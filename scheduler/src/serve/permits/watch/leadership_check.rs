@@ -14,19 +14,20 @@ const LISTEN: Span = Span::from_millis(400);
 /// Whether a loop is sure to lead, or how it becomes sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadershipState {
-    /// It leads.
+    /// The loop leads.
     Sure,
-    /// It leads in a store that was made just now, and no former leader is known. A worker that
-    /// knows of another leader shows that there was another store.
+    /// The loop leads in a store that was made just now, and no former leader is known. A worker
+    /// that knows of another leader shows that there was another store.
     Listening {
         /// The end of listening.
         until: Time,
         /// The checkpoint that counts from then on.
         checkpoint: CheckpointNumber,
     },
-    /// It was away. It answers nothing before the store has taken another checkpoint.
+    /// The loop was away. It answers nothing before the store has taken another checkpoint.
     Rechecking,
-    /// It leads. Messages that came in while it was away are sent back, until its own echo comes.
+    /// The loop leads. Messages that came in while it was away are sent back, until its own echo
+    /// comes.
     Clearing {
         /// The content of the echo.
         token: u64,
