@@ -84,8 +84,9 @@ impl Code {
 
     /// The HTTP status that a server answers its own caller with, if it got no permit for the call.
     ///
-    /// The status names the party that has to act: 429 and 503 the caller, later; 4xx the caller,
-    /// with another request; 500 the server, whose own use of permits was wrong.
+    /// The status names the party that has to act. With 429 and 503 the caller has to come back
+    /// later, and with 4xx to send another request. With 500 the server itself has used permits
+    /// wrongly.
     #[must_use]
     pub const fn as_server(self) -> u16 {
         self.row().as_server

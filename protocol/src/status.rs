@@ -303,8 +303,8 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
-    /// Statements in the upstream's answers that the scheduler does not follow: a capacity above
-    /// the written one, or another end of a window than other answers tell.
+    /// Statements in the upstream's answers that the scheduler does not follow. An answer may state
+    /// a capacity above the written one, or contradict other answers about the end of a window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disbelieved: u64,
     /// The calls of `upstream_429`, by cause.

@@ -1,8 +1,8 @@
 //! Whether the head of an HTTP/1 request can be read in one way only.
 //!
 //! Two servers that read one request differently let a client smuggle a second one past the first.
-//! What hyper reads leniently is refused here: a line that ends without a carriage return, a body
-//! with two lengths, and a transfer coding other than `chunked`.
+//! Forms that hyper reads leniently are refused here. These are a line that ends without a carriage
+//! return, a body with two lengths, and a transfer coding other than `chunked`.
 
 /// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";

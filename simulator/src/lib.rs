@@ -30,8 +30,8 @@
 //! [Incidents](incident::Incident) happen to the scheduler: it hands over, it dies, its limits
 //! change.
 //!
-//! Absent on purpose: two schedulers at a time, which tests try with real processes; calls that are
-//! lost on their way to the upstream; workers that lie.
+//! Absent on purpose: two schedulers at a time, which tests try with real processes. Also calls
+//! that are lost on their way to the upstream, and workers that lie.
 
 mod agenda;
 mod backlog;

@@ -1,7 +1,8 @@
 //! The part of OTLP that spans need, as opentelemetry-proto 1.x numbers its fields.
 //!
-//! These few messages are written here, because the crates that have all of them bring a second
-//! generation of random numbers and a batch processor that does not count what it loses.
+//! These few messages are written here, because the crates that have all of them bring two burdens.
+//! One is a second generation of random numbers, the other a batch processor that does not count
+//! what it loses.
 
 use crate::span::{Kind, Span, Value};
 use prost::Message;

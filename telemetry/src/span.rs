@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// A span that has ended.
 ///
-/// Its attributes are few, and each is bounded where the span is made: values that clients choose
+/// Its attributes are few, and each is bounded where the span is made. Values that clients choose
 /// do not belong here unless the configuration knows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {

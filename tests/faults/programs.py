@@ -104,7 +104,7 @@ class Runner:
                 yield names
 
     def run(self, tests, number, names=(), ended=None):
-        """The first test that fails by this fault, or nothing. The others are spared then."""
+        """The first test that fails by this fault, or nothing. Further tests are spared then."""
         program = self.programs[tests.package, tests.target]
         filters = ["--exact", *names] if names else [tests.only] if tests.only else []
         begin = time.monotonic()

@@ -26,7 +26,7 @@ pub async fn holder(program: Program, nats_url: &str) -> Child {
     waiting_holder(program, nats_url, 0).await
 }
 
-/// The same; it then asks for `more` others.
+/// The same process, which then asks for `more` other permits.
 ///
 /// # Panics
 /// If `program` can't be run, or gets no permit.

@@ -2,11 +2,11 @@
 //! seed.
 //!
 //! Two thirds of its messages are valid in form, with values at the edges and ids that it heard or
-//! guesses. The others are valid messages with changed bytes, and random bytes. It knows what a
+//! guesses. The other messages are valid ones with changed bytes, and random bytes. It knows what a
 //! worker can know: the protocol, the names of resources, and the answers to its own inbox.
 //!
-//! Two things it leaves alone, because any worker may do them and `SECURITY.md` says so: it names
-//! no client of others in its labels, and it settles no cost far above what it asked for.
+//! It leaves two things alone, because any worker may do them and `SECURITY.md` says so. It names
+//! no other worker's client in its labels, and settles no cost far above what it asked for.
 
 use rampmeter_protocol::bounds::{MAX_BATCH, MAX_EPOCH};
 use rampmeter_protocol::headers::OF_LIMITS;

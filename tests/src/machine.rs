@@ -3,8 +3,8 @@
 //!
 //! A shared machine sometimes pauses for some tenths of a second, with all its processes. Such a
 //! pause excuses no over-admission, and no check of a test itself. A share of the rate means little
-//! then, however. It also varies with what other tests do at the same time: so a figure has a few
-//! attempts, of which one has to reach it.
+//! then, however. It also varies with what other tests do at the same time. A figure therefore has
+//! a few attempts, of which one has to reach it.
 
 use crate::patience::pause;
 use rampmeter_protocol::clock::Clock;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// The longest delay of a late message: enough for many others to overtake it.
+/// The longest delay of a late message: enough for many messages to overtake it.
 const LATEST: Duration = Duration::from_millis(50);
 
 /// The percentages of messages with each fault.
@@ -19,7 +19,7 @@ pub struct Faults {
     pub lost: u64,
     /// Messages that arrive twice.
     pub doubled: u64,
-    /// Messages that others overtake.
+    /// Messages that other messages overtake.
     pub late: u64,
 }
 

@@ -8,7 +8,8 @@ use tokio::process::Command;
 /// The source of the library that replaces the system's clock.
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/wrong_clock.c");
 
-/// A library that offsets the clock of the day in a process that loads it before all others.
+/// A library that offsets the clock of the day in a process that loads it before all other
+/// libraries.
 pub struct WrongClock {
     folder: TempDir,
 }

@@ -14,8 +14,8 @@ export class BaseDelay {
 
   /**
    * How long from now the call of an answer starts; nothing if it would or might start too late.
-   * `before` is the time from the previous answer's stamp to its receipt, on two clocks, if that
-   * was late: two equal times show a long path.
+   * `before` is the time from the previous answer's stamp to its receipt, if that was late. Two
+   * equal times show a long path.
    */
   start(answer: Answer, asked: number, now: number, before = Infinity): number | undefined {
     const { delay_ms: delay = 0, at_ms: stamp, epoch = 0 } = answer;

@@ -45,8 +45,8 @@ impl Call {
         self.end(outcome);
     }
 
-    /// Gives the permit back, because the call was not made after all: for a call that certainly
-    /// did not reach the upstream, such as one without a connection.
+    /// Gives the permit back, because the call was not made after all. This is for a call that
+    /// certainly did not reach the upstream, such as one without a connection.
     ///
     /// ```no_run
     /// # async fn connect() -> Option<()> { None }

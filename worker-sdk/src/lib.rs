@@ -45,7 +45,7 @@
 //! reqwest.
 //!
 //! With the feature `otel`, each request for a permit is a span of OpenTelemetry in the current
-//! context, and the scheduler's own span becomes a part of it.
+//! context. The scheduler's own span becomes a part of it.
 //!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.

@@ -1,9 +1,9 @@
 //! Tunnels that end here: for programs that know no base URL, only `HTTPS_PROXY`.
 //!
 //! A program asks its proxy for a tunnel to a host (`CONNECT`). If the host is one of `hosts`, the
-//! proxy answers in its place: `authority` shows a certificate that the user's own authority has
-//! signed, and `tunnel` hands on the connection, whose requests go the way of all others. To
-//! any other host there is no tunnel.
+//! proxy answers in its place. `authority` shows a certificate that the user's own authority has
+//! signed. `tunnel` hands on the connection, whose requests are treated like all requests. To any
+//! other host there is no tunnel.
 
 mod authority;
 mod hosts;

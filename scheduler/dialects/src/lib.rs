@@ -16,8 +16,8 @@
 //! * **403** from GitHub equals a 429 if it has `Retry-After` or shows an empty bucket. Sentinel
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
-//!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes the
-//!   error's code from the body and it says so, or without a code if it has `Retry-After`. Any
+//!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes a
+//!   code from the body that says so. Without a code, it counts as one if it has `Retry-After`. Any
 //!   other code is about permissions. A worker that reads the body itself says that a quota is
 //!   spent ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
 //! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as

@@ -1,7 +1,7 @@
 //! Tells when a limit ends, by replaying the use of the last weeks.
 //!
 //! A replay goes on hour by hour from what is left. Each day of it takes the hours of a day in the
-//! history, a working day for a working day, scaled by the trend over days. Many replays give the
+//! history, scaled by the trend. A working day takes those of a working day. Many replays give the
 //! spread: by p10 one in ten has ended, by p50 half of them, by p90 nine of ten.
 //!
 //! The package is pure: the same history, state and seed give the same forecast. Amounts and times

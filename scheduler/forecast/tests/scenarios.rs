@@ -28,8 +28,8 @@ enum Shape {
     TwoWeeks,
 }
 
-/// What a shape must reach: the mean error in percent of the period, the share of months within 5 %
-/// of it, and the share of months whose end lies between p10 and p90.
+/// What a shape must reach. The bars are the mean error in percent of the period, the share of
+/// months within 5 % of it, and the share of months whose end lies between p10 and p90.
 type Bars = (f64, f64, f64);
 
 const TABLE: [(Shape, Bars); 6] = [

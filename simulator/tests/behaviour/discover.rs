@@ -226,7 +226,8 @@ fn a_rate_that_keys_share_is_found() {
     }
 }
 
-/// One tenant of small capacity wants all it can get; calls of the others come once in two seconds.
+/// One tenant of small capacity wants all it can get; calls of the other tenants come once in two
+/// seconds.
 #[test]
 fn a_key_that_is_refused_slows_no_other() {
     let preset = Preset::new(vec![rule("requests=50/10s").for_each(&["tenant"])]);

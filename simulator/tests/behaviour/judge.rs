@@ -23,7 +23,7 @@ fn world() -> World {
     bulk.into_iter().fold(World::new(resource, 1).with(urgent), World::with)
 }
 
-/// The first request of a class that was granted after others had waited for it.
+/// The first request of a class that was granted after other requests had waited for it.
 fn granted_late(outcome: &Outcome, class: usize) -> usize {
     let waited = |request: &usize| {
         let request = &outcome.requests[*request];

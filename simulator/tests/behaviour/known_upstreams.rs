@@ -1,5 +1,5 @@
 //! Random worlds around the upstreams that ship, made smaller so that few workers meet every limit.
-//! `RAMPMETER_SEEDS` looks at others, as it does for all random worlds.
+//! `RAMPMETER_SEEDS` names other seeds, as for all random worlds.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 

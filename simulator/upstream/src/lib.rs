@@ -3,13 +3,14 @@
 //! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it. A
 //! call that it answers with 429 really was too early.
 //!
-//! Two halves. The pure one takes time as an argument (a [`Duration`](std::time::Duration) since an
-//! origin that the caller chooses): an [`Account`] holds several [`Policy`]s and charges the
-//! [`Cost`] of a call to all of them or to none. A policy is a token bucket, with the quirks that
-//! real ones have, a window or a leaky bucket. A [`Rule`] has it count some calls only, or each key
-//! separately. An [`Api`] is an account whose answers tell of it as a [`Preset`] says; presets that
-//! ship are GitHub, Discord, OpenAI, Anthropic, Shopify and the IETF's draft. A preset is a small
-//! file, `presets/github.toml` for example. The other half, [`Upstream`], puts one behind HTTP:
+//! The package has two halves. The pure one takes time as an argument: a
+//! [`Duration`](std::time::Duration) since an origin that the caller chooses. An [`Account`] holds
+//! several [`Policy`]s, and charges the [`Cost`] of a call to all of them or to none. A policy is a
+//! token bucket, with the quirks that real ones have, a window or a leaky bucket. A [`Rule`] has it
+//! count some calls only, or each key separately. An [`Api`] is an account whose answers tell of it
+//! as a [`Preset`] says. There are presets of GitHub, Discord, OpenAI, Anthropic, Shopify and the
+//! IETF's draft. A preset is a small file, `presets/github.toml` for example. The other half,
+//! [`Upstream`], puts one behind HTTP:
 //!
 //! | request | answer |
 //! |---|---|

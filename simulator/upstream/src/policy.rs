@@ -28,7 +28,7 @@ use std::{num::NonZeroU64, time::Duration};
 /// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
 ///
 /// The first four refine the token bucket and go together. `phase` refines `fixed-window`, and
-/// implies it. Each of the others is used alone.
+/// implies it. Each of the other options is used alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};

@@ -57,8 +57,8 @@ const LIMITS: [(&str, u64); 2] = [("requests", 200), ("processing-units", 500)];
 /// More than any run makes.
 const ADMISSIONS: usize = 10_000_000;
 
-/// What a scheduler takes beside an hour of this: permits are remembered for five minutes, which is
-/// a million and a half of them at this rate, at about a hundred bytes.
+/// The memory that a scheduler takes during an hour of this. Permits are remembered for five
+/// minutes. At this rate these are a million and a half, of about a hundred bytes each.
 const MAX_MEMORY: u64 = 512 << 20;
 
 /// What the honest clients saw.

@@ -1,5 +1,5 @@
-//! A worker that sends without end harms itself: a quiet client is served meanwhile, places and
-//! memory stay for others, and the log stays readable.
+//! A worker that sends without end harms itself. A quiet client is served meanwhile, places and
+//! memory stay for other clients, and the log stays readable.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -9,8 +9,8 @@ use rampmeter_tests::{nats, process, repository};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// A preset, its plans, its resource, the cost of a call, and how much of its narrowest limit the
-/// workers of its scenario use at least.
+/// A preset, its plans, its resource and the cost of a call. The number is the least part of its
+/// narrowest limit that the workers of its scenario use.
 type Known = (&'static str, &'static [&'static str], &'static str, Value, f64);
 
 fn known() -> [Known; 8] {

@@ -61,7 +61,7 @@ async fn many_jobs_are_published_in_order() {
     assert!(queue.publish_all([]).await.unwrap().is_empty());
 }
 
-/// Jobs of a batch run like others, and end among the dead letters like others.
+/// Jobs of a batch run like single jobs, and end among the dead letters like them.
 #[tokio::test]
 async fn jobs_of_a_batch_run_in_order() {
     let nats = nats::start().await;

@@ -135,7 +135,7 @@ async fn no_more_jobs_of_a_group_run_than_are_allowed() {
     }
 }
 
-/// A job that waits for another attempt keeps one place. The others run, and so does a job that
+/// A job that waits for another attempt keeps one place. The other jobs run, and so does a job that
 /// arrives when the lane is asleep.
 #[tokio::test]
 async fn jobs_go_on_beside_one_that_waits() {

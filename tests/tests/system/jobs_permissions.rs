@@ -1,5 +1,5 @@
-//! Jobs with the shipped configuration of nats-server. They have an account of their own: a worker
-//! may do all that jobs take, makes no stream, and reaches no permit, no event and no state.
+//! Jobs with the shipped configuration of nats-server. Jobs have an account of their own. A worker
+//! may do all that jobs take. It makes no stream, and reaches no permit, no event and no state.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -101,8 +101,8 @@ async fn the_remaining_amount_is_read_from_every_upstream() {
     }
 }
 
-/// A preset, a call that takes all, how often, the call that is refused then, the limit that
-/// refuses it, the pause that is told, and whether others are blamed.
+/// A preset, a call, and how often it is made until all is taken. Then the call that is refused,
+/// the limit that refuses it, the pause that is told, and whether other accounts are blamed.
 type Refusal = (&'static str, &'static str, u32, &'static str, &'static str, Option<RangeInclusive<f64>>, bool);
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Three proxies share one account. One is killed and one is stopped, again and again, under load:
-//! the upstream admits not one request too many, and each program is served in the end.
+//! Three proxies share one account. One is killed and one is stopped, again and again, under load.
+//! The upstream admits not one request too many, and each program is served in the end.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

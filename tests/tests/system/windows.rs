@@ -1,5 +1,5 @@
-//! Upstreams over HTTP that count in windows, and headers that tell of them: windows that begin at
-//! another time than is written, keys that others use, a capacity that changes, strangers. The
+//! Upstreams over HTTP that count in windows, and headers that tell of them. Windows begin at
+//! another time than is written, strangers use keys and windows, and a capacity changes. The
 //! figures of ten minutes are virtual time's (`scheduler-core/tests/behaviour/saturation.rs`);
 //! these tests show that the effects occur.
 

@@ -129,7 +129,7 @@ fn fitting(jobs: &[Addressed]) -> usize {
 }
 
 /// Publishes a batch. Returns the place of its first job in the stream; `None` if the server has
-/// refused the batch, such as for a known id, or if no answer tells.
+/// refused the batch, such as for a known id, or has not answered.
 async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;

@@ -33,7 +33,7 @@ fn difference(key: &str, found: &Value, expected: &Value) -> Option<String> {
     (found != expected).then(|| format!("`{key}` is {}, not {}", shown(found), shown(expected)))
 }
 
-/// Whether a value means that nothing is set: servers write some of these for others.
+/// Whether a value means that nothing is set: servers write some of these values for other ones.
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -169,7 +169,7 @@ impl<'w> JobRunner<'w> {
         }
     }
 
-    /// Runs the handler, even after the lease has ended: a call that has begun cannot be undone,
+    /// Runs the handler, even after the lease has ended. A call that has begun cannot be undone,
     /// and ending it is better than beginning it twice. Only its deadline ends it.
     async fn run(&self, attempt: Attempt) -> HandlerResult {
         let run = AssertUnwindSafe((self.shared.handler)(attempt)).catch_unwind();

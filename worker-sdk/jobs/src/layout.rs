@@ -1,5 +1,5 @@
-//! What a queue consists of: a stream of jobs, a stream of lanes, a consumer of arrivals, and a
-//! consumer of lane leases for each class.
+//! What a queue consists of: a stream of jobs, one of lanes, a consumer of arrivals, and a consumer
+//! of lane leases for each class.
 
 use crate::lane::{LaneMessage, Subjects, class_token};
 use async_nats::jetstream::consumer::AckPolicy;

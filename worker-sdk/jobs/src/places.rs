@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs of each place begin before other lanes that wait for this worker get a turn.
 const TURNS: usize = 16;
-/// How soon a lane with a free place is looked at again while others of its jobs run.
+/// How soon a lane with a free place is looked at again while some of its jobs run.
 const LOOK_AGAIN: Span = Span::from_millis(200);
 
 /// How soon a lane is looked at again if all its jobs wait. No message tells it of an arrival.

@@ -60,7 +60,7 @@ impl Queue {
     /// Publishes a job. The job is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is invalid or too large, if the queue lacks its class, or if JetStream does not
+    /// If the job is invalid or too large, or if the queue lacks its class. If JetStream does not
     /// take it for a quarter of a minute.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let written = job.written()?;

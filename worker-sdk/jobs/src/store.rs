@@ -20,7 +20,7 @@ use bytes::Bytes;
 use futures::{FutureExt, TryStreamExt};
 use rampmeter_nats::entropy::secret;
 
-/// How often a count is written anew if others write it at the same time.
+/// How often a count is written anew if other publishers write it at the same time.
 const COUNT_ATTEMPTS: usize = 16;
 
 /// The two streams of a queue.

@@ -81,7 +81,7 @@ impl WorkerBuilder {
     /// How many jobs of one group run at the same time: from 1, the default, to 64.
     ///
     /// With 1, jobs of a group keep their order. With more, slow calls use all that the group's
-    /// limit allows. The first jobs of the group then run side by side, and each of them keeps its
+    /// limit allows. The first jobs of the group then run side by side. Each of them keeps its
     /// place while it waits for its permit or for another attempt.
     pub fn concurrency(self, jobs: usize) -> Self {
         WorkerBuilder { concurrency: jobs.clamp(1, MAX_CONCURRENCY), ..self }

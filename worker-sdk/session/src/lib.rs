@@ -1,6 +1,6 @@
 //! What the client decides: when to ask, when to ask again, when to give up.
 //!
-//! A [`Session`] has no clock, no socket and no randomness of its own: time is an argument, and
+//! A [`Session`] has no clock, no socket and no randomness of its own. Time is an argument, and
 //! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
 //! every [`Command`] until there is none. Then it waits for the next event or for
 //! [`Session::next_wakeup`]. The worker SDK drives it over NATS. A simulator drives it in virtual
@@ -122,7 +122,8 @@ impl Default for SessionOptions {
 
 impl Session {
     /// A session that is not connected yet. The ids of its permits come from the seed and are
-    /// bearer secrets: a worker's seed has to be 128 bits that no other process can guess.
+    /// bearer secrets. A worker's seed therefore has to be 128 bits that no other process can
+    /// guess.
     #[must_use]
     pub fn new(seed: u128) -> Self {
         let key = SecretKey::new(seed);

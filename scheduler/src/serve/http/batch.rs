@@ -36,8 +36,8 @@ struct Slot<A> {
 }
 
 impl<A: Ask> Batch<A> {
-    /// A batch of the requests that could be read. All others are refused. An ask without an id
-    /// gets one from `make`, because a repetition without an id would be charged twice.
+    /// A batch of the requests that could be read. All other requests are refused. An ask without
+    /// an id gets one from `make`, because a repetition without an id would be charged twice.
     pub(super) fn new(elements: impl IntoIterator<Item = Result<A, Answered>>, make: impl Fn() -> PermitId) -> Self {
         let slots = elements.into_iter().map(|element| match element {
             Ok(ask) => Slot::asking(ask, &make),

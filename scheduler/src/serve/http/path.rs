@@ -6,7 +6,8 @@ pub(super) fn normalised(path: &str) -> String {
     without_dot_segments(&decoded(path))
 }
 
-/// `path` with each escape of an unreserved character decoded. All others keep their meaning.
+/// `path` with each escape of an unreserved character decoded. All other escapes keep their
+/// meaning.
 fn decoded(path: &str) -> String {
     let mut pieces = path.split('%');
     let mut text = pieces.next().unwrap_or_default().to_owned();

@@ -27,7 +27,7 @@ const MAX_POLICIES: usize = 8;
 /// requests wait for it, so that their answers tell it too.
 #[derive(Debug)]
 pub(super) struct Policies {
-    /// The lock is held by the request that asks on behalf of the others.
+    /// The lock is held by the request that asks on behalf of all requests.
     first: tokio::sync::Mutex<()>,
     front_client: FrontClient,
     resource: Name,

@@ -1,8 +1,8 @@
 //! Which other schedulers count differently: they share a resource, and have another configuration.
 //!
-//! Every scheduler announces its fingerprints, and compares those of the others with its own once a
-//! second. A difference is told when it has lasted for some seconds. New rules reach schedulers one
-//! by one, and a difference meanwhile means nothing.
+//! Every scheduler announces its fingerprints, and compares those of other schedulers with its own
+//! once a second. A difference is told when it has lasted for some seconds. New rules reach
+//! schedulers one by one, and a difference meanwhile means nothing.
 
 use crate::serve::limits::fingerprint::{Difference, Fingerprint};
 use rampmeter_protocol::name::Name;
@@ -19,7 +19,7 @@ const GONE_AFTER: Span = Span::from_secs(3);
 /// How long a difference has to last. New rules reach all schedulers within a second.
 const SETTLED_AFTER: Span = Span::from_secs(3);
 /// The most that a scheduler announces of its fingerprints, a fourth of the largest message of a
-/// NATS server: those of about two thousand resources. The others are not compared.
+/// NATS server: those of about two thousand resources. Further resources are not compared.
 const MAX_ANNOUNCED_BYTES: usize = 256 * 1024;
 
 /// The fingerprints of this scheduler and of those that live. The lock guards all maps, for the
@@ -40,8 +40,8 @@ struct Announced {
     fingerprints: Fingerprints,
 }
 
-/// What differs now, since when, and what is told of it: a difference that changes stays told as it
-/// was until the new one has lasted.
+/// A difference: its present form, its beginning, and the form that is reported. If it changes, the
+/// old form is reported until the new one has lasted.
 #[derive(Debug)]
 struct Deviation {
     difference: Difference,

@@ -87,8 +87,8 @@ fn end_of_body(source: &Source, index: usize) -> usize {
 /// Functions that change the members of an argument, or of what that inherits from.
 const CHANGING: [&str; 4] = ["assign", "defineProperty", "defineProperties", "setPrototypeOf"];
 
-/// Whether a member of the name at `index` may get another value: by an assignment, or because the
-/// name or its `prototype` is an argument of a function that changes members.
+/// Whether a member of the name at `index` may get another value. It may by an assignment, or if
+/// the name or its `prototype` is an argument of a function that changes members.
 fn changes_member(source: &Source, index: usize) -> bool {
     let mut behind = index + 1;
     while let Some(end) = end_of_member(source, behind) {

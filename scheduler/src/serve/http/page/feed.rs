@@ -22,10 +22,10 @@ use tokio::time::MissedTickBehavior;
 
 /// How often browsers hear of changes.
 const TICK: Duration = Duration::from_secs(1);
-/// A resource that this process leads is looked at once in so many ticks, whether or not a browser
-/// looks: a curve begins before its reader comes.
+/// A resource that this process leads is looked at once in this many ticks, even without a browser.
+/// A curve therefore begins before its reader comes.
 const TICKS_TO_SAMPLE: u64 = 5;
-/// The shares of a resource are asked for once in so many ticks: they are sums over minutes.
+/// The shares of a resource are asked for once in this many ticks: they are sums over minutes.
 const TICKS_TO_SHARES: u64 = 5;
 
 /// What a stream sends: the whole picture to a new browser, and then what has changed since the

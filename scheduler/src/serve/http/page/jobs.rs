@@ -32,7 +32,8 @@ pub(in crate::serve::http) struct JobQueues {
     nats: NatsTable,
     /// The lock guards the connections, for the time of making one.
     open: Mutex<BTreeMap<Name, Queue>>,
-    /// The lock guards the last counts while others are made, so that many browsers cause one.
+    /// The lock guards the last counts while new ones are made, so that many browsers cause one
+    /// count.
     last: Mutex<Option<(Time, Value)>>,
 }
 

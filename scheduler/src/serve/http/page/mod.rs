@@ -9,7 +9,7 @@
 //!   answer. A browser gets it whole first, and then what has changed (`merge_patch`).
 //! * The ids of requests are secrets: with one, its permit can be given back. Browsers get handles
 //!   instead, which mean nothing to other processes (`handles`).
-//! * A page of another origin can neither read nor order: the guard of browsers refuses it, and an
+//! * A page of another origin can neither read nor order. The guard of browsers refuses it, and an
 //!   order needs a token in `Authorization`, which no browser adds by itself.
 //! * A stream of the page keeps no client of the front out: its connection counts as idle.
 

@@ -1,7 +1,7 @@
 //! Lanes that are served in turn, each for what its messages cost.
 //!
 //! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping
-//! Protocol, SIGCOMM 1996): a lane that overdraws its quantum with a large message pays for it in
+//! Protocol, SIGCOMM 1996). A lane that overdraws its quantum with a large message pays for it in
 //! later rounds. Lanes may hold lanes.
 
 use std::collections::{HashMap, VecDeque};

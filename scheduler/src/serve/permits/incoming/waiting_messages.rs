@@ -23,7 +23,8 @@ type User = u64;
 type Connections = RoundRobin<Connection, InOrder>;
 
 /// Messages that wait. A message without room is lost and counted: its client asks again. One
-/// connection leaves room for others: it may have as much as is free, which is half of all room.
+/// connection leaves room for other connections: it may have as much as is free, which is half of
+/// all room.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,

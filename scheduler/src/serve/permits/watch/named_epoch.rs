@@ -4,8 +4,8 @@
 //! store was put back. It may also be mistaken. Its word alone changes no level and refuses no
 //! call.
 //!
-//! The next checkpoint asks the store. If the store takes it, this scheduler leads, and its epoch
-//! rises once in a term: clients ignore answers of a lower epoch than they have seen.
+//! The next checkpoint asks the store. If the store takes it, this scheduler leads. Its epoch then
+//! rises, once in a term, because clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::highest_of_a_leader;
@@ -111,7 +111,7 @@ impl NamedEpoch {
     }
 }
 
-/// The highest epoch that any leader can have had by now: epochs count changes of leader, or begin
+/// The highest epoch that any leader can have had by now. Epochs count changes of leader, or begin
 /// at the wall clock if the count was lost.
 fn epoch_bound() -> u64 {
     highest_of_a_leader(unix_ms())
