@@ -15,8 +15,8 @@ pub struct Question {
     /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
-    /// The last request of the page before. Without `id`, the answer lists those that follow it; if
-    /// it no longer waits, those at the front.
+    /// The last request of the page before. Without `id`, the answer lists the requests that follow
+    /// it. If it no longer waits, the answer lists the requests at the front.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<PermitId>,
 }

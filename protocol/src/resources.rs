@@ -11,7 +11,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads an answer; nothing if it is none.
+    /// Reads an answer; nothing if `payload` is no such answer.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         serde_json::from_slice(payload).ok()

@@ -6,7 +6,7 @@ use tokio::sync::watch;
 /// How long answers may take to leave after the time for draining.
 pub(crate) const LEAVE: Duration = Duration::from_secs(5);
 
-/// What every request and connection sees of the end.
+/// The end of the proxy, as every request and connection sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct Drain(watch::Receiver<Phase>);
 

@@ -18,7 +18,7 @@ pub(crate) enum Verdict {
     Open,
     /// An empty line in front of a request, which servers skip.
     Empty,
-    /// The head ends after so many bytes, and the body is framed like this.
+    /// The head ends after this many bytes, and the body is framed like this.
     Clear(usize, Framing),
     /// The connection is HTTP/2, whose frames have lengths of their own.
     Http2,

@@ -1,4 +1,4 @@
-//! Headers that one connection has, and headers that pass through (RFC 9110, section 7.6).
+//! Headers of one connection, and headers that pass through (RFC 9110, section 7.6).
 
 use http::header::TRANSFER_ENCODING;
 use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE, VIA};

@@ -39,7 +39,7 @@ pub struct Settings {
     pub encryption: Encryption,
     /// Where spans go, if this process sends any.
     pub spans: Option<Spans>,
-    /// Which tunnels end here. Without it, there are none.
+    /// Which tunnels end here. Without it, the proxy grants no tunnels.
     pub intercept: Option<Interception>,
 }
 
@@ -69,7 +69,7 @@ pub struct Asking {
     pub tokens: Option<TokenUnits>,
     /// Units whose amounts clients may state, and the headers in which they do.
     pub cost_headers: Vec<(String, HeaderName)>,
-    /// What bodies cost, if they tell it.
+    /// How the cost of a request is computed from its body, if it is.
     pub price: Option<PriceOf>,
 }
 

@@ -41,7 +41,7 @@ impl SimulatedStore {
         self.held.clone()
     }
 
-    /// Holds the last state of a term, behind which nothing is written any more.
+    /// Holds the last state of a term, after which nothing is written any more.
     pub(crate) fn end_term(&mut self, now: Time, state: Snapshot) {
         (self.held, self.writing) = (Some((now, state)), None);
     }

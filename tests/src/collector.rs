@@ -20,7 +20,7 @@ pub struct Collector {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// What it has got. The lock is held for one look.
+/// What the collector has received. The lock is held for one look.
 #[derive(Debug, Default)]
 struct Kept {
     spans: Vec<Span>,

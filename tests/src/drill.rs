@@ -239,8 +239,8 @@ impl Drill {
     }
 }
 
-/// What the scheduler may use: half is margin. What a full bucket cannot take up while an answer is
-/// late counts too.
+/// The part of a rule that the scheduler may use: half is margin. Refill that a full bucket loses
+/// while an answer is late counts, too.
 fn lowered(rule: Rule) -> Rule {
     let burst = rule.burst / 2 + rule.refill(LATENESS);
     rule.with_burst(burst)

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-/// What an upstream does on a connection behind a request.
+/// What an upstream does on a connection after a request.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// It writes these bytes, and waits for the next request.

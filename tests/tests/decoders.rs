@@ -101,7 +101,7 @@ fn changed(input: &[u8], other: &[u8], dice: &mut SplitMix64) -> Vec<u8> {
 fn any_input_is_read_in_memory_of_its_size() {
     let mut faults = Vec::new();
     for decoder in Decoder::ALL {
-        // What is made once is made before it is measured.
+        // A first reading makes what is made only once, before memory is measured.
         decoder.read(b"");
         let inputs = corpus(decoder);
         for (seed, (name, input)) in (0..).zip(&inputs) {

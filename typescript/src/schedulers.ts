@@ -18,7 +18,7 @@ export class Schedulers {
   failures = 0;
   #heardAt = -Infinity;
   #why = "";
-  /** Until when a silence that was longer than the patience counts, if nothing is tried. */
+  /** Until when the schedulers count as lost, if no request is made. */
   #lostUntil = -Infinity;
   #probeAt = 0;
   /** When the next call at the safe rate may start. */

@@ -8,7 +8,7 @@ export type Wanted = Charge & Pick<PermitRequest, "class" | "mode" | "price"> &
 /** The right to start a call at `at`. Without an id no scheduler knows of it. */
 export type Grant = { readonly id?: string; readonly at: number; readonly answer: Answer };
 
-/** What a request needs of its surroundings. What it awaits throws if its caller gives up. */
+/** What a request needs around it. A promise that it awaits rejects if its caller gives up. */
 export interface World {
   now(): number;
   send(request: PermitRequest): Promise<Reply>;

@@ -1,6 +1,6 @@
 //! The span of a request for a permit: from asking until the call begins.
 //!
-//! Without the feature `otel` there is none, and only a trace that the caller names travels on.
+//! Without the feature `otel` there is no span. Then only a trace that the caller names travels on.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;

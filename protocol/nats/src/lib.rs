@@ -1,4 +1,4 @@
-//! What schedulers and workers both need of NATS, besides the client library.
+//! Parts around NATS that schedulers and workers both need, besides the client library.
 
 pub mod credentials;
 pub mod entropy;

@@ -1,4 +1,4 @@
-//! What was wrong with an encrypted connection, in words.
+//! Faults of encrypted connections, in words.
 
 use async_nats::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use std::error::Error as StdError;

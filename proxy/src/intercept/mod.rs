@@ -26,7 +26,7 @@ use authority::Authority;
 pub struct Interception {
     /// The authority that programs trust.
     pub authority: AuthorityFiles,
-    /// The hosts. If there are none: the upstream's own.
+    /// The hosts. If the list is empty, the upstream's own host counts.
     pub hosts: Vec<Host>,
 }
 

@@ -57,5 +57,5 @@ class Permits:
 
 
 def is_repeatable(request: ClientRequest) -> bool:
-    """Whether the body can be sent again: it is in memory, or there is none."""
+    """Whether the body can be sent again: it is in memory, or the request has no body."""
     return isinstance(request.body, bytes | BytesPayload)

@@ -80,7 +80,7 @@ class Client:
         return self._here().counters.read()
 
     def flush(self, within: float = 2.0) -> None:
-        """Sends what threads have not settled yet, for at most so many seconds."""
+        """Sends what threads have not settled yet, for at most `within` seconds."""
         if (threads := self._sides.get(os.getpid())) is not None:
             threads.flush(within)
 

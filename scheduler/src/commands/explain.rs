@@ -83,7 +83,7 @@ fn left_out(explanation: &Explanation) -> String {
     }
 }
 
-/// Why a request waits, in lines of so many columns.
+/// Why a request waits, in lines of `columns` columns.
 pub(super) fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
     let title = format!("`{}`, class `{}`{client}", request.id, request.class);

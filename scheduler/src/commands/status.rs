@@ -152,7 +152,7 @@ fn render(status: &Status) -> String {
     )
 }
 
-/// What counts for the resource as a whole, in lines of so many columns.
+/// The part of the status that is about the resource as a whole, in lines of `columns` columns.
 pub(super) fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
@@ -340,7 +340,7 @@ fn found(found: &FoundStatus) -> String {
     format!("nobody has written it: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
 }
 
-/// Names behind a beginning; nothing if there are none.
+/// Names after a beginning; nothing if `names` is empty.
 fn list(beginning: &str, names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{}`", escaped(name))).collect();
     if names.is_empty() { String::new() } else { format!("{beginning}{}", names.join(", ")) }

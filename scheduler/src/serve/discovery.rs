@@ -55,7 +55,7 @@ impl Known {
     }
 }
 
-/// What an announcement tells of, besides the resources.
+/// The parts of an announcement, besides the resources.
 #[derive(Debug)]
 pub struct AnnouncementContext {
     /// The connection for announcements.

@@ -10,9 +10,9 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
-/// Of two requests that wait for the same limits, the more urgent goes first if it costs no more
-/// and leaves no more headroom. Beside reservations there may be gaps that the first request does
-/// not fit into. Another request may use such a gap.
+/// Two requests that wait for the same limits are compared. The more urgent one goes first if it
+/// costs no more and leaves no more headroom. Beside reservations there may be gaps that the first
+/// request does not fit into. Another request may use such a gap.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());

@@ -145,8 +145,8 @@ impl Honesty {
     }
 }
 
-/// What requests waited that the scheduler heard of from `from` until `to`, in seconds, and what it
-/// first estimated.
+/// Real waits and first estimates, in seconds, of the requests that the scheduler heard of from
+/// `from` until `to`.
 fn waits(outcome: &Outcome, from: Time, to: Time) -> impl Iterator<Item = (f64, f64)> {
     let heard = outcome.requests.iter().filter(move |request| (from..to).contains(&request.heard));
     heard.filter_map(|request| Some((request.granted?.start.since(request.heard).secs(), request.estimate?.secs())))

@@ -139,7 +139,7 @@ fn a_refill_that_comes_in_ticks() {
     assert!(figures.late == 0.0 && figures.used >= 99.5);
 }
 
-/// What a tick brings is held back as stock after the first refused calls, whatever the tick is.
+/// After the first refused calls, stock is held back that equals one tick, however long ticks are.
 #[test]
 fn ticks_of_other_lengths() {
     for (policy, capacity, period, most) in [

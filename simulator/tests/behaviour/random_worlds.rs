@@ -201,7 +201,8 @@ fn no_world_shows_a_violation() {
     look_at("random_worlds", SEEDS, fault);
 }
 
-/// Looks at the worlds of these seeds, or of those that the environment names. `tests` has them.
+/// Looks at the worlds of these seeds, or of the seeds in the environment. `tests` names the tests
+/// in the command that repeats a seed.
 pub(crate) fn look_at(tests: &str, usual: Range<u64>, fault: fn(u64) -> Option<String>) {
     let seeds = seeds(usual);
     let next = AtomicU64::new(seeds.start);

@@ -7,7 +7,7 @@ use std::num::NonZeroU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     TokenBucket(Variant),
-    /// Windows begin so long after multiples of the period.
+    /// Windows begin this long after multiples of the period.
     FixedWindow {
         phase_ns: u64,
     },

@@ -41,7 +41,7 @@ pub(crate) enum Pricing {
     Sum(Vec<Unit>),
 }
 
-/// Calls that are answered with certain statuses, of which too many close the upstream to all.
+/// Calls that are answered with certain statuses. Too many of them close the upstream to all calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidCalls {
     pub(crate) policy: Policy,

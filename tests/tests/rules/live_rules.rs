@@ -226,7 +226,7 @@ async fn limits_get_prints_what_counts_whichever_source_it_has() {
     let own = "[[resource]]\nname = \"tiles\"\n\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nmargin = 0\n\
                period = \"1m\"\n";
     assert_eq!(tiles, own);
-    // What is printed can be applied, and then nothing but the source has changed.
+    // The printed rules can be applied, and then nothing but their source has changed.
     let same = applied(&nats, own).await;
     let first = "resource `tiles`: these rules in place of the configuration's limits\nwritten as revision 2";
     assert!(same.starts_with(first), "{same}");

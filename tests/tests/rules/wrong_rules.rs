@@ -396,7 +396,7 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
     assert!(ready == 200 && rules["refused"]["reason"].is_string() && rules["revision"] == 1, "{page}");
 
     // More editions than the store keeps have come since the last good one. A new scheduler finds
-    // that one nevertheless.
+    // the last good one nevertheless.
     scheduler::stop(running).await;
     let running = scheduler::start(&nats, CONFIGURATION).await;
     let status = worker.status_of_leader().await;

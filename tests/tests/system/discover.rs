@@ -107,7 +107,7 @@ async fn routes_of_discord_share_the_bucket_that_answers_name_over_a_kill_and_a_
     })
     .await;
 
-    // What is known goes into each checkpoint from now on. One may be under way.
+    // From now on each checkpoint has what is known, except one that may be under way.
     let written = nats::writes(&nats).await;
     until("a checkpoint", async || (nats::writes(&nats).await > written + 1).then_some(())).await;
     process.kill().await;

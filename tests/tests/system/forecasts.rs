@@ -96,7 +96,7 @@ async fn a_paced_quota_delays_and_says_so() {
     let free = limit.free_now.unwrap();
     assert!((100_000.0..=1_000_000.0).contains(&free) && limit.level == 1_000_000.0, "{limit:?}");
     assert!(limit.resets_ms.unwrap() <= 31.0 * 86_400_000.0, "{limit:?}");
-    // What is free starts at once; a hundred more come within a minute or two.
+    // Free stock starts at once; a hundred more calls come within a minute or two.
     let first = worker.ask(json!({"cost": {"requests": free.floor()}})).await;
     assert_eq!((&first["status"], &first["delay_ms"]), (&json!("granted"), &json!(0.0)));
     worker.send("permit", json!({"id": "later", "mode": "wait", "cost": {"requests": 100}}).to_string()).await;

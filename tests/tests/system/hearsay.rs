@@ -88,7 +88,7 @@ async fn a_client_that_has_seen_another_leader_is_served() {
     let client = Client::connect(nats.url()).await.unwrap();
     let hub = client.resource("hub").unwrap();
     drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
-    // What a leader announced whose state the store has lost.
+    // The announcement of a leader whose state the store has lost.
     let other = json!({ "event": "leader", "epoch": 41, "leader": "scheduler-other" });
     nats::connect(&nats).await.publish("rampmeter.event.hub", other.to_string().into()).await.unwrap();
     drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());

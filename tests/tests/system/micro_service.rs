@@ -171,7 +171,7 @@ async fn all_infos(nats: &Server) -> Vec<Value> {
     answers.take_until(soon).map(|answer| body(&answer)).collect().await
 }
 
-/// Where no scheduler would answer a client, none answers here.
+/// Schedulers answer these questions only to subjects to which they would answer clients.
 #[tokio::test]
 async fn an_answer_goes_to_inboxes_only() {
     let nats = nats::start().await;

@@ -26,7 +26,7 @@ capacity = 100
 period = "400h"
 "#;
 
-/// What a claim says where there is no bound.
+/// The value of a claim without a bound.
 const UNBOUNDED: i64 = -1;
 
 /// A server, and a folder with the files of its users.

@@ -23,7 +23,7 @@ period = "8h"
 margin = 0
 "#;
 
-/// 96 random bits take so many letters of 64.
+/// 96 random bits take this many letters, of 64 kinds.
 const LETTERS: usize = 16;
 
 /// A worker's connection whose inboxes have this first token.

@@ -81,7 +81,7 @@ async fn stop(mut child: Child) {
     assert!(within("it stops", child.wait()).await.unwrap().success());
 }
 
-/// What comes behind the port in the URL that the Python worker calls unless it is told another.
+/// The path in the URL that the Python worker calls by default.
 fn path_of_calls() -> String {
     let worker = repository::file("tests/python/worker.py").unwrap().text;
     let (_, after) = worker.split_once(":9490").unwrap();

@@ -67,7 +67,7 @@ async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
     let explained = worker.explanation("{}").await;
     check(&explained.limits[0], 39.0..=40.0);
 
-    // What is known goes into each checkpoint from now on. One may be under way.
+    // From now on each checkpoint has what is known, except one that may be under way.
     let written = nats::writes(&nats).await;
     until("a checkpoint", async || (nats::writes(&nats).await > written + 1).then_some(())).await;
     process.kill().await;

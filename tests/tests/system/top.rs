@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 const SMALL: (u16, u16) = (80, 24);
 const LARGE: (u16, u16) = (200, 60);
-/// What the last line of the screen begins with.
+/// The beginning of the last line of the screen.
 const KEYS: &str = "q quit  Tab panel";
 
 /// Nothing refills while a test runs.

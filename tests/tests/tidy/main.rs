@@ -28,7 +28,7 @@ fn is_test(file: &File) -> bool {
     file.path.starts_with("tests/") || file.path.contains("/tests/")
 }
 
-/// What of `file` runs only in tests: all of a test file, and what follows `#[cfg(test)]`
+/// The part of `file` that runs only in tests: all of a test file, and what follows `#[cfg(test)]`
 /// elsewhere.
 fn test_code(file: &File) -> &str {
     match is_test(file) {

@@ -102,7 +102,7 @@ fn images_have_digests() {
     }
 }
 
-/// What a service may do is said once for each of them, and no service is left out.
+/// The rights of each service are stated once, and no service is left out.
 #[test]
 fn every_container_is_closed() {
     let compose = file("deploy/compose.yaml").unwrap().text;

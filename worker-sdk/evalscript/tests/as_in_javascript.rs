@@ -1,4 +1,4 @@
-//! Scripts whose result is easily got wrong: it is JavaScript's, or there is none.
+//! Scripts whose result is easily got wrong: they have JavaScript's result, or none.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

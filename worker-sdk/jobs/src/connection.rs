@@ -21,7 +21,8 @@ pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) jetstream: Context,
     pub(crate) reconnects: watch::Receiver<u64>,
-    /// What the server last did not permit. A request for it gets no answer, and merely times out.
+    /// The operation that the server last did not permit. A request for it gets no answer, and
+    /// merely times out.
     denial: watch::Receiver<Option<String>>,
 }
 

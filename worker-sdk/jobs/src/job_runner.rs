@@ -194,7 +194,7 @@ impl<'w> JobRunner<'w> {
         match self.shared.policy.failed(attempts, failure) {
             Failed::Dead(why) => self.give_up(job, attempts, &why).await,
             Failed::Again(after) => {
-                // Status tells failed jobs from those that run beside them.
+                // `Queue::status` distinguishes failed jobs from jobs that run beside them.
                 if self.shared.concurrency > 1 {
                     self.note(|attempts| attempts.failed(job.sequence)).await?;
                 }

@@ -57,7 +57,7 @@ pub(crate) struct Wait {
 pub(crate) enum Receipt {
     /// Return the lane lease for this time.
     Sleep(Duration),
-    /// Work on the lane, of which this is known.
+    /// Work on the lane, with what is known of it.
     Work(Known),
     /// Check whether the lane is empty.
     Look,

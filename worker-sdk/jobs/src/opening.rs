@@ -1,7 +1,7 @@
 //! Opening and making the streams and consumers of a queue.
 //!
-//! What exists has to be what the queue expects: a stream or a consumer that another party has made
-//! may copy jobs anywhere.
+//! Streams and consumers that exist have to be as the queue expects: one that another party has
+//! made may copy jobs anywhere.
 
 use crate::QueueError;
 use crate::connection::Connection;

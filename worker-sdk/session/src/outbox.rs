@@ -1,4 +1,4 @@
-//! What waits to be sent to one resource's scheduler.
+//! Messages that wait to be sent to one resource's scheduler.
 
 use super::backoff::Backoff;
 use super::known_schedulers::KnownSchedulers;

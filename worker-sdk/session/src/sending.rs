@@ -64,8 +64,8 @@ impl Session {
         outbox.schedulers.reachability.expect(now);
     }
 
-    /// Sends everything again. After so long a silence the scheduler may know none of it. It is
-    /// there now, so that the back-off ends. Asks that were never sent wait only if other clients
+    /// Sends everything again. After a long silence the scheduler may know none of the asks. It
+    /// answers now, so that the back-off ends. Asks that were never sent wait only if other clients
     /// have waited too.
     pub(super) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);

@@ -15,7 +15,7 @@ MAX_BODY: Final = 8 * 1024 * 1024
 
 
 class NotHttp(Exception):
-    """What came is no response of HTTP/1.1."""
+    """The bytes that came are no response of HTTP/1.1."""
 
 
 @dataclass(frozen=True, slots=True)

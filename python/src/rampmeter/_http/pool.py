@@ -86,7 +86,7 @@ class Pool:
             self._keep(connection)
 
     def flush(self, within: float) -> None:
-        """Sends what waits, and reads the answers to settles, for at most so many seconds."""
+        """Sends what waits, and reads the answers to settles, for at most `within` seconds."""
         until = time.monotonic() + within
         self._send_unsent(until)
         for connection in list(self._idle):

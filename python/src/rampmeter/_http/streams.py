@@ -66,7 +66,7 @@ class Streams:
         self._keep(stream)
 
     async def flush(self, within: float) -> None:
-        """Sends what waits, and waits for the answers to settles, for at most so many seconds."""
+        """Sends what waits, and waits for the answers to settles, for at most `within` seconds."""
         until = time.monotonic() + within
         while time.monotonic() < until:
             self._send_unsent()

@@ -45,7 +45,7 @@ class Connection:
         return self._client.is_connected
 
     async def ready(self, within: float) -> str | None:
-        """Waits for the connection. Why there is none, if there is none in time.
+        """Waits for the connection. Returns why there is none, if it does not come in time.
 
         Raises:
             RampmeterError: If no attempt is of use.

@@ -1,4 +1,5 @@
-//! nginx as a reverse proxy, measured beside ours if this machine has it.
+//! nginx as a reverse proxy. It is measured beside the proxy of this project, if this machine has
+//! it.
 
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;

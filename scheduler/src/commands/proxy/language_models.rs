@@ -1,4 +1,5 @@
-//! What a proxy in front of a language model counts, if its file does not say it.
+//! The defaults of a proxy in front of a language model: what it counts if its file does not say
+//! it.
 
 use crate::config::{Configured, ProxySettings};
 use rampmeter_dialects::Dialect;

@@ -147,7 +147,7 @@ fn put(text: &str, place: &Placed, is_number: bool, (line, style): (Rect, Style)
     buffer.set_stringn(line.x + place.x + indent, line.y, text, usize::from(place.width), style);
 }
 
-/// A text in so many columns. Ids differ at their ends, and names at their beginnings: the middle
+/// A text in `width` columns. Ids differ at their ends, and names at their beginnings: the middle
 /// is left out.
 pub(super) fn shortened(text: &str, width: u16) -> String {
     if columns_of(text) <= width {
@@ -173,7 +173,7 @@ fn taken(characters: impl Iterator<Item = char>, width: u16) -> String {
     taken
 }
 
-/// A bar of so many columns. A part above zero shows, and a part below one leaves a gap.
+/// A bar of `width` columns. A part above zero shows, and a part below one leaves a gap.
 fn bar(part: f64, width: u16) -> String {
     let all = f64::from(width) * 8.0;
     let eighths = match part.clamp(0.0, 1.0) * all {

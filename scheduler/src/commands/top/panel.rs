@@ -39,7 +39,7 @@ impl Choice {
         Some(named.unwrap_or(self.row).min(last))
     }
 
-    /// Chooses the row so many lines away, or the last one on the way there.
+    /// Chooses the row that is `lines` away, or the last one on the way there.
     pub(super) fn go(&mut self, sheet: &Sheet, lines: isize) {
         let Some(row) = self.row(sheet) else { return };
         self.row = row.saturating_add_signed(lines).min(sheet.rows.len() - 1);

@@ -171,7 +171,7 @@ fn shared<const N: usize>(room: u16, mut heights: [u16; N]) -> [u16; N] {
     heights
 }
 
-/// Takes so many lines off the top, as far as there are any.
+/// Takes `height` lines off the top, or as many as there are.
 fn cut(rest: &mut Rect, height: u16) -> Rect {
     let height = height.min(rest.height);
     let taken = Rect { height, ..*rest };

@@ -120,7 +120,7 @@ impl Popup {
         Paragraph::new(text).scroll((above.min(most), 0)).render(inner, buffer);
     }
 
-    /// Title, text in lines of so many columns, and what keys do.
+    /// The title, the text in lines of `columns` columns, and what keys do.
     fn told(&self, columns: usize) -> (String, String, &'static str) {
         match self {
             Popup::Text { title, lines, .. } => {

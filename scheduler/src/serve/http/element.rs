@@ -147,7 +147,7 @@ pub(super) enum Word {
 }
 
 impl Word {
-    /// Reads one answer; nothing if this is none.
+    /// Reads one answer; nothing if `text` is no answer.
     pub(super) fn read(text: &str) -> Option<Word> {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };

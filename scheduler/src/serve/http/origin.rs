@@ -283,7 +283,7 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
-    /// What counts of a question that `peer` asks.
+    /// The origin that counts for a question of `peer`.
     fn read(settings: &OriginSettings, peer: &str, line: &str, headers: &str) -> Result<String, Ambiguity> {
         let asked = question(line, headers);
         let origin = Origin::new(&asked, peer.parse().unwrap(), settings)?;

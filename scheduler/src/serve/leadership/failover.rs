@@ -15,10 +15,10 @@ use std::time::Duration;
 const PROBE_EVERY: Duration = Duration::from_millis(80);
 /// How long one probe waits for its answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
-/// A leader that has not answered for so long is replaced. A leader that was merely slow loses
+/// A leader that has not answered for this long is replaced. A leader that was merely slow loses
 /// nothing but the lead.
 const SILENT_FOR: Span = Span::from_millis(700);
-/// A leader that answers but writes no checkpoint for so long is replaced, because it can't reach
+/// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach
 /// the store. An election of the store's own leader takes less.
 const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
 /// How long a resource is left to the scheduler that its last leader has named.

@@ -152,7 +152,8 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    /// What `me` leads, what `other` leads, which was heard of just now; what goes over to it.
+    /// What `me` leads; what `other` leads, which was heard of just now; and what goes over to
+    /// `other`.
     fn check(mine: &str, others: &str, moving: &str) {
         let peers = Peers::new("me");
         let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();

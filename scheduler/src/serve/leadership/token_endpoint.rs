@@ -1,5 +1,5 @@
-//! Answering workers that ask for the access token. It goes from the provider's task straight to
-//! the worker's inbox: no permit loop, status or log ever has it.
+//! Answers workers that ask for the access token. The token goes from the provider's task straight
+//! to the worker's inbox: no permit loop, status or log ever has it.
 
 use crate::provider::{Provider, ProviderError, SharedToken};
 use crate::serve::leadership::context::LeaderContext;

@@ -168,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Of two digits: the hash of the settings, and that of the limit.
+    /// A fingerprint of two digits: the hash of the settings, and that of the limit.
     fn fingerprint(hashes: u32) -> Fingerprint {
         let (few, settings) = (hashes % 10, hashes / 10);
         serde_json::from_value(json!({"limits": {"few": few}, "classes": 0, "settings": settings})).unwrap()

@@ -79,7 +79,7 @@ impl Drop for EndTold {
 }
 
 impl PermitThreads {
-    /// Starts so many threads. Each thread runs what `connect` returns for its number.
+    /// Starts `count` threads. Each thread runs what `connect` returns for its number.
     ///
     /// # Errors
     /// If the system gives no thread, or a connection fails.

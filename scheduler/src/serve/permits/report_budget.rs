@@ -2,8 +2,8 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// Reports take one part in so many of the loop's time: status, explanations and metrics walk along
-/// buckets and queues while requests wait.
+/// Reports take one part in this many of the loop's time: status, explanations and metrics walk
+/// along buckets and queues while requests wait.
 const PART: u64 = 5;
 /// The time that reports may take at once, after a pause.
 const SAVED: Span = Span::from_millis(20);
@@ -23,7 +23,7 @@ impl ReportBudget {
         self.paid_at <= now + paid(SAVED)
     }
 
-    /// Notes that a report took so long.
+    /// Notes that a report took this long.
     pub(crate) fn spend(&mut self, now: Time, took: Span) {
         self.paid_at = self.paid_at.max(now) + paid(took);
     }

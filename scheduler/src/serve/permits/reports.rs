@@ -22,7 +22,7 @@ impl Reports {
         self.budget.allows(now)
     }
 
-    /// Notes that a report took so long.
+    /// Notes that a report took this long.
     pub(crate) fn spend(&mut self, now: Time, took: Span) {
         self.budget.spend(now, took);
     }

@@ -105,7 +105,8 @@ fn a_full_bucket_of_whole_units_overflows() {
 #[test]
 fn ticks_of_whole_units_are_refilled_between_calls() {
     check(
-        // Two and a half to a tick, of which two stay; and less than a unit to a tick.
+        // A tick brings two and a half units, of which two stay; the other policy's brings less
+        // than one.
         &["requests=10/4s;tick=1s;whole;start=0", "tokens=1/2s;tick=1s;whole;start=0"],
         &[
             step(0, "requests=5", WaitNs(3 * SECOND), &["0", "0"]),

@@ -1,4 +1,5 @@
-//! What JavaScript's values inherit. Here methods can be called, and are no values.
+//! Members that JavaScript's values inherit. In this engine methods can be called, but are no
+//! values.
 
 use crate::value::Value;
 

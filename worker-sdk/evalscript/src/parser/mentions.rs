@@ -78,7 +78,7 @@ impl Mentions {
     }
 }
 
-/// Where the body of the class at `index` ends: behind a name and `extends` with a name, if any.
+/// Where the body of the class at `index` ends. A name and `extends` with a name may precede it.
 fn end_of_body(source: &Source, index: usize) -> usize {
     let open = (index + 1..index + 5).find(|behind| word(source, *behind).is_none()).unwrap_or(index);
     if punctuator(source, open) == Some("{") { source.partner(open) } else { index }

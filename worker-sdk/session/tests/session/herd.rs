@@ -29,7 +29,7 @@ const TEN: Span = Span::from_millis(10);
 const HUNDRED: Span = Span::from_millis(100);
 const SECOND: Span = Span::from_secs(1);
 
-/// What a client's budget gives at once, and the time of one more.
+/// The messages that a client's budget allows at once, and the time until one more.
 const BURST: u64 = 64;
 const PACE: Span = Span::from_millis(50);
 /// The longest wait of a client without other information.

@@ -34,7 +34,7 @@ pub(crate) fn check(script: &str) {
 
 struct Play {
     session: Session,
-    /// What the session did and the script has not named yet.
+    /// Actions of the session that the script has not named yet.
     done: Vec<(Time, String)>,
 }
 

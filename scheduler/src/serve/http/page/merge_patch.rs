@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// What makes `after` of `before`, neither of which has a null; nothing if they are equal.
+/// The patch that turns `before` into `after`; nothing if they are equal. Neither has a null.
 pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => in_objects(before, after),

@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What faults in rules name as their file, and what `rampmeter status` shows as their source.
+/// The name of the page, where faults in rules name a file and `rampmeter status` shows a source.
 const PAGE: &str = "page";
 /// How often a limit is thawed in one order: four thousand keys each time.
 const MAX_THAWS: usize = 64;
@@ -121,7 +121,7 @@ pub(super) async fn delete_job(
     Ok(Json(json!({"deleted": deleted})))
 }
 
-/// Rules in place of those that some resources have.
+/// Rules that replace the present ones of some resources.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleChange {

@@ -81,7 +81,7 @@ impl WaitingLists {
         Ok(Question { id: by_handle(&asked.request)?.or(written), after: by_handle(&asked.after)? })
     }
 
-    /// What is told of an answer: browsers know the limits already, and get no ids.
+    /// The part of an answer that browsers get: they know the limits already, and get no ids.
     fn told(&self, explanation: &Explanation) -> Value {
         let first: Vec<Value> = explanation.first.iter().map(|request| self.told_of(request)).collect();
         let request = explanation.request.as_ref().map(|request| self.told_of(request));

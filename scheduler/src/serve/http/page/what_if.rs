@@ -142,7 +142,7 @@ fn scale(limit: &mut Table, factor: f64) {
 }
 
 impl Forecasts {
-    /// What happens to the resource `name` under what is tried.
+    /// The outcome for the resource `name` under the conditions that are tried.
     pub(super) async fn run(
         &self,
         front_client: &FrontClient,

@@ -197,8 +197,8 @@ impl Tally {
         self.refusals_of(kind).total()
     }
 
-    /// Notes that handling a message took so long. Before it, so many were
-    /// [refused](Tally::refused).
+    /// Notes that handling a message took `took`. Before it, `refused_before` answers were
+    /// [refusals](Tally::refused).
     pub fn note_handled(&mut self, kind: EndpointKind, took: Span, refused_before: u64) {
         let (is_refused, last) = (self.refused(kind) > refused_before, self.refusals_of(kind).last);
         let handled = &mut self.handled[kind as usize];

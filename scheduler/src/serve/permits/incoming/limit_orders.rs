@@ -78,7 +78,8 @@ impl<'a> LimitOrders<'a> {
         self.answer(to, limits, false);
     }
 
-    /// Where the answer goes, and the limit that the order names. What is no order is refused.
+    /// Where the answer goes, and the limit that the order names. A payload that is no order is
+    /// refused.
     fn read(&mut self, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
         let to = reply?;
         match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order.limit))

@@ -10,7 +10,7 @@ use std::hash::Hash;
 /// Bytes of a lane that go in one round: about a hundred small requests.
 const QUANTUM: isize = 16 << 10;
 
-/// Messages of which one is the next.
+/// A queue of messages.
 pub(crate) trait Lane: Default {
     type Message;
 
@@ -50,7 +50,7 @@ impl<K: Copy + Eq + Hash, L: Lane> RoundRobin<K, L> {
         self.shares.get(&key).map(|share| &share.lane)
     }
 
-    /// The lane to which a message of so many bytes is added. A new lane is the last of the round.
+    /// The lane to which a message of `bytes` bytes is added. A new lane is the last of the round.
     pub(crate) fn add(&mut self, key: K, bytes: usize) -> &mut L {
         let share = self.shares.entry(key).or_insert_with(|| {
             self.order.push_back(key);

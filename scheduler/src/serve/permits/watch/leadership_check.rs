@@ -39,7 +39,7 @@ enum LeadershipState {
 /// What a look at the clocks shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// The process stood still for so long: another scheduler may lead by now.
+    /// The process stood still for this long: another scheduler may lead by now.
     StoodStill(Span),
     /// The time of listening is over: this checkpoint counts from now on, if no worker knows of
     /// another leader.

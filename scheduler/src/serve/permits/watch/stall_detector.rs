@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// How often a loop looks, whatever happens.
 pub const HEARTBEAT: Span = Span::from_millis(100);
-/// After a longer standstill another scheduler may lead. No thread of a running machine waits so
+/// After a longer standstill another scheduler may lead. No thread of a running machine waits this
 /// long for a core.
 const STANDSTILL: Span = Span::from_millis(300);
 /// Pause between two stamps: a small part of a standstill, and no load.
