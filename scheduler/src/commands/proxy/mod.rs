@@ -187,7 +187,8 @@ fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<Prox
 /// tokens that its limits count.
 ///
 /// # Errors
-/// If a proxy has no upstream, or names no resource while there are several.
+/// If a proxy has no upstream, or would show its credential to the network. If it names no
+/// resource, and the file has none or several.
 pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -> anyhow::Result<()> {
     let resources = config.map_or(&[][..], |config| &config.resources);
     for proxy in proxies {

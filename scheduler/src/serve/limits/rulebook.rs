@@ -102,7 +102,7 @@ impl Rulebook {
         self.refuse(refused);
     }
 
-    /// Takes an edition. The one in force changes nothing.
+    /// Takes an edition of the store. The edition in force only ends a refusal.
     fn take(&mut self, edition: &Edition) {
         if self.revision == edition.revision {
             return self.refuse(None);

@@ -26,7 +26,7 @@ impl Default for Handles {
 }
 
 impl Handles {
-    /// The handle of `id`, which is the same for each call.
+    /// The handle of `id`. An id always has the same handle.
     pub(super) fn handle(&mut self, id: &PermitId) -> String {
         let digest = Sha256::new().chain_update(self.secret).chain_update(id.as_str().as_bytes()).finalize();
         let handle: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
