@@ -28,7 +28,7 @@ class Tree:
         self.planted = self.libraries | {site.path for site in self.sites.values()}
 
     def copy(self):
-        """Brings what has no faults. Files that the working tree has no more are deleted."""
+        """Copies files without faults, and deletes files that the working tree no longer has."""
         command = ["git", "ls-files", "-co", "--exclude-standard"]
         listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
         names = set(listed.stdout.splitlines())
