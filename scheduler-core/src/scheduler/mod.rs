@@ -204,7 +204,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether no other scheduler can have led since the last
-    /// [`Event::Doubt`](crate::event::Event::Doubt).
+    /// [`Event::Doubt`].
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.term.budget().is_trusted()

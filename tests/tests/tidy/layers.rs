@@ -57,7 +57,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
     (
-        "scheduler-core/src/policy/rules.rs",
+        "scheduler-core/src/policy/succession.rs",
         "scheduler-core/src/policy/resource.rs",
         "a succession compares two resources",
     ),
