@@ -92,6 +92,7 @@ IN_CORE = [
     ("clocks stand still", "advance", r"self\.\w+ = .*\.max\(tag\);", "let _ = tag;"),
     ("free service is counted", "serve", r"contended != LimitSet::default\(\)", "true"),
     ("limits without waiting requests give credit", "clock_for", r"set\.and\(.*?\)", "set"),
+    ("clocks pass waiting requests", "enter", r"(first\.map\(.*\)), service", r"\1.filter(|_| false), service"),
     ("the less urgent first", "dispatch", r"(?<=as u8\))\.map\(ClassId\)", ".rev().map(ClassId)"),
     ("no late binding", "blocking", r"> latest\b", "== Time::NEVER"),
     ("a start that waits for the store is due at once", "hold_start", r"(?<=due = )offer\.at", "start.at"),

@@ -171,8 +171,10 @@ impl ClassQueue {
     pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
         waiting.version = self.version;
+        // Clocks pass requests that wait for another limit. A slice begins with the first of these.
+        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::default());
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
-        let slice = self.clients.join(&waiting.client, set, service);
+        let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
         waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
         // A request with an age goes right before its client's requests that came later.

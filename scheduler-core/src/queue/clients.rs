@@ -59,9 +59,10 @@ impl Clients {
         Clients { clocks: vec![VirtualClock::new(now); limits], ..Clients::default() }
     }
 
-    /// The slice of a new request that needs the limits of `set`, for this much `service`.
-    pub(crate) fn join(&mut self, name: &Arc<str>, set: LimitSet, service: Span) -> Slice {
-        let clock = self.clock_for(set);
+    /// The slice of a new request that needs the limits of `set`, for this much `service`. `first`
+    /// is the earliest tag among requests that need no other limits.
+    pub(crate) fn join(&mut self, name: &Arc<str>, set: LimitSet, first: Option<VirtualTime>, service: Span) -> Slice {
+        let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
         if client.waiting == 0 {
             self.idle.remove(&(client.generation, client.end, Arc::clone(name)));
@@ -184,7 +185,7 @@ mod tests {
         clients.set_contended(Time::ORIGIN, set);
         for number in 0..=MAX_IDLE as u64 {
             let name = Arc::from(number.to_string());
-            let slice = clients.join(&name, set, Span::from_nanos(number + 1));
+            let slice = clients.join(&name, set, None, Span::from_nanos(number + 1));
             clients.serve(Time::ORIGIN, &name, set, slice, slice.begin);
         }
         assert_eq!((clients.idle.len(), clients.clients.len()), (MAX_IDLE, MAX_IDLE));

@@ -14,6 +14,8 @@ const WINDOW: Span = Span::from_secs(120);
 pub(crate) struct VirtualTime(u64);
 
 impl VirtualTime {
+    pub(crate) const MAX: VirtualTime = VirtualTime(u64::MAX);
+
     pub(crate) fn since(self, earlier: VirtualTime) -> Span {
         Span::from_nanos(self.0.saturating_sub(earlier.0))
     }
