@@ -155,6 +155,7 @@ IN_CORE = [
     ("reservations pass those of a change", "reserve", r"= self\.former\.are_charging\(\);", "= false;"),
     ("answers that wait for a change wait for the store", "end_change", r"self\.ask_pending\(now\);", ""),
     ("keys that nothing waits for are looked at when something waits", "handle", r" \|\| self\.ledger\.keys\.have_changed\(\)", ""),
+    ("a faster limit pays unknown promises early", "recast", r"level\.min\(self\.unpaid_under\(.*?\)\)", "level"),
     ("keys of former queues are never forgotten", "continue_change", r"self\.ledger\.keys\.note_change\(key\)", "drop(key)"),
     ("clients keep the service of former limits", "begin_version", r"self\.forget_all\(\);", ""),
     ("a successor knows the end of a window too exactly", "earliest", r" - self\.earlier", ""),

@@ -449,6 +449,24 @@ fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_other_keys_wait() {
     play_on(World::of(restored), &asks);
 }
 
+/// The upstream is full before a promised start, and loses what a faster limit refills until then.
+#[test]
+fn a_faster_limit_pays_no_promise_of_a_predecessor_early() {
+    let per_client = |period| resource(vec![keyed("per-client", 10.0, period, &["client"])]);
+    let mut before = play(
+        &per_client(20_000),
+        "
+        0  reserve a client:x requests=10  -> a@0
+        0  reserve b client:x requests=10  -> b@20000
+        ",
+    );
+    let snapshot = before.scheduler.snapshot(ms(0), 0);
+    let restored = Scheduler::restore(Resource::new(&per_client(20_000)).unwrap(), 2, ms(0), ms(0), &snapshot);
+    let mut world = World::of(restored);
+    world.handle(ms(1000), Event::Limits(Box::new(Resource::new(&per_client(5_000)).unwrap())));
+    play_on(world, "19000 reserve c client:x requests=10 -> c@25000.000001");
+}
+
 #[test]
 fn a_successor_knows_what_every_key_has_left() {
     let mut world = play(
