@@ -217,7 +217,7 @@ IN_CORE = [
     ("starts of the last window count in the next", "cut_anew", r"(?<=recent = )reports\.started_since\(.*\)", "reports.started_since(Time::ORIGIN)"),
     ("starts are forgotten when a window moves", "cut_anew", r"(?<=recent = )reports\.started_since\(.*\)", "Credit::ZERO"),
     ("nothing is held back of a window for others", "held_back", r"others\.of\(window\)", "others.of(window).min(Credit::ZERO)"),
-    ("own starts on their way count as those of others", "learn_usage_of_others", r"limit, now, now\)", "limit, now, statement.at)"),
+    ("own starts on their way count as those of others", "learn_usage_of_others", r"limit, now, now\)", "limit, now, reading.at)"),
     ("a higher rest is believed at once", "learn_remaining", r"surplus\.min\(reports\.take_lowering\(.*\)\)", "surplus"),
     ("what calls on their way leave is a surplus", "learn_level", r" - ON_THE_WAY", ""),
     ("a refused call takes what it asks for", "compare", r"observation\.verdict == Verdict::Passed", "true"),
