@@ -61,7 +61,7 @@ fn main() {
     }
 }
 
-/// The large thing in a world, and how it comes about.
+/// A world in which one thing is large, and the requests that make it large.
 struct Shape {
     what: &'static str,
     count: u64,
@@ -315,7 +315,7 @@ impl<'a> World<'a> {
         self.event("freeze", Event::Freeze { limits: vec![requests], span: Span::from_secs(1) });
         self.event("thaw", Event::Thaw(vec![requests]));
         self.event("empty", Event::Empty(vec![requests]));
-        self.event("store is another", Event::StoreIsAnother { epoch: 2 });
+        self.event("store is another", Event::StoreReplaced { epoch: 2 });
         self.event("hand-over", Event::HandOver);
         self.wake_for("wake, to go on with hand-over");
         for _ in 0..FORGOTTEN_WITHIN {

@@ -14,28 +14,55 @@ use std::sync::Arc;
 /// at it.
 #[derive(Clone, Debug)]
 pub enum Event<R> {
+    // From clients.
     /// A client asks for a permit.
     Ask(Ask<R>),
     /// A client tells how a call went.
     Settle(Settle<R>),
+    /// A client names an epoch above this scheduler's. The next checkpoint is due soon: if the
+    /// store takes it, this scheduler still leads.
+    HigherEpochNamed,
+
+    // From the clock.
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
-    /// The store holds this checkpoint.
-    CheckpointStored(CheckpointNumber),
-    /// The store does not take checkpoints.
-    StoreLost,
-    /// Another scheduler may lead by now, for example after this process stood still. The scheduler
-    /// grants nothing until the store holds a checkpoint taken after this event.
-    Doubt,
+    /// The wall clock is corrected: it was set, or the machine was suspended.
+    WallClock {
+        /// The corrected wall time at the origin of time, in nanoseconds since 1970.
+        unix_nanos_at_origin: u64,
+    },
+
+    // From the way of the answers.
     /// All answers sent until this time have arrived in time.
     Delivered(Time),
     /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
     /// requests nothing. Starts told since the last one are put off by the time since they were
     /// told. The driver repeats this event while answers are late.
     AnswersLate,
-    /// The resource has other limits from now on; everything else stays. This event and the
-    /// following wake-ups charge waiting requests by the new limits.
-    Limits(Box<Resource>),
+    /// The last answer to this request or permit has reached no client.
+    Undelivered(PermitId),
+
+    // From the store and the leadership.
+    /// The store holds this checkpoint.
+    CheckpointStored(CheckpointNumber),
+    /// The store does not take checkpoints.
+    StoreLost,
+    /// The store is new, but clients know earlier leaders, whose epochs are below this one.
+    StoreReplaced {
+        /// The epoch from now on.
+        epoch: u64,
+    },
+    /// The store confirms that this scheduler leads. The store also holds this epoch, which is
+    /// above every epoch that clients have named.
+    EpochConfirmed(u64),
+    /// Another scheduler may lead by now, for example after this process stood still. The scheduler
+    /// grants nothing until the store holds a checkpoint taken after this event.
+    Doubt,
+    /// This scheduler hands the resource over: nothing is granted from now on. This event and the
+    /// following wake-ups refuse all waiting requests.
+    HandOver,
+
+    // From the upstream.
     /// The upstream has reported its levels.
     Levels {
         /// When it was asked.
@@ -45,39 +72,23 @@ pub enum Event<R> {
         /// The remaining amount of each limit.
         levels: Vec<(LimitId, Amount)>,
     },
-    /// A client names an epoch above this scheduler's. The next checkpoint is due soon: if the
-    /// store takes it, this scheduler still leads.
-    Recheck,
-    /// The store confirms that this scheduler leads. The store also holds this epoch, which is
-    /// above every epoch that clients have named.
-    Epoch(u64),
-    /// The store is new, but clients know earlier leaders, whose epochs are below this one.
-    StoreIsAnother {
-        /// The epoch from now on.
-        epoch: u64,
-    },
-    /// An operator ends the freezes of these limits. Quotas that the upstream declared spent count
-    /// as unspent again.
+
+    // From operators.
+    /// The resource has other limits from now on; everything else stays. This event and the
+    /// following wake-ups charge waiting requests by the new limits.
+    Limits(Box<Resource>),
+    /// The freezes of these limits end. Quotas that the upstream declared spent count as unspent
+    /// again.
     Thaw(Vec<LimitId>),
-    /// An operator freezes these limits, which have no keys, for at least this long.
+    /// These limits, which have no keys, are frozen for at least this long.
     Freeze {
         /// The limits.
         limits: Vec<LimitId>,
         /// How long calls that need these limits may not start.
         span: Span,
     },
-    /// An operator takes the whole stock of these limits.
+    /// The whole stock of these limits is taken.
     Empty(Vec<LimitId>),
-    /// The last answer to this request or permit has reached no client.
-    Undelivered(PermitId),
-    /// The wall clock is corrected: it was set, or the machine was suspended.
-    WallClock {
-        /// The corrected wall time at the origin of time, in nanoseconds since 1970.
-        unix_nanos_at_origin: u64,
-    },
-    /// This scheduler hands the resource over: nothing is granted from now on. This event and the
-    /// following wake-ups refuse all waiting requests.
-    HandOver,
 }
 
 /// A request for a permit, resolved against the resource.

@@ -51,7 +51,7 @@ pub enum Refusal {
     },
     /// A bound is reached.
     #[error("{what} are at their bound of {bound}; ask again later")]
-    QueueFull {
+    BoundReached {
         /// The items that have reached their bound.
         what: Bounded,
         /// The bound.
@@ -127,7 +127,7 @@ pub enum Refusal {
     Purged,
     /// A waiting request was repeated by one that cannot wait.
     #[error("`mode`: the request with this id waits; ask with `wait`, or cancel it with `used: false`")]
-    AsksToWait,
+    RepeatCannotWait,
     /// The scheduler is handing over.
     #[error("this scheduler is handing over; ask again at once")]
     HandingOver,
@@ -186,6 +186,9 @@ impl Refusal {
     }
 
     /// The protocol's code, when to ask again, and the limit that refuses.
+    ///
+    /// A start beyond `max_ahead` and a renewal without room are `not_in_time`, like a start beyond
+    /// `max_wait`: only the renewal has no time at which it would succeed.
     fn terms(&self) -> (Code, Option<Span>, Option<LimitId>) {
         match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
@@ -194,7 +197,7 @@ impl Refusal {
             }
             Refusal::NeverFits { limit, .. } => (Code::NeverFits, None, Some(limit)),
             Refusal::QuotaSpent { limit, retry_after } => (Code::QuotaSpent, retry_after, Some(limit)),
-            Refusal::QueueFull { retry_after, .. } => (Code::QueueFull, Some(retry_after), None),
+            Refusal::BoundReached { retry_after, .. } => (Code::QueueFull, Some(retry_after), None),
             Refusal::NoLimit => (Code::NoLimit, None, None),
             Refusal::TooManyKeys { limit, retry_after, .. } => (Code::TooManyKeys, Some(retry_after), Some(limit)),
             Refusal::RenewedTooLate => (Code::NotInTime, None, None),
@@ -204,7 +207,7 @@ impl Refusal {
             Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
-            Refusal::StillWaiting | Refusal::AsksToWait | Refusal::OtherClass { .. } => {
+            Refusal::StillWaiting | Refusal::RepeatCannotWait | Refusal::OtherClass { .. } => {
                 (Code::InvalidRequest, None, None)
             }
             Refusal::Purged => (Code::Purged, None, None),

@@ -33,7 +33,7 @@ const SMALL_LOSS: Ppm = 100_000;
 /// bounds. A small account makes few calls between two rejections, so it has to remember longer.
 const REMEMBERED_TOKENS: u64 = 2400;
 const LONGEST_RECOVERY: (Span, Span) = (Span::from_secs(600), Span::from_secs(3600));
-/// An estimate over this time counts half; one over a longer time counts more.
+/// The weight of an estimate that was measured over this time is one half. It grows with the time.
 const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);

@@ -47,7 +47,7 @@ struct Exchange<'a> {
 struct LimitSum {
     name: Name,
     /// Whether [`Use`] reports it.
-    may_end: bool,
+    has_forecast: bool,
     micros: i64,
 }
 
@@ -149,7 +149,7 @@ impl UseMeter {
     /// The use since the last call.
     pub(crate) fn take(&mut self) -> Use {
         let mut taken = std::mem::take(&mut self.former);
-        let used = self.limits.iter_mut().filter(|limit| limit.may_end && limit.micros != 0);
+        let used = self.limits.iter_mut().filter(|limit| limit.has_forecast && limit.micros != 0);
         taken.limits.extend(used.map(|limit| (limit.name.clone(), std::mem::take(&mut limit.micros))));
         for ((client, class), sums) in std::mem::take(&mut self.rows).into_iter().filter(|(_, sums)| !sums.is_zero()) {
             let (client, class) = (Arc::clone(self.names.name(client)), self.classes[class.index()].clone());
@@ -269,7 +269,8 @@ impl ClientNames {
 fn places(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
     let (units, limits) = (resource.units(), resource.limits());
     let place = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());
-    let sum = |limit: &Limit| LimitSum { name: limit.spec().name.clone(), may_end: limit.may_end(), micros: 0 };
+    let sum =
+        |limit: &Limit| LimitSum { name: limit.spec().name.clone(), has_forecast: limit.has_forecast(), micros: 0 };
     let (unit_of, sums) = (limits.iter().map(place).collect(), limits.iter().map(sum).collect());
     (units, unit_of, sums)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
 const LONG_PERIOD: Span = Span::from_secs(600);
 /// A shorter limit has refilled before a forecast is of use.
-const FORETOLD_PERIOD: Span = Span::from_secs(3600);
+const FORECAST_PERIOD: Span = Span::from_secs(3600);
 /// Learning never shrinks a bucket below one part in this many of its nominal size.
 const MIN_BURST_PART: u64 = 4;
 
@@ -137,9 +137,10 @@ impl Limit {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// Whether its end is worth foretelling: a quota or a limit of an hour or longer, without keys.
-    pub(crate) fn may_end(&self) -> bool {
-        let is_long = self.is_quota() || self.spec.period >= FORETOLD_PERIOD;
+    /// Whether forecasts are made of when it is used up: a quota or a limit of an hour or longer,
+    /// without keys.
+    pub(crate) fn has_forecast(&self) -> bool {
+        let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
         is_long && !self.is_keyed() && !self.is_until_settled()
     }
 

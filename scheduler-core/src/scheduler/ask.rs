@@ -76,7 +76,7 @@ impl<R: Clone> Scheduler<R> {
         // A small permit does not count towards the bound of remembered permits.
         if !self.resource.is_small(bill) && !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
-            return Err(Refusal::QueueFull { what: Bounded::Remembered, bound, retry_after: RETRY_AFTER_BOUND });
+            return Err(Refusal::BoundReached { what: Bounded::Remembered, bound, retry_after: RETRY_AFTER_BOUND });
         }
         Ok(())
     }
@@ -108,7 +108,7 @@ impl<R: Clone> Scheduler<R> {
                 self.answer(now, slot, ask.to, granted, Answered::Again);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::AsksToWait);
+                self.outbox.refuse(ask.to, Some(ask.id), Refusal::RepeatCannotWait);
             }
             State::Waiting(waiting) => {
                 waiting.to = ask.to;

@@ -1,11 +1,12 @@
 //! Waiting for keys: a request that a key's bucket holds up waits in the queue of that key, and
 //! blocks no request with other keys.
 //!
-//! The first request of a key queue moves to the queue of its class once the key can pay for it. If
-//! another key holds the request up there, it moves to that key's queue. The key that it came from
-//! then keeps the amount that the request needs, until the other key can pay. Each key keeps an
-//! amount for one request only, the first in the order of key queues. So the first of all requests
-//! never loses a kept amount, and no request waits for ever.
+//! The first request of a key queue moves to the queue of its class once the key can pay for it.
+//!
+//! There, another key may hold the request up. It then moves to the queue of that key, and the
+//! first key reserves the needed amount until the other can pay. Each key reserves for one request
+//! only: the first in the order of key queues. So the first request of all never loses what is
+//! reserved for it, and no request waits for ever.
 
 use super::Scheduler;
 use super::waits::starved;

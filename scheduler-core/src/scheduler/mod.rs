@@ -258,26 +258,26 @@ impl<R: Clone> Scheduler<R> {
         match event {
             Event::Ask(ask) => self.ask_first(now, ask),
             Event::Settle(settle) => self.settle(now, settle),
+            Event::HigherEpochNamed => self.term.budget_mut().hasten_checkpoint(),
             Event::Wake => {
                 self.time_out_pending(now);
                 self.continue_change(now);
             }
-            Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
-            Event::StoreLost => self.store_lost(now),
-            Event::Doubt => self.term.budget_mut().doubt(),
+            Event::WallClock { unix_nanos_at_origin } => self.anchor(now, unix_nanos_at_origin),
             Event::Delivered(until) => self.delivered(until),
             Event::AnswersLate => self.answers_late(now),
-            Event::Limits(resource) => self.change_limits(now, *resource),
+            Event::Undelivered(id) => self.undelivered(now, &id),
+            Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
+            Event::StoreLost => self.store_lost(now),
+            Event::StoreReplaced { epoch } => self.feedback().distrust_stock(now, epoch),
+            Event::EpochConfirmed(epoch) => self.term.raise_epoch(epoch),
+            Event::Doubt => self.term.budget_mut().doubt(),
+            Event::HandOver => self.hand_over(now),
             Event::Levels { asked, heard, levels } => self.feedback().compare_levels(now, asked, heard, &levels),
-            Event::Recheck => self.term.budget_mut().hasten_checkpoint(),
-            Event::Epoch(epoch) => self.term.raise_epoch(epoch),
-            Event::StoreIsAnother { epoch } => self.feedback().distrust_stock(now, epoch),
+            Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.feedback().empty(now, &limits),
-            Event::WallClock { unix_nanos_at_origin } => self.anchor(now, unix_nanos_at_origin),
-            Event::Undelivered(id) => self.undelivered(now, &id),
-            Event::HandOver => self.hand_over(now),
         }
     }
 

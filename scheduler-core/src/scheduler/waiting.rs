@@ -28,7 +28,7 @@ impl<R: Clone> Scheduler<R> {
             _ if !self.queues.admits(free, &client, &ask.bill) => Bounded::WaitingOfClient,
             _ => return None,
         };
-        Some(Refusal::QueueFull { what, bound, retry_after: RETRY_AFTER_BOUND })
+        Some(Refusal::BoundReached { what, bound, retry_after: RETRY_AFTER_BOUND })
     }
 
     /// Lets a new request wait. Without other requests it could start at `alone`.

@@ -126,7 +126,7 @@ fn requests_leave_and_repeat_themselves_before_their_step() {
     world.handle(at(0), Event::Undelivered(id(last(2))));
     let again = world.ask(at(0), &plain(0).named(&format!("w{}", last(3))));
     let refused = world.ask(at(0), &wish(Mode::Reserve, &[]).named(&format!("w{}", last(4))));
-    assert_eq!(world.said(refused), Some(Said::Refused(Refusal::AsksToWait)));
+    assert_eq!(world.said(refused), Some(Said::Refused(Refusal::RepeatCannotWait)));
     assert_eq!(
         world.settle(at(0), &format!("w{}", last(4)), Outcome::Extend(None)),
         Said::Refused(Refusal::StillWaiting)
@@ -163,7 +163,7 @@ fn no_request_loses_its_place_to_a_new_one() {
     let (mut world, asked) = crowd(&with_bound(10.0), plain);
     change(&mut world, &with_bound(20.0));
     let more = world.ask(at(0), &wish(Mode::Wait, &[]));
-    assert!(matches!(world.said(more), Some(Said::Refused(Refusal::QueueFull { .. }))));
+    assert!(matches!(world.said(more), Some(Said::Refused(Refusal::BoundReached { .. }))));
     assert_eq!(starts(&mut world, &asked), paced(50.0, MANY));
 }
 

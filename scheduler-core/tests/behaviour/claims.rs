@@ -227,12 +227,12 @@ fn an_operator_takes_the_stock_of_any_limit() {
 #[test]
 fn another_epoch_takes_no_stock_and_another_store_that_of_short_limits() {
     for (event, levels) in [
-        (Event::Recheck, "requests=10 units=100"),
-        (Event::Epoch(9), "requests=10 units=100"),
-        (Event::StoreIsAnother { epoch: 9 }, "requests=0 units=100"),
+        (Event::HigherEpochNamed, "requests=10 units=100"),
+        (Event::EpochConfirmed(9), "requests=10 units=100"),
+        (Event::StoreReplaced { epoch: 9 }, "requests=0 units=100"),
     ] {
         let mut world = World::new(&with_quota());
-        let epoch = if matches!(event, Event::Recheck) { 1 } else { 9 };
+        let epoch = if matches!(event, Event::HigherEpochNamed) { 1 } else { 9 };
         world.handle(Time::ORIGIN, event);
         assert_eq!(world.scheduler.epoch(), epoch);
         play_on(world, &format!("0 levels -> {levels}"));

@@ -268,8 +268,8 @@ fn no_client_fills_the_queue_alone() {
 fn the_refusal_at_a_bound_names_it() {
     let mut world = play(&bounded(0, 1), "0 reserve a requests=10 -> a@0");
     let table = [
-        (Mode::Reserve, Refusal::QueueFull { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
-        (Mode::Wait, Refusal::QueueFull { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
+        (Mode::Reserve, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
+        (Mode::Wait, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
     ];
     for (mode, refusal) in table {
         let asked = world.ask(ms(10), &wish(mode, &[]));
@@ -277,7 +277,7 @@ fn the_refusal_at_a_bound_names_it() {
     }
     let mut world = play(&bounded(0, 2), "0 reserve a requests=10 -> a@0");
     let asked = world.ask(ms(10), &wish(Mode::Wait, &[]));
-    let refusal = Refusal::QueueFull { what: Bounded::Waiting, bound: 0, retry_after: span(1000) };
+    let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 0, retry_after: span(1000) };
     assert_eq!(world.said(asked), Some(Said::Refused(refusal)));
 }
 
@@ -419,5 +419,5 @@ fn a_bound_is_not_met_by_forgetting_the_first_second() {
     let mut world = World::new(&bounded(10, 1));
     world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("a"));
     let other = world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("b"));
-    assert!(matches!(world.said(other), Some(Said::Refused(Refusal::QueueFull { .. }))));
+    assert!(matches!(world.said(other), Some(Said::Refused(Refusal::BoundReached { .. }))));
 }

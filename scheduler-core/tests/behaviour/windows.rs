@@ -229,8 +229,8 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
         950                            -> b@1000 c@1000
         ",
     );
-    // The first keeps its start: in a sliding window b needs what c would take, and d leaves
-    // enough.
+    // b waits first and keeps its start. c would take stock that b needs at that start; d leaves
+    // enough for b, and starts at once.
     play(
         &ten(Algorithm::SlidingWindow),
         "
@@ -245,7 +245,8 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
     );
 }
 
-/// Nor does another class take it first, with its headroom melted.
+/// The rest of a window goes to smaller requests of the blocked class. Another class takes it only
+/// afterwards, although its headroom has melted.
 #[test]
 fn the_rest_of_a_window_goes_to_the_own_class_before_others() {
     play(

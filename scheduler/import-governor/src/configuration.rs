@@ -52,7 +52,7 @@ struct Limit {
     algorithm: &'static str,
     limit: f64,
     drain_velocity: f64,
-    /// No margin: Governor enforces its own counts, and no upstream counts otherwise.
+    /// Zero: Governor enforces its own counts, so that no upstream can count differently.
     margin: u32,
     learn: bool,
     key: [String; 1],

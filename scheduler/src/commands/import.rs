@@ -87,7 +87,7 @@ fn import_governor(args: &GovernorArgs) -> anyhow::Result<()> {
     output::print(format_args!("{}{text}", header(&args.project_label)))
 }
 
-/// What was left out stands in the configuration, so that its reader can't miss it.
+/// The configuration begins with a list of what was left out.
 fn import_api_commons(args: ApiCommonsArgs) -> anyhow::Result<()> {
     let file = args.file.display();
     let text = std::fs::read_to_string(&args.file).with_context(|| format!("{file} can't be read"))?;

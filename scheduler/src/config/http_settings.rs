@@ -29,7 +29,7 @@ pub struct HttpSettings {
     pub hosts: Vec<String>,
     /// The place of the tokens of which the front's clients have to show one.
     pub tokens: Option<TokenPlace>,
-    /// The most connections with a request of the front at once.
+    /// The largest number of connections that have a request under way at the same time.
     pub max_connections: usize,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,

@@ -125,9 +125,10 @@ fn a_starving_class_goes_first_now_and_then() {
 
 /// How first estimates compare with real waits, in percent.
 struct Honesty {
-    /// Waits below their estimates. A wait that is its estimate, to the millisecond, counts half.
+    /// The part of waits shorter than their estimates. A wait within a millisecond of its estimate
+    /// counts half.
     below: f64,
-    /// Waits within a fifth of their estimates, or within a tenth of a second.
+    /// The part of waits that differ from their estimates by at most a fifth or a tenth of a second.
     near: f64,
 }
 

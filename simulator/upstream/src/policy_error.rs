@@ -123,7 +123,7 @@ pub enum PolicyError {
         /// The option.
         option: PolicyOption,
     },
-    /// Two models are selected, or another model has a variant of the token bucket.
+    /// Two models are selected, or a variant of the token bucket is given to another model.
     #[error("`{option}` and `{other}` do not go together; leave one of them out")]
     NotTogether {
         /// The option that does not fit.

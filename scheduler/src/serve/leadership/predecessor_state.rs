@@ -25,7 +25,7 @@ pub(crate) enum PredecessorState {
     Lost,
 }
 
-/// A record with all that belongs to it.
+/// A predecessor's record, the permits and pages that it names, and its age in the store.
 pub(crate) struct Inherited {
     record: Box<StateRecord>,
     permits: Vec<PermitRecord>,
@@ -35,7 +35,7 @@ pub(crate) struct Inherited {
 }
 
 impl PredecessorState {
-    /// The state by what was found in the store, and what was seen before.
+    /// The predecessor's state, from the record in the store and the record that was seen before.
     pub(crate) async fn of(state: &ResourceState, found: Found) -> Result<Self, StoreError> {
         let (Found { revision, state: found }, resource) = (found, state.name());
         Ok(match (found, state.seen()) {

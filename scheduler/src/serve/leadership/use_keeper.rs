@@ -73,7 +73,7 @@ impl UseKeeper {
                     let Some(orders) = orders.upgrade() else { return std::future::pending().await };
                     self.write(&orders).await;
                     if writes.is_multiple_of(WRITES_PER_FORECAST) {
-                        self.foretell(&orders).await;
+                        self.update_forecast(&orders).await;
                     }
                     if writes.is_multiple_of(WRITES_PER_DELETION) {
                         self.delete_old_days().await;
@@ -111,7 +111,7 @@ impl UseKeeper {
     }
 
     /// Has the loop show when its limits end.
-    async fn foretell(&mut self, orders: &mpsc::Sender<Order>) {
+    async fn update_forecast(&mut self, orders: &mpsc::Sender<Order>) {
         let (to, report) = oneshot::channel();
         if orders.send(Order::Report(to)).await.is_err() {
             return;

@@ -188,7 +188,7 @@ impl TermGuard {
     fn raise_epoch(&mut self, now: Time, epoch: u64) {
         let resource = self.core.resource().name();
         tracing::warn!(%resource, epoch, "this scheduler leads; its epoch rises, and every level stays as it is");
-        self.core.handle(now, Event::Epoch(epoch));
+        self.core.handle(now, Event::EpochConfirmed(epoch));
         self.announce();
     }
 
@@ -202,7 +202,7 @@ impl TermGuard {
              `rampmeter empty` takes the stock of the others"
         );
         self.core.tally().store_went_back += 1;
-        self.core.handle(now, Event::StoreIsAnother { epoch });
+        self.core.handle(now, Event::StoreReplaced { epoch });
     }
 
     /// Permits are granted from now on.

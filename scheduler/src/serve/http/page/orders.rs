@@ -107,8 +107,8 @@ pub(super) struct JobDeletion {
     sequence: u64,
 }
 
-/// `POST /page/order/delete-job`. Queues belong to no resource, so that a token for some resources
-/// alone deletes nothing.
+/// `POST /page/order/delete-job`. Queues belong to no resource. A token that is limited to some
+/// resources therefore may not delete jobs.
 pub(super) async fn delete_job(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,

@@ -168,7 +168,7 @@ impl<'a> PermitRequests<'a> {
                 "a client names an epoch above ours, which changes no level; asking the store who leads. \
                  If the store was put back, `rampmeter empty` takes the stock that may be spent"
             );
-            core.handle(*now, Event::Recheck);
+            core.handle(*now, Event::HigherEpochNamed);
         }
     }
 }
