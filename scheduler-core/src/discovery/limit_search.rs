@@ -43,7 +43,6 @@ const MAX_IN_FLIGHT: u64 = 65_536;
 /// A place is held for a little longer than calls take, within these bounds.
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
-const LEASE_PER_CALL_TIME: (u64, u64) = (11, 10);
 
 /// The cause that a refused call blames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,36 +79,20 @@ impl LimitSearch {
     /// A search if `resource` wants one, with what a predecessor has found.
     pub(crate) fn begin(resource: &Resource, now: Time, known: &[FoundSnapshot]) -> Option<Self> {
         let (scope, route) = (resource.spec().discover, resource.spec().discover_route.as_deref());
-        let is_wanted = |known: &&FoundSnapshot| match known.origin {
-            Origin::Headers => {
-                scope == Discover::All && is_valid(known) && (known.routes.is_empty() || route.is_some())
-            }
-            Origin::Refusals => {
-                scope == Discover::All && (*known.name == *RATE || known.key == resource.spec().discover_key)
-            }
-            Origin::InFlight => scope != Discover::Nothing,
-        };
-        let keys = known.iter().filter(is_wanted).filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
-        let keys = KeyRates::restored(now, keys.take(MAX_KEYS));
-        let all = known.iter().filter(is_wanted).filter(|known| *known.name != *KEY_RATE);
-        let known: BTreeMap<&Name, &FoundSnapshot> =
-            all.take(MAX_FOUND + 2).map(|known| (&known.name, known)).collect();
-        let of = |origin: Origin| known.values().find(|known| known.origin == origin);
-        let rate = of(Origin::Refusals).map(rate_of);
-        let cap = of(Origin::InFlight).map(|known| {
-            (known.capacity.units() as u64, known.period.nanos() / LEASE_PER_CALL_TIME.0 * LEASE_PER_CALL_TIME.1)
-        });
-        let told = known.values().filter(|known| known.origin == Origin::Headers);
+        let wanted = || known.iter().filter(|known| is_wanted(resource, known));
+        let rates_of_keys = wanted().filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
+        let others = wanted().filter(|known| *known.name != *KEY_RATE).take(MAX_FOUND + 2);
+        let by_name: BTreeMap<&Name, &FoundSnapshot> = others.map(|known| (&known.name, known)).collect();
+        let of = |origin: Origin| by_name.values().copied().filter(move |known| known.origin == origin);
+        let rate = of(Origin::Refusals).next().map(rate_of);
         let mut search = LimitSearch {
             written: resource.clone(),
             scope,
-            found: told.map(|known| FoundLimit::restored(known, route, now)).collect(),
+            found: of(Origin::Headers).map(|known| FoundLimit::restored(known, route, now)).collect(),
             in_flight: 0,
-            cap: cap.map_or_else(InFlightCap::default, |(cap, longest)| {
-                InFlightCap::restored(cap, Span::from_nanos(longest))
-            }),
+            cap: of(Origin::InFlight).next().map_or_else(InFlightCap::default, cap_of),
             rate: rate.map_or_else(|| RateProbe::new(now), |rate| RateProbe::restored(now, rate)),
-            keys,
+            keys: KeyRates::restored(now, rates_of_keys.take(MAX_KEYS)),
             is_changed: false,
             news: Vec::new(),
         };
@@ -300,8 +283,7 @@ impl LimitSearch {
     fn guess_cap(&mut self, now: Time, cap: u64) {
         let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
         let longest = self.cap.longest();
-        let wanted = Span::from_nanos(longest.nanos() / LEASE_PER_CALL_TIME.1 * LEASE_PER_CALL_TIME.0)
-            .clamp(MIN_LEASE, LONGEST_LEASE);
+        let wanted = lease_for(longest).clamp(MIN_LEASE, LONGEST_LEASE);
         let present = self.found.iter().find(|found| found.origin == Origin::InFlight).map(|found| found.spec.period);
         let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
         let limit = guessed(IN_FLIGHT, Algorithm::Concurrency, calls(MAX_IN_FLIGHT), lease);
@@ -346,6 +328,17 @@ impl LimitSearch {
     }
 }
 
+/// Whether the configuration of `resource` still wants this limit of a predecessor's search.
+fn is_wanted(resource: &Resource, known: &FoundSnapshot) -> bool {
+    let spec = resource.spec();
+    let has_routes = || known.routes.is_empty() || spec.discover_route.is_some();
+    match known.origin {
+        Origin::Headers => spec.discover == Discover::All && is_valid(known) && has_routes(),
+        Origin::Refusals => spec.discover == Discover::All && (*known.name == *RATE || known.key == spec.discover_key),
+        Origin::InFlight => spec.discover != Discover::Nothing,
+    }
+}
+
 /// Whether headers could have told of the limit in a record.
 fn is_valid(known: &FoundSnapshot) -> bool {
     !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
@@ -373,14 +366,29 @@ fn stock(rate: f64) -> Amount {
 }
 
 /// The rate, in calls a second, that a record's capacity stands for.
-fn rate_of(known: &&FoundSnapshot) -> f64 {
+fn rate_of(known: &FoundSnapshot) -> f64 {
     known.capacity.units() / BURST.secs()
 }
 
 /// The rate of one key that a record tells of.
 fn key_rate(known: &FoundSnapshot) -> Option<(Arc<str>, f64)> {
     let [key] = &known.routes[..] else { return None };
-    Some((Arc::from(key.as_str()), rate_of(&known)))
+    Some((Arc::from(key.as_str()), rate_of(known)))
+}
+
+/// The cap on calls in flight that a record tells of.
+fn cap_of(known: &FoundSnapshot) -> InFlightCap {
+    InFlightCap::restored(known.capacity.units() as u64, call_time_of(known.period))
+}
+
+/// How long calls hold their places that take `call_time` at most: a tenth longer.
+fn lease_for(call_time: Span) -> Span {
+    Span::from_nanos(call_time.nanos() / 10 * 11)
+}
+
+/// The longest call time for which a lease was chosen.
+fn call_time_of(lease: Span) -> Span {
+    Span::from_nanos(lease.nanos() / 11 * 10)
 }
 
 fn bracket_of(rate: f64) -> f64 {

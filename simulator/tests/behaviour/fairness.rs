@@ -128,7 +128,8 @@ struct Honesty {
     /// The part of waits shorter than their estimates. A wait within a millisecond of its estimate
     /// counts half.
     below: f64,
-    /// The part of waits that differ from their estimates by at most a fifth or a tenth of a second.
+    /// The part of waits that differ from their estimates by at most a fifth, or by a tenth of a
+    /// second.
     near: f64,
 }
 

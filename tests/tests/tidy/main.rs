@@ -14,6 +14,7 @@ mod supply;
 
 use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A screenful many times over; beyond it a file has more than one subject.
@@ -121,6 +122,36 @@ fn the_core_computes_alike_on_every_platform() {
             assert!(!file.text.contains(function), "{}: {function}", file.path);
         }
     }
+}
+
+/// Methods that iterate over hash tables are for clippy, which does not see a loop over the table
+/// itself.
+#[test]
+fn no_loop_of_the_core_runs_in_the_order_of_a_hash_table() {
+    for file in files("scheduler-core/src", "rs") {
+        for (line, table) in loops_over_hash_tables(&file.text) {
+            panic!("{}: the order of `{table}` is random; take a BTreeMap: {line}", file.path);
+        }
+    }
+    let text = "struct S { by_id: HashMap<A, B>, in_order: BTreeMap<A, B> }
+        for each in &self.by_id {
+        for each in &mut self.in_order {
+        let seen = HashSet::new();
+        for each in seen {";
+    let found: Vec<&str> = loops_over_hash_tables(text).into_iter().map(|(_, table)| table).collect();
+    assert_eq!(found, ["by_id", "seen"]);
+}
+
+/// Loops over a field or variable that is declared as a hash table in the same file.
+fn loops_over_hash_tables(text: &str) -> Vec<(&str, &str)> {
+    let tables = ["HashMap", "HashSet", "HashTable"]
+        .into_iter()
+        .flat_map(|table| text.match_indices(table).map(|(at, _)| text[..at].trim_end_matches([' ', ':', '='])));
+    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let names: BTreeSet<&str> = tables.filter_map(|before| before.rsplit(|letter| !is_word(letter)).next()).collect();
+    let loops = text.lines().filter_map(|line| line.trim().strip_prefix("for ")?.split_once(" in "));
+    let walked = loops.map(|(_, walked)| walked.trim_end_matches([' ', '{']));
+    walked.filter_map(|walked| Some((walked, *names.get(walked.rsplit([' ', '.', '&']).next()?)?))).collect()
 }
 
 /// The core decides, and the dialects read; neither does anything.
