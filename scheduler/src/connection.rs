@@ -3,7 +3,7 @@
 use crate::config::NatsTable;
 use crate::denials::Denials;
 use crate::log_throttle::LogThrottle;
-use crate::provider::SecretPlace;
+use crate::provider::SecretSource;
 use anyhow::{Context, anyhow, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;
@@ -146,7 +146,7 @@ pub fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptio
 pub fn warn_of_open_files(nats: &NatsTable) {
     let key_file = nats.tls.identity.as_ref().map(|identity| &identity.key_file);
     let files = [&nats.credentials_file, &nats.nkey_file].into_iter().flatten().map(PathBuf::from);
-    for place in files.chain(key_file.cloned()).map(SecretPlace::File).filter(SecretPlace::is_open_to_all) {
+    for place in files.chain(key_file.cloned()).map(SecretSource::File).filter(SecretSource::is_open_to_all) {
         tracing::warn!("every user of this machine may read {place}; run `chmod o-r` on it");
     }
 }

@@ -24,26 +24,26 @@ impl Default for Index {
 impl Index {
     /// The slot of `id`, which `is_it` recognizes.
     pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
-        let (shard, part) = self.place(id);
+        let (shard, part) = self.shard_and_part(id);
         let found = self.shards[shard].find(spread(part), |(other, slot)| *other == part && is_it(*slot))?;
         Some(found.1)
     }
 
     /// Adds a slot that is not in the index.
     pub(crate) fn insert(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
-        let (shard, part) = self.place(id);
+        let (shard, part) = self.shard_and_part(id);
         self.shards[shard].insert_unique(spread(part), (part, slot), |(part, _)| spread(*part));
     }
 
     pub(crate) fn remove(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
-        let (shard, part) = self.place(id);
+        let (shard, part) = self.shard_and_part(id);
         if let Ok(entry) = self.shards[shard].find_entry(spread(part), |(_, other)| *other == slot) {
             entry.remove();
         }
     }
 
     /// The lower bits of the hash choose the shard; the upper half is the part that is kept.
-    fn place(&self, id: &(impl Hash + ?Sized)) -> (usize, u32) {
+    fn shard_and_part(&self, id: &(impl Hash + ?Sized)) -> (usize, u32) {
         let hash = self.hasher.hash_one(id);
         (hash as usize & ((1 << SHARD_BITS) - 1), (hash >> 32) as u32)
     }

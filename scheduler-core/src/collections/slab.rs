@@ -59,7 +59,7 @@ impl<T> Slab<T> {
     }
 
     /// The slot with this index, from zero; none after the last.
-    pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
+    pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }
 

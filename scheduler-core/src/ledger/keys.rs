@@ -419,8 +419,8 @@ impl Keys {
     }
 
     fn slots(&self) -> Vec<Slot> {
-        let places = (0..).map_while(|place| self.buckets.nth_place(place));
-        places.filter(|slot| self.get(*slot).is_some()).collect()
+        let slots = (0..).map_while(|index| self.buckets.nth_slot(index));
+        slots.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
     pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
@@ -462,7 +462,7 @@ impl Keys {
 
     fn sweep(&mut self, now: Time, count: usize) {
         for _ in 0..count {
-            let slot = self.buckets.nth_place(self.swept);
+            let slot = self.buckets.nth_slot(self.swept);
             self.swept = slot.map_or(0, |_| self.swept + 1);
             slot.into_iter().for_each(|slot| self.forget_if_idle(now, slot));
         }

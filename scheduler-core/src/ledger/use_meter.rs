@@ -107,7 +107,7 @@ impl Use {
 
 impl UseMeter {
     pub(crate) fn new(resource: &Resource) -> Self {
-        let (units, unit_of, limits) = places(resource);
+        let (units, unit_of, limits) = counted_units(resource);
         let classes = resource.classes().iter().map(|class| class.name.clone()).collect();
         let (names, rows, former) = (ClientNames::default(), BTreeMap::new(), Use::default());
         UseMeter { names, classes, units, unit_of, rows, limits, former }
@@ -143,7 +143,7 @@ impl UseMeter {
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
         let counted = self.take();
         self.former.add(counted);
-        (self.units, self.unit_of, self.limits) = places(resource);
+        (self.units, self.unit_of, self.limits) = counted_units(resource);
     }
 
     /// The use since the last call.
@@ -236,8 +236,8 @@ impl ClientNames {
         }
         let Some(number) = self.next_number(now) else { return ClientNumber::default() };
         let name: Arc<str> = Arc::from(client);
-        let place = usize::from(number.0);
-        match self.names.get_mut(place) {
+        let index = usize::from(number.0);
+        match self.names.get_mut(index) {
             Some(known) => *known = (Arc::clone(&name), now),
             None => self.names.push((Arc::clone(&name), now)),
         }
@@ -257,21 +257,21 @@ impl ClientNames {
     }
 
     fn forget_idle(&mut self, now: Time) {
-        for (place, (name, last)) in self.names.iter().enumerate().skip(1) {
+        for (index, (name, last)) in self.names.iter().enumerate().skip(1) {
             if *last + IDLE < now && self.numbers.remove(name).is_some() {
-                self.free.push(ClientNumber(place as u16));
+                self.free.push(ClientNumber(index as u16));
             }
         }
     }
 }
 
 /// The distinct units, the index of each limit's unit, and a sum for each limit.
-fn places(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
+fn counted_units(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
     let (units, limits) = (resource.units(), resource.limits());
-    let place = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());
+    let index = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());
     let sum =
         |limit: &Limit| LimitSum { name: limit.spec().name.clone(), has_forecast: limit.has_forecast(), micros: 0 };
-    let (unit_of, sums) = (limits.iter().map(place).collect(), limits.iter().map(sum).collect());
+    let (unit_of, sums) = (limits.iter().map(index).collect(), limits.iter().map(sum).collect());
     (units, unit_of, sums)
 }
 

@@ -292,36 +292,36 @@ impl Timeline {
         self.last_above(search, node.left, before)
     }
 
-    fn update(&mut self, limit: &Limit, place: NonZeroU32) {
-        let Node { start, left, right, .. } = self.nodes[index(place)];
+    fn update(&mut self, limit: &Limit, node_id: NonZeroU32) {
+        let Node { start, left, right, .. } = self.nodes[index(node_id)];
         let through_left = self.run(left);
         let own = Self::own_run(limit, &start);
         let through_own = through_left.then(own);
-        self.nodes[index(place)].run = through_own.then(self.run(right));
+        self.nodes[index(node_id)].run = through_own.then(self.run(right));
         for tier in 0..limit.tiers() {
             let own = need(limit, &start, tier as Tier);
             let of_own = need_behind(limit, through_left, own);
             let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
-            self.needs[index(place) * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
+            self.needs[index(node_id) * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
         }
     }
 
     fn allocate(&mut self, limit: &Limit, start: PromisedStart) -> NonZeroU32 {
         let run = Self::own_run(limit, &start);
         let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.nodes[index(place)] = node;
-                place
+        let node_id = match self.free.pop() {
+            Some(node_id) => {
+                self.nodes[index(node_id)] = node;
+                node_id
             }
             None => {
                 self.nodes.push(node);
                 self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
-                NonZeroU32::new(self.nodes.len() as u32).expect("a place was added")
+                NonZeroU32::new(self.nodes.len() as u32).expect("a node was added")
             }
         };
-        self.update(limit, place);
-        place
+        self.update(limit, node_id);
+        node_id
     }
 
     fn node(&self, link: Link) -> Option<&Node> {
@@ -333,7 +333,7 @@ impl Timeline {
     }
 
     fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
-        link.map_or(Credit::MINUS_INFINITE, |place| self.needs[index(place) * limit.tiers() + tier])
+        link.map_or(Credit::MINUS_INFINITE, |node_id| self.needs[index(node_id) * limit.tiers() + tier])
     }
 
     fn own_run(limit: &Limit, start: &PromisedStart) -> Run {
@@ -351,28 +351,28 @@ impl Nodes for Tree<'_> {
     type Place = NonZeroU32;
     type Key = StartKey;
 
-    fn key(&self, place: NonZeroU32) -> StartKey {
-        self.timeline.nodes[index(place)].start.key
+    fn key(&self, node_id: NonZeroU32) -> StartKey {
+        self.timeline.nodes[index(node_id)].start.key
     }
 
-    fn priority(&self, place: NonZeroU32) -> u64 {
-        self.timeline.nodes[index(place)].priority
+    fn priority(&self, node_id: NonZeroU32) -> u64 {
+        self.timeline.nodes[index(node_id)].priority
     }
 
-    fn below(&self, place: NonZeroU32) -> [Link; 2] {
-        let Node { left, right, .. } = self.timeline.nodes[index(place)];
+    fn below(&self, node_id: NonZeroU32) -> [Link; 2] {
+        let Node { left, right, .. } = self.timeline.nodes[index(node_id)];
         [left, right]
     }
 
-    fn put_below(&mut self, place: NonZeroU32, [left, right]: [Link; 2]) {
-        let node = &mut self.timeline.nodes[index(place)];
+    fn put_below(&mut self, node_id: NonZeroU32, [left, right]: [Link; 2]) {
+        let node = &mut self.timeline.nodes[index(node_id)];
         (node.left, node.right) = (left, right);
-        self.timeline.update(self.limit, place);
+        self.timeline.update(self.limit, node_id);
     }
 }
 
-fn index(place: NonZeroU32) -> usize {
-    place.get() as usize - 1
+fn index(node_id: NonZeroU32) -> usize {
+    node_id.get() as usize - 1
 }
 
 /// The range and the threshold of [`Timeline::last_above`].

@@ -75,8 +75,8 @@ impl<R> Permits<R> {
     }
 
     /// The slot with this number, from zero; none after the last.
-    pub(crate) fn nth_place(&self, number: usize) -> Option<Slot> {
-        self.permits.nth_place(number)
+    pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
+        self.permits.nth_slot(number)
     }
 
     /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`],
@@ -122,7 +122,7 @@ impl<R> Permits<R> {
             }
             State::Returned | State::Waiting(_) => self.push_idle(slot, end),
         }
-        self.make_places();
+        self.forget_small();
     }
 
     /// Marks a permit as given back. It is remembered for a while from now on.
@@ -210,7 +210,7 @@ impl<R> Permits<R> {
     }
 
     /// Forgets the oldest small permits as far as other permits need their slots.
-    fn make_places(&mut self) {
+    fn forget_small(&mut self) {
         while self.len() - self.idle.len() > self.bound && self.small.len() > MAX_IDLE_PERMITS {
             self.small.pop().into_iter().for_each(|slot| drop(self.remove(slot)));
         }
@@ -223,8 +223,8 @@ impl<R> Permits<R> {
         };
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
         // Searched from the back, as most permits are renewed or given back soon.
-        let place = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
-        listed.swap_remove(place);
+        let position = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
+        listed.swap_remove(position);
         if listed.is_empty() {
             self.by_end.remove(&end);
         }

@@ -30,8 +30,8 @@ impl IdlePermits {
 
     /// Takes a permit out; false if it is not here.
     pub(crate) fn take_out(&mut self, slot: Slot) -> bool {
-        let place = self.0.iter().rposition(|(_, idle)| *idle == slot);
-        place.and_then(|place| self.0.remove(place)).is_some()
+        let position = self.0.iter().rposition(|(_, idle)| *idle == slot);
+        position.and_then(|position| self.0.remove(position)).is_some()
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -74,10 +74,10 @@ impl Bill {
             return;
         }
         match self.shared.binary_search_by_key(&limit, |(known, _)| *known) {
-            Ok(place) if amount == Amount::ZERO => drop(self.shared.remove(place)),
-            Ok(place) => self.shared[place].1 = amount,
+            Ok(index) if amount == Amount::ZERO => drop(self.shared.remove(index)),
+            Ok(index) => self.shared[index].1 = amount,
             Err(_) if amount == Amount::ZERO => {}
-            Err(place) => self.shared.insert(place, (limit, amount)),
+            Err(index) => self.shared.insert(index, (limit, amount)),
         }
     }
 

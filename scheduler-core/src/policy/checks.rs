@@ -104,7 +104,7 @@ fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<Sp
 }
 
 /// The rules that are not kept.
-fn broken<Field, const N: usize>(place: impl Fn(Field) -> SpecField, rules: [Rule<Field>; N]) -> Vec<SpecError> {
+fn broken<Field, const N: usize>(field_of: impl Fn(Field) -> SpecField, rules: [Rule<Field>; N]) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
-    broken.map(|(field, _, reason)| SpecError { place: place(field), reason }).collect()
+    broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()
 }

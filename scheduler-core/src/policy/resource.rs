@@ -64,7 +64,7 @@ impl Resource {
         Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
     }
 
-    /// All faults of a specification, with their places; none if it is valid.
+    /// All faults of a specification, with their fields; none if it is valid.
     #[must_use]
     pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         faults(spec)

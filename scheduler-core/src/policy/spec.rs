@@ -322,12 +322,12 @@ impl Default for Bounds {
     }
 }
 
-/// The fault in a specification, and its place.
+/// A fault of a specification.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{reason}")]
 pub struct SpecError {
     /// The faulty part.
-    pub place: SpecField,
+    pub field: SpecField,
     /// The reason.
     pub reason: String,
 }

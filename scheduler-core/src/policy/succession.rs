@@ -53,13 +53,13 @@ pub(crate) struct Succession {
 
 impl Succession {
     pub(crate) fn between(before: &Resource, after: &Resource) -> Self {
-        let place = |of: &Resource, is: &dyn Fn(&LimitSpec) -> bool| {
+        let id_of = |of: &Resource, is: &dyn Fn(&LimitSpec) -> bool| {
             of.limits_by_id().find(|(_, limit)| is(limit.spec())).map(|(id, _)| id)
         };
         let (old, new) = (before.limits().iter().map(Limit::spec), after.limits().iter().map(Limit::spec));
         Succession {
-            to: old.map(|old| place(after, &|new| goes_on_as(old, new))).collect(),
-            from: new.map(|new| place(before, &|old| goes_on_as(old, new))).collect(),
+            to: old.map(|old| id_of(after, &|new| goes_on_as(old, new))).collect(),
+            from: new.map(|new| id_of(before, &|old| goes_on_as(old, new))).collect(),
         }
     }
 

@@ -45,8 +45,8 @@ impl Charges<'_> {
     /// Makes all counts as if the start had never been promised.
     pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
         self.calls.withdraw(granted.start);
-        let places = self.places(granted.start, bill);
-        self.term.budget_mut().release(self.resource, granted.start, bill, places, CallMade::No);
+        let occupied = self.occupied(granted.start, bill);
+        self.term.budget_mut().release(self.resource, granted.start, bill, occupied, CallMade::No);
         self.meter.take_out(granted.class, bill);
         self.discharge(granted.start, bill);
         self.shadow_limits.correct(self.now, granted.start, bill, None);
@@ -78,7 +78,7 @@ impl Charges<'_> {
     /// Corrects all counts to the actual cost. A call that was made before its start counts from
     /// now.
     pub(crate) fn use_up(&mut self, granted: Granted, bill: &Bill, actual: &Bill) {
-        let places = self.places(granted.start, bill);
+        let occupied = self.occupied(granted.start, bill);
         if granted.is_promised(self.now) {
             self.ledger.withdraw(self.now, granted.start, bill);
             let early = StartKey { at: self.now, ..granted.start };
@@ -89,7 +89,7 @@ impl Charges<'_> {
         }
         self.meter.correct(granted.class, bill, actual);
         self.term.budget_mut().charge(self.resource, &actual.excess_over(bill), self.now);
-        self.term.budget_mut().release(self.resource, granted.start, bill, places, CallMade::Yes);
+        self.term.budget_mut().release(self.resource, granted.start, bill, occupied, CallMade::Yes);
     }
 
     /// Renews the leases of a call in flight. The call takes expired places anew. Returns whether
@@ -109,7 +109,7 @@ impl Charges<'_> {
     }
 
     /// The limits in which the call of `key` still holds its place.
-    fn places(&self, key: StartKey, bill: &Bill) -> LimitSet {
+    fn occupied(&self, key: StartKey, bill: &Bill) -> LimitSet {
         if key.at > self.now {
             return LimitSet::default();
         }

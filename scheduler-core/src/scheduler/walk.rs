@@ -31,13 +31,13 @@ impl Walk {
     ) -> (Vec<Slot>, Option<Walk>) {
         let Walk(from) = self;
         let mut found = Vec::new();
-        for place in from..from + MAX_WALKED {
-            let Some(slot) = permits.nth_place(place) else { return (found, None) };
+        for index in from..from + MAX_WALKED {
+            let Some(slot) = permits.nth_slot(index) else { return (found, None) };
             if permits.find_at(slot).and_then(Permit::as_waiting).is_some_and(&matches) {
                 found.push(slot);
             }
             if found.len() == MAX_MATCHES {
-                return (found, Some(Walk(place + 1)));
+                return (found, Some(Walk(index + 1)));
             }
         }
         (found, Some(Walk(from + MAX_WALKED)))

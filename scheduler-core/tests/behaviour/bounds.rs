@@ -173,11 +173,11 @@ fn wrong_specifications_say_where_and_why() {
     for (spoil, place) in table {
         let mut spec = good();
         spoil(&mut spec);
-        assert_eq!(Resource::new(&spec).unwrap_err().place, place);
+        assert_eq!(Resource::new(&spec).unwrap_err().field, place);
     }
     let mut at_once = with_bulk(good(), 0.0);
     at_once.classes[1].max_starvation = Some(Span::ZERO);
-    assert_eq!(Resource::new(&at_once).unwrap_err().place, SpecField::Class(1, ClassField::MaxStarvation));
+    assert_eq!(Resource::new(&at_once).unwrap_err().field, SpecField::Class(1, ClassField::MaxStarvation));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn all_faults_of_a_specification_are_told() {
     spec.limits[0].capacity = Amount::ZERO;
     spec.limits[0].period = Span::ZERO;
     let faults = Resource::faults(&spec);
-    let places: Vec<SpecField> = faults.iter().map(|fault| fault.place).collect();
+    let places: Vec<SpecField> = faults.iter().map(|fault| fault.field).collect();
     let expected = [
         SpecField::Resource(ResourceField::DefaultClass),
         SpecField::Limit(0, LimitField::Capacity),

@@ -109,6 +109,6 @@ fn different_values_make_different_keys() {
 fn what_is_no_regular_expression() {
     let spec = limits(vec![Applies::default(), matching("route", expression("("))]);
     let fault = Resource::new(&spec).unwrap_err();
-    assert_eq!(fault.place, SpecField::Limit(1, LimitField::Match));
+    assert_eq!(fault.field, SpecField::Limit(1, LimitField::Match));
     assert!(fault.reason.starts_with("not a regular expression: regex parse error"), "{fault}");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rampmeter_nats_server::{Binary, BringError, Cache, Fault, Places, Version};
+use rampmeter_nats_server::{Binary, BringError, Cache, Fault, SearchPath, Version};
 
 /// A folder with a nats-server that prints version 2.9.10.
 fn too_old() -> PathBuf {
@@ -16,9 +16,9 @@ fn too_old() -> PathBuf {
 #[tokio::test]
 async fn a_server_is_downloaded_once_and_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let places = Places { path: vec![], cache: Some(Cache::at(folder.path())) };
+    let search_path = SearchPath { path: vec![], cache: Some(Cache::at(folder.path())) };
 
-    let (one, other) = tokio::join!(places.find(), places.find());
+    let (one, other) = tokio::join!(search_path.find(), search_path.find());
     let brought = one.unwrap();
     assert_eq!(brought, other.unwrap());
     assert!(brought.version() >= Version::OLDEST);
@@ -28,7 +28,7 @@ async fn a_server_is_downloaded_once_and_kept() {
     assert_eq!(names_in(&shelf), ["nats-server", "nats-server.lock"]);
 
     let file = fs::metadata(brought.path()).unwrap().ino();
-    assert_eq!(places.find().await.unwrap(), brought);
+    assert_eq!(search_path.find().await.unwrap(), brought);
     assert_eq!(fs::metadata(brought.path()).unwrap().ino(), file);
 }
 
@@ -54,9 +54,9 @@ async fn a_kept_server_that_was_changed_is_not_run() {
 async fn the_first_on_the_path_that_is_new_enough_is_taken() {
     let real = Binary::find().await.unwrap();
     let folder = real.path().parent().unwrap().to_path_buf();
-    let places = Places { path: vec!["/no/such/folder".into(), too_old(), folder.clone()], cache: None };
+    let search_path = SearchPath { path: vec!["/no/such/folder".into(), too_old(), folder.clone()], cache: None };
 
-    let found = places.find().await.unwrap();
+    let found = search_path.find().await.unwrap();
 
     assert_eq!(found.path(), folder.join("nats-server"));
     assert_eq!(found.version(), real.version());
@@ -66,9 +66,9 @@ async fn the_first_on_the_path_that_is_new_enough_is_taken() {
 async fn without_a_server_the_error_lists_what_was_tried_and_what_to_install() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let old = too_old();
-    let places = Places { path: vec![old.clone()], cache: Some(Cache::at(file.path())) };
+    let search_path = SearchPath { path: vec![old.clone()], cache: Some(Cache::at(file.path())) };
 
-    let error = places.find().await.unwrap_err();
+    let error = search_path.find().await.unwrap_err();
 
     let BringError::File { path: lock, .. } = &error.bring else {
         panic!("{error}");

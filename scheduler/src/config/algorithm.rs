@@ -1,7 +1,7 @@
 //! The algorithm and the period of a limit.
 
 use super::keys::value;
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::LimitTable;
 use super::value::amount;
 use jiff::tz::TimeZone;

@@ -1,6 +1,6 @@
 //! The requests that a limit applies to.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::{LimitTable, PatternTable};
 use rampmeter_protocol::bounds::MAX_LABEL_KEY;
 use rampmeter_protocol::name::Name;

@@ -1,9 +1,9 @@
 //! `[proxy.credential]` of the file.
 
 use super::keys::keys;
-use super::place::{ConfigError, Source};
 use super::provider::{url, variable};
-use crate::provider::{Credentials, SecretPlace};
+use super::source::{ConfigError, Source};
+use crate::provider::{Credentials, SecretSource};
 use axum::http::HeaderName;
 use axum::http::header::AUTHORIZATION;
 use rampmeter_protocol::time::Span;
@@ -69,7 +69,7 @@ pub struct CredentialSettings {
 #[derive(Clone, Debug)]
 pub enum CredentialFrom {
     /// The secret is kept on this machine.
-    Secret(SecretPlace),
+    Secret(SecretSource),
     /// A token endpoint gives it out.
     OAuth {
         /// What the endpoint asks for.
@@ -98,8 +98,8 @@ fn from(source: &Source, table: &Spanned<CredentialTable>) -> Result<CredentialF
     let CredentialTable { secret_env, secret_file, oauth, shared_token, allow_http, .. } = table.get_ref();
     let shared = shared_token.as_ref().filter(|shared| *shared.get_ref());
     match (secret_env, secret_file, oauth, shared) {
-        (Some(name), None, None, None) => Ok(CredentialFrom::Secret(SecretPlace::Env(variable(source, name)?))),
-        (None, Some(path), None, None) => Ok(CredentialFrom::Secret(SecretPlace::File(path.get_ref().into()))),
+        (Some(name), None, None, None) => Ok(CredentialFrom::Secret(SecretSource::Env(variable(source, name)?))),
+        (None, Some(path), None, None) => Ok(CredentialFrom::Secret(SecretSource::File(path.get_ref().into()))),
         (None, None, Some(oauth), None) => Ok(CredentialFrom::OAuth {
             credentials: credentials(source, oauth, allow_http.unwrap_or_default())?,
             timeout: TOKEN_TIMEOUT,
@@ -112,11 +112,11 @@ fn from(source: &Source, table: &Spanned<CredentialTable>) -> Result<CredentialF
 fn credentials(source: &Source, table: &Spanned<OAuthTable>, allow_http: bool) -> Result<Credentials, ConfigError> {
     let OAuthTable { token_url, client_id_env, client_secret_env, client_secret_file } = table.get_ref();
     let client_secret = match (client_secret_env, client_secret_file) {
-        (Some(name), None) => SecretPlace::Env(variable(source, name)?),
-        (None, Some(path)) => SecretPlace::File(path.get_ref().into()),
+        (Some(name), None) => SecretSource::Env(variable(source, name)?),
+        (None, Some(path)) => SecretSource::File(path.get_ref().into()),
         _ => return Err(source.fault(&table.span(), "give `client_secret_env` or `client_secret_file`, one of them")),
     };
-    let client_id = SecretPlace::Env(variable(source, client_id_env)?);
+    let client_id = SecretSource::Env(variable(source, client_id_env)?);
     Ok(Credentials { token_url: url(source, token_url, allow_http)?, client_id, client_secret })
 }
 

@@ -1,6 +1,6 @@
 //! The reader of an upstream's answers.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::ResourceTable;
 use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
 use std::fmt::Display;

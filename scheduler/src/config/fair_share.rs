@@ -1,6 +1,6 @@
 //! The clients that share the classes of a resource.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::ResourceTable;
 use rampmeter_protocol::bounds::MAX_LABEL_KEY;
 use rampmeter_scheduler_core::policy::spec::{FairShare, Weight};

@@ -1,6 +1,6 @@
 //! Reads the tables of a file in spite of faults, so that all of them are told at once.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::ops::Range;
 use toml::Spanned;
@@ -45,7 +45,7 @@ impl Faults {
             Some(read) if self.found.is_empty() => Ok(read),
             Some(_) | None if self.found.len() == 1 => Err(self.found.remove(0)),
             Some(_) | None => {
-                self.found.sort_by_key(ConfigError::place);
+                self.found.sort_by_key(ConfigError::position);
                 self.found.truncate(MANY);
                 Err(ConfigError::Several(self.found))
             }
@@ -109,28 +109,28 @@ enum Loser {
     List,
 }
 
-/// Removes the key, value or table at `place`, and notes the table that it was in. `None` if
+/// Removes the key, value or table at `span`, and notes the table that it was in. `None` if
 /// nothing is there.
-fn remove(from: &mut Spanned<DeValue<'_>>, place: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
+fn remove(from: &mut Spanned<DeValue<'_>>, span: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {
         DeValue::Table(table) => {
-            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, place, spoiled)) {
+            if let Some(loser) = table.iter_mut().find_map(|(_, value)| remove(value, span, spoiled)) {
                 spoiled.extend((loser == Loser::List).then_some(own));
                 return Some(Loser::Table);
             }
             let is_it =
-                |(key, value): &(&Spanned<DeString>, &Spanned<DeValue>)| key.span() == *place || value.span() == *place;
+                |(key, value): &(&Spanned<DeString>, &Spanned<DeValue>)| key.span() == *span || value.span() == *span;
             let key = table.iter().find(is_it)?.0.clone();
             table.remove(&key);
             spoiled.push(own);
             Some(Loser::Table)
         }
         DeValue::Array(elements) => {
-            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, place, spoiled)) {
+            if let Some(loser) = elements.iter_mut().find_map(|element| remove(element, span, spoiled)) {
                 return Some(loser);
             }
-            let others = elements.iter().filter(|element| element.span() != *place).cloned();
+            let others = elements.iter().filter(|element| element.span() != *span).cloned();
             let others: DeArray = others.collect();
             let found = others.len() < elements.len();
             *elements = others;

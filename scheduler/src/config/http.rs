@@ -1,13 +1,13 @@
 //! `[http]` and `[http.check]` of the file.
 
-use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenPlace};
+use super::http_settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource};
 use super::keys::keys;
 use super::nats_table::NatsTable;
-use super::place::{ConfigError, Source};
 use super::provider::variable;
 use super::range::within;
+use super::source::{ConfigError, Source};
 use super::value::name;
-use crate::provider::SecretPlace;
+use crate::provider::SecretSource;
 use axum::http::HeaderName;
 use axum::http::uri::Authority;
 use ipnet::IpNet;
@@ -147,16 +147,16 @@ fn host(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> 
     }
 }
 
-fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenPlace>, ConfigError> {
+fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenSource>, ConfigError> {
     let mut given = [&table.token_env, &table.token_file, &table.tokens_file].into_iter().flatten();
     if let Some(second) = given.nth(1) {
         return Err(source.fault(&second.span(), "give one of `token_env`, `token_file` and `tokens_file`"));
     }
-    let file = |path: &Spanned<String>| SecretPlace::File(path.get_ref().into());
+    let file = |path: &Spanned<String>| SecretSource::File(path.get_ref().into());
     Ok(match (&table.token_env, &table.token_file, &table.tokens_file) {
-        (Some(name), ..) => Some(TokenPlace::One(SecretPlace::Env(variable(source, name)?))),
-        (None, Some(path), _) => Some(TokenPlace::One(file(path))),
-        (None, None, Some(path)) => Some(TokenPlace::Several(path.get_ref().into())),
+        (Some(name), ..) => Some(TokenSource::One(SecretSource::Env(variable(source, name)?))),
+        (None, Some(path), _) => Some(TokenSource::One(file(path))),
+        (None, None, Some(path)) => Some(TokenSource::Several(path.get_ref().into())),
         (None, None, None) => None,
     })
 }

@@ -1,7 +1,7 @@
 //! The settings of HTTP, checked.
 
 use super::nats_table::NatsTable;
-use crate::provider::SecretPlace;
+use crate::provider::SecretSource;
 use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_protocol::name::Name;
@@ -27,19 +27,19 @@ pub struct HttpSettings {
     pub jobs_nats: Option<NatsTable>,
     /// The names of this scheduler, beside its addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// The place of the tokens of which the front's clients have to show one.
-    pub tokens: Option<TokenPlace>,
+    /// Where the tokens come from, of which each client of the front has to show one.
+    pub tokens: Option<TokenSource>,
     /// The largest number of connections that have a request under way at the same time.
     pub max_connections: usize,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
 }
 
-/// The place of the front's tokens.
+/// Where the tokens of the front come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenPlace {
+pub enum TokenSource {
     /// One token, whose holder may ask for everything.
-    One(SecretPlace),
+    One(SecretSource),
     /// A file of tokens, each with what its holder may ask for.
     Several(PathBuf),
 }

@@ -1,7 +1,7 @@
 //! `[proxy.intercept]` of the file.
 
 use super::keys::keys;
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use rampmeter_proxy::intercept::{AuthorityFiles, Host, Interception};
 use serde::Deserialize;
 use std::path::PathBuf;

@@ -7,11 +7,11 @@ use super::fair_share::fair_share;
 use super::faults::{Faults, read};
 use super::http_settings::HttpSettings;
 use super::nats_table::NatsTable;
-use super::place::{ConfigError, Source};
 use super::pricing::Pricing;
 use super::provider;
 use super::proxy::{ProxySettings, proxies};
 use super::safety::on_store_loss;
+use super::source::{ConfigError, Source};
 use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, ResourceTable};
 use super::telemetry::TelemetrySettings;
 use super::value::{amount, name};
@@ -168,8 +168,8 @@ pub(super) fn resource_spec(
     let parts = written_parts(source, faults, spanned)?;
     let spec = checked(source, faults, spanned, parts)?;
     if spec.limits.is_empty() {
-        let place = spanned.get_ref().name.span();
-        faults.add(source.fault(&place, "a scenario shows how limits are used; write them: [[resource.limit]]"));
+        let span = spanned.get_ref().name.span();
+        faults.add(source.fault(&span, "a scenario shows how limits are used; write them: [[resource.limit]]"));
     }
     Some(spec)
 }
@@ -196,13 +196,13 @@ fn checked(
     let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
     let mut found = Resource::faults(&spec);
     // Missing parts are no further faults.
-    found.retain(|fault| match fault.place {
+    found.retain(|fault| match fault.field {
         SpecField::Resource(ResourceField::Limits) => whole,
         SpecField::Resource(ResourceField::DefaultClass) => all_classes,
         SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
     });
     for fault in &mut found {
-        fault.place = match fault.place {
+        fault.field = match fault.field {
             SpecField::Resource(field) => SpecField::Resource(field),
             SpecField::Limit(index, field) => SpecField::Limit(limits[index], field),
             SpecField::Class(index, field) => SpecField::Class(classes[index], field),
@@ -301,10 +301,10 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
     Ok(spec)
 }
 
-/// The place in the file of the part that the core refuses.
+/// The span in the file of the part that the core refuses.
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
-    match error.place {
+    match error.field {
         SpecField::Resource(ResourceField::DefaultClass) => {
             table.default_class.as_ref().map_or(resource.span(), Spanned::span)
         }

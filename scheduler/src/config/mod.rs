@@ -18,7 +18,6 @@ mod keys;
 mod limit_table;
 mod load;
 mod nats_table;
-mod place;
 mod pricing;
 mod provider;
 mod proxy;
@@ -27,6 +26,7 @@ mod rules;
 mod safety;
 mod scenario;
 mod scenario_fleet;
+mod source;
 mod table;
 mod telemetry;
 mod tls;
@@ -37,17 +37,17 @@ pub use credential::{CredentialFrom, CredentialSettings};
 pub use default_file::default_file;
 pub(crate) use duration::parse as parse_duration;
 pub use http_settings::{
-    CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenPlace,
+    CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource,
 };
 pub(crate) use limit_table::{limit_tables, limits_text};
 pub use load::{Config, Configured, Note, load, parse};
 pub use nats_table::NatsTable;
-pub use place::ConfigError;
 pub use pricing::Pricing;
 pub use proxy::{OnNoScheduler, ProxySettings};
 pub use rules::{Applied, ResourceRules, Rules, parse_rules, parse_stored_rules};
 pub(crate) use rules::{limit_text, limits_in_force};
 pub use scenario::{load_scenario, parse_scenario};
+pub use source::ConfigError;
 pub use telemetry::TelemetrySettings;
 pub(crate) use token_file::MIN_TOKEN;
 pub use token_file::{PageRight, TokenSettings, parse_tokens};

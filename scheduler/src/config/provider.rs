@@ -1,11 +1,11 @@
 //! The provider of a resource's limits, in the file.
 
 use super::keys::keys;
-use super::place::{ConfigError, Source};
 use super::range::within;
+use super::source::{ConfigError, Source};
 use crate::provider::matching::refill_of;
 use crate::provider::sentinel_hub::{self, Credentials};
-use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretPlace};
+use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretSource};
 use http::Uri;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -122,7 +122,7 @@ fn sentinel_hub(source: &Source, table: &ProviderTable) -> Result<sentinel_hub::
     url(source, base_url, allow_http)?;
     let credentials = Credentials {
         token_url: url(source, token_url, allow_http)?,
-        client_id: SecretPlace::Env(variable(source, client_id)?),
+        client_id: SecretSource::Env(variable(source, client_id)?),
         client_secret: client_secret(source, table)?,
     };
     let timeout = within(source, table.timeout.as_ref(), &TIMEOUT)?.unwrap_or(DEFAULT_TIMEOUT);
@@ -142,10 +142,10 @@ fn needed<'a>(
     value.ok_or_else(|| source.fault(&table.kind.span(), reason()))
 }
 
-fn client_secret(source: &Source, table: &ProviderTable) -> Result<SecretPlace, ConfigError> {
+fn client_secret(source: &Source, table: &ProviderTable) -> Result<SecretSource, ConfigError> {
     match (&table.client_secret_env, &table.client_secret_file) {
-        (Some(name), None) => Ok(SecretPlace::Env(variable(source, name)?)),
-        (None, Some(path)) => Ok(SecretPlace::File(path.get_ref().into())),
+        (Some(name), None) => Ok(SecretSource::Env(variable(source, name)?)),
+        (None, Some(path)) => Ok(SecretSource::File(path.get_ref().into())),
         (Some(_), Some(path)) => {
             Err(source.fault(&path.span(), "give `client_secret_env` or `client_secret_file`, not both"))
         }

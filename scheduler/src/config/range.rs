@@ -1,6 +1,6 @@
 //! Durations within a range.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::value::optional_span;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;

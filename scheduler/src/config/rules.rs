@@ -2,7 +2,7 @@
 
 use super::faults::{Faults, read};
 use super::load::{limit_field, limit_spec, readable};
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::LimitTable;
 use super::value::name;
 use rampmeter_protocol::name::Name;
@@ -197,12 +197,12 @@ fn resource_rules(
     let name = faults.take(name(source, &table.name))?;
     let is_whole = places.len() == table.limit.len() && !faults.spoiled(spanned);
     for fault in Resource::faults(&ResourceSpec::new(name.clone(), limits.clone())) {
-        let place = match fault.place {
+        let span = match fault.field {
             SpecField::Limit(index, field) => limit_field(table.limit[places[index]].get_ref(), field),
             SpecField::Resource(_) | SpecField::Class(..) if is_whole => table.name.span(),
             SpecField::Resource(_) | SpecField::Class(..) => continue,
         };
-        faults.add(source.fault(&place, fault.to_string()));
+        faults.add(source.fault(&span, fault.to_string()));
     }
     Some(ResourceRules { name, limits, applied: table.applied.clone(), written })
 }

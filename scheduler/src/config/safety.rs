@@ -1,7 +1,7 @@
 //! What happens while the store does not answer.
 
 use super::keys::value;
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::table::{OnKvLoss, ResourceTable};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::OnStoreLoss;

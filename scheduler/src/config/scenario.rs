@@ -3,8 +3,8 @@
 use super::dialect::{parsed, reader};
 use super::faults::read_prepared;
 use super::load::resource_spec;
-use super::place::{ConfigError, Source};
 use super::scenario_fleet::FleetTable;
+use super::source::{ConfigError, Source};
 use super::table::ResourceTable;
 use super::value::{span, time};
 use rampmeter_protocol::time::{Span, Time};
@@ -118,7 +118,7 @@ fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// The place of an error: the name of its fleet, if it has one.
+/// Where an error is shown: at the name of its fleet, if it has one.
 fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
     let fleet = match error {
         WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,

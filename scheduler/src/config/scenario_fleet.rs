@@ -1,6 +1,6 @@
 //! A fleet of simulated workers, in the file.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::value::{span, time};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -153,8 +153,8 @@ impl FleetTable {
     fn from(&self, source: &Source, end: Time) -> Result<Time, ConfigError> {
         let from = time(source, self.from.as_ref(), Time::ORIGIN)?;
         let until = time(source, self.until.as_ref(), Time::NEVER)?.min(end);
-        let place = self.from.as_ref().or(self.until.as_ref()).map_or(self.name.span(), Spanned::span);
-        if from < until { Ok(from) } else { Err(source.fault(&place, "the fleet ends before it begins")) }
+        let span = self.from.as_ref().or(self.until.as_ref()).map_or(self.name.span(), Spanned::span);
+        if from < until { Ok(from) } else { Err(source.fault(&span, "the fleet ends before it begins")) }
     }
 }
 

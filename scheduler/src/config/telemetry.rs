@@ -1,9 +1,9 @@
 //! `[telemetry]` of the file.
 
 use super::keys::keys;
-use super::place::{ConfigError, Source};
 use super::provider::{is_loopback, url, variable};
-use crate::provider::SecretPlace;
+use super::source::{ConfigError, Source};
+use crate::provider::SecretSource;
 use http::Uri;
 use serde::Deserialize;
 use toml::Spanned;
@@ -43,8 +43,8 @@ pub struct TelemetrySettings {
     pub sample: f64,
     /// What this service is called.
     pub service: String,
-    /// The place of the headers that the collector wants.
-    pub headers: Option<SecretPlace>,
+    /// Where the headers come from that the collector wants.
+    pub headers: Option<SecretSource>,
 }
 
 /// The settings of `table`; nothing if it names no collector.
@@ -80,11 +80,11 @@ fn service(source: &Source, given: Option<&Spanned<String>>) -> Result<String, C
     }
 }
 
-fn headers(source: &Source, table: &TelemetryTable) -> Result<Option<SecretPlace>, ConfigError> {
+fn headers(source: &Source, table: &TelemetryTable) -> Result<Option<SecretSource>, ConfigError> {
     match (&table.headers_env, &table.headers_file) {
         (Some(_), Some(file)) => Err(source.fault(&file.span(), "give one of `headers_env` and `headers_file`")),
-        (Some(name), None) => Ok(Some(SecretPlace::Env(variable(source, name)?))),
-        (None, Some(path)) => Ok(Some(SecretPlace::File(path.get_ref().into()))),
+        (Some(name), None) => Ok(Some(SecretSource::Env(variable(source, name)?))),
+        (None, Some(path)) => Ok(Some(SecretSource::File(path.get_ref().into()))),
         (None, None) => Ok(None),
     }
 }

@@ -1,6 +1,6 @@
 //! The file of the tokens that clients of the HTTP front show.
 
-use super::place::{ConfigError, Source};
+use super::source::{ConfigError, Source};
 use super::value::name;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::name::Name;

@@ -31,7 +31,7 @@ pub mod token_permits;
 pub use error::{FailureKind, ProviderError, Question};
 pub use oauth::{Credentials, OAuth};
 pub use provided::{Contract, ProvidedLevel, ProvidedLimit, Provider, SharedToken};
-pub use secret::SecretPlace;
+pub use secret::SecretSource;
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;

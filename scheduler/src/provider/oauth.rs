@@ -3,7 +3,7 @@
 use super::SharedToken;
 use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
-use super::secret::SecretPlace;
+use super::secret::SecretSource;
 use super::token::AccessToken;
 use super::token_permits::TokenPermits;
 use anyhow::Context;
@@ -23,9 +23,9 @@ pub struct Credentials {
     /// The token endpoint.
     pub token_url: Uri,
     /// Where the client id is kept.
-    pub client_id: SecretPlace,
+    pub client_id: SecretSource,
     /// Where the client secret is kept.
-    pub client_secret: SecretPlace,
+    pub client_secret: SecretSource,
 }
 
 impl Credentials {

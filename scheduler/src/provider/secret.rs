@@ -1,4 +1,4 @@
-//! The places of secrets, and their reading.
+//! Where secrets come from, and how they are read.
 
 use secrecy::SecretString;
 use std::fmt;
@@ -11,25 +11,25 @@ const MAX_SECRET: u64 = 64 * 1024;
 /// Where a secret is kept. The secret is read when it is needed, so that a replaced one counts
 /// without a restart. No part of the configuration ever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SecretPlace {
+pub enum SecretSource {
     /// The secret is in the environment variable of this name.
     Env(String),
     /// The secret is in this file.
     File(PathBuf),
 }
 
-impl SecretPlace {
+impl SecretSource {
     /// The secret, without the newline that ends a file.
     ///
     /// # Errors
     /// Why there is no secret. The text contains no part of it.
     pub(crate) fn read(&self) -> Result<SecretString, String> {
         let text = match self {
-            SecretPlace::Env(name) => std::env::var(name).map_err(|error| match error {
+            SecretSource::Env(name) => std::env::var(name).map_err(|error| match error {
                 std::env::VarError::NotPresent => format!("{self} is not set"),
                 std::env::VarError::NotUnicode(_) => format!("{self} is not UTF-8"),
             })?,
-            SecretPlace::File(path) => self.read_file(path)?,
+            SecretSource::File(path) => self.read_file(path)?,
         };
         let secret = text.trim_end_matches(['\r', '\n']);
         if secret.is_empty() {
@@ -52,8 +52,10 @@ impl SecretPlace {
     pub(crate) fn is_open_to_all(&self) -> bool {
         use std::os::unix::fs::PermissionsExt;
         match self {
-            SecretPlace::Env(_) => false,
-            SecretPlace::File(path) => std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0),
+            SecretSource::Env(_) => false,
+            SecretSource::File(path) => {
+                std::fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o004 != 0)
+            }
         }
     }
 
@@ -64,11 +66,11 @@ impl SecretPlace {
     }
 }
 
-impl fmt::Display for SecretPlace {
+impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SecretPlace::Env(name) => write!(f, "the environment variable `{name}`"),
-            SecretPlace::File(path) => write!(f, "the file {}", path.display()),
+            SecretSource::Env(name) => write!(f, "the environment variable `{name}`"),
+            SecretSource::File(path) => write!(f, "the file {}", path.display()),
         }
     }
 }
@@ -82,8 +84,8 @@ mod tests {
     fn read(content: &[u8]) -> Result<String, String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), content).unwrap();
-        let place = SecretPlace::File(file.path().to_owned());
-        place.read().map(|secret| secret.expose_secret().to_owned())
+        let source = SecretSource::File(file.path().to_owned());
+        source.read().map(|secret| secret.expose_secret().to_owned())
     }
 
     #[test]
@@ -113,9 +115,9 @@ mod tests {
 
     #[test]
     fn a_missing_secret_is_named() {
-        let nowhere = SecretPlace::File("/nowhere/secret".into());
+        let nowhere = SecretSource::File("/nowhere/secret".into());
         assert!(nowhere.read().unwrap_err().starts_with("the file /nowhere/secret can't be read: "));
-        let unset = SecretPlace::Env("RAMPMETER_NEVER_SET".to_owned());
+        let unset = SecretSource::Env("RAMPMETER_NEVER_SET".to_owned());
         let expected = "the environment variable `RAMPMETER_NEVER_SET` is not set";
         assert_eq!(unset.read().unwrap_err(), expected);
     }
@@ -123,10 +125,10 @@ mod tests {
     #[test]
     fn a_file_that_every_user_may_read_is_noticed() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let place = SecretPlace::File(file.path().to_owned());
+        let source = SecretSource::File(file.path().to_owned());
         for (mode, open) in [(0o600, false), (0o640, false), (0o644, true), (0o604, true)] {
             std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-            assert_eq!(place.is_open_to_all(), open, "{mode:o}");
+            assert_eq!(source.is_open_to_all(), open, "{mode:o}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Where a proxy's credential comes from: a secret, a token endpoint, or the scheduler.
 
 use crate::config::{CredentialFrom, CredentialSettings};
-use crate::provider::{OAuth, SecretPlace};
+use crate::provider::{OAuth, SecretSource};
 use axum::http::HeaderValue;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
@@ -53,7 +53,7 @@ struct Kept {
 }
 
 enum SecretOrigin {
-    Secret(SecretPlace),
+    Secret(SecretSource),
     OAuth(Box<OAuth>),
     Scheduler(Resource),
 }

@@ -3,8 +3,8 @@
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
 pub(super) use crate::config::PageRight;
-use crate::config::{HttpSettings, TokenPlace};
-use crate::provider::SecretPlace;
+use crate::config::{HttpSettings, TokenSource};
+use crate::provider::SecretSource;
 use anyhow::bail;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -31,9 +31,9 @@ impl HttpSettings {
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_address()?;
         match &self.tokens {
-            Some(TokenPlace::One(SecretPlace::Env(_))) | None => Ok(()),
+            Some(TokenSource::One(SecretSource::Env(_))) | None => Ok(()),
             Some(_) if self.listen.is_empty() || !self.front => Ok(()),
-            Some(place) => TokenReader::check(place),
+            Some(source) => TokenReader::check(source),
         }
     }
 
@@ -74,8 +74,8 @@ impl Guard {
     ///
     /// # Errors
     /// Why there are no tokens. The text contains none.
-    pub(super) fn new(place: Option<&TokenPlace>) -> anyhow::Result<Self> {
-        let reader = place.map(|place| TokenReader::start(place.clone())).transpose()?;
+    pub(super) fn new(source: Option<&TokenSource>) -> anyhow::Result<Self> {
+        let reader = source.map(|source| TokenReader::start(source.clone())).transpose()?;
         Ok(Guard(reader))
     }
 

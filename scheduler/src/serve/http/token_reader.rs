@@ -1,8 +1,8 @@
 //! Reading the tokens of the front, at the start and whenever their file changes.
 
 use super::token_holder::TokenHolder;
-use crate::config::{MIN_TOKEN, TokenPlace, parse_tokens};
-use crate::provider::SecretPlace;
+use crate::config::{MIN_TOKEN, TokenSource, parse_tokens};
+use crate::provider::SecretSource;
 use anyhow::{anyhow, bail};
 use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The holders of the tokens that count now.
 pub(super) type Holders = Arc<[Arc<TokenHolder>]>;
 
-/// Reads the place of tokens.
+/// Reads the source of tokens.
 #[derive(Debug)]
 pub(super) struct TokenReader {
-    place: TokenPlace,
+    source: TokenSource,
     /// What was read last, or why it could not be.
     last: Result<SecretString, String>,
 }
@@ -30,14 +30,14 @@ impl TokenReader {
     ///
     /// # Errors
     /// Why there are no tokens now.
-    pub(super) fn start(place: TokenPlace) -> anyhow::Result<watch::Receiver<Holders>> {
-        let secret_place = secret_place(&place);
-        let reader = TokenReader::new(place);
+    pub(super) fn start(source: TokenSource) -> anyhow::Result<watch::Receiver<Holders>> {
+        let secret_source = secret_source(&source);
+        let reader = TokenReader::new(source);
         let (publisher, holders) = watch::channel(reader.holders()?);
-        if secret_place.is_open_to_all() {
-            tracing::warn!("every user of this machine may read {secret_place}; run `chmod o-r` on it");
+        if secret_source.is_open_to_all() {
+            tracing::warn!("every user of this machine may read {secret_source}; run `chmod o-r` on it");
         }
-        if matches!(secret_place, SecretPlace::File(_)) {
+        if matches!(secret_source, SecretSource::File(_)) {
             tokio::spawn(reader.keep_reading(publisher));
         }
         Ok(holders)
@@ -47,12 +47,12 @@ impl TokenReader {
     ///
     /// # Errors
     /// Why there are no tokens.
-    pub(super) fn check(place: &TokenPlace) -> anyhow::Result<()> {
-        TokenReader::new(place.clone()).holders().map(drop)
+    pub(super) fn check(source: &TokenSource) -> anyhow::Result<()> {
+        TokenReader::new(source.clone()).holders().map(drop)
     }
 
-    fn new(place: TokenPlace) -> Self {
-        TokenReader { last: secret_place(&place).read(), place }
+    fn new(source: TokenSource) -> Self {
+        TokenReader { last: secret_source(&source).read(), source }
     }
 
     /// Ends when no request can come any more.
@@ -62,8 +62,8 @@ impl TokenReader {
                 () = publisher.closed() => return,
                 () = tokio::time::sleep(READ_AGAIN) => {}
             }
-            let place = secret_place(&self.place);
-            let Ok(read) = tokio::task::spawn_blocking(move || place.read()).await else { return };
+            let source = secret_source(&self.source);
+            let Ok(read) = tokio::task::spawn_blocking(move || source.read()).await else { return };
             if is_same(&read, &self.last) {
                 continue;
             }
@@ -73,7 +73,7 @@ impl TokenReader {
                     tracing::info!(
                         tokens = holders.len(),
                         "{} has changed, and its tokens count",
-                        secret_place(&self.place)
+                        secret_source(&self.source)
                     );
                     publisher.send_replace(holders);
                 }
@@ -83,21 +83,21 @@ impl TokenReader {
     }
 
     fn holders(&self) -> anyhow::Result<Holders> {
-        let field = match &self.place {
-            TokenPlace::One(SecretPlace::Env(_)) => "http.token_env",
-            TokenPlace::One(SecretPlace::File(_)) => "http.token_file",
-            TokenPlace::Several(_) => "http.tokens_file",
+        let field = match &self.source {
+            TokenSource::One(SecretSource::Env(_)) => "http.token_env",
+            TokenSource::One(SecretSource::File(_)) => "http.token_file",
+            TokenSource::Several(_) => "http.tokens_file",
         };
         let text = self.last.as_ref().map_err(|reason| anyhow!("`{field}`: {reason}"))?;
-        match &self.place {
-            TokenPlace::One(_) => {
+        match &self.source {
+            TokenSource::One(_) => {
                 let bytes = text.expose_secret().len();
                 if bytes < MIN_TOKEN {
                     bail!("`{field}`: the token has {bytes} bytes; one that nobody guesses has {MIN_TOKEN} or more");
                 }
                 Ok([Arc::new(TokenHolder::of_everything(text.clone()))].into())
             }
-            TokenPlace::Several(path) => {
+            TokenSource::Several(path) => {
                 let tokens = parse_tokens(path, text.expose_secret());
                 let tokens = tokens.map_err(|error| anyhow!("`{field}`: {error}"))?;
                 Ok(tokens.into_iter().map(|token| Arc::new(TokenHolder::new(token))).collect())
@@ -106,10 +106,10 @@ impl TokenReader {
     }
 }
 
-fn secret_place(place: &TokenPlace) -> SecretPlace {
-    match place {
-        TokenPlace::One(place) => place.clone(),
-        TokenPlace::Several(path) => SecretPlace::File(path.clone()),
+fn secret_source(source: &TokenSource) -> SecretSource {
+    match source {
+        TokenSource::One(source) => source.clone(),
+        TokenSource::Several(path) => SecretSource::File(path.clone()),
     }
 }
 

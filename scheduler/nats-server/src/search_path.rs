@@ -6,17 +6,16 @@ use crate::cache::Cache;
 use crate::version::Version;
 use crate::wheel::BringError;
 
-/// The places to look for a nats-server: first the folders of a search path, then a cache that can
-/// download one.
+/// Where to look for a nats-server: first in these folders, then in a cache that can download one.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct SearchPath {
     /// The folders that may hold an installed `nats-server`.
     pub path: Vec<PathBuf>,
     /// The cache for a downloaded server; `None` if there is no folder for it.
     pub cache: Option<Cache>,
 }
 
-impl Places {
+impl SearchPath {
     /// The `PATH`, the folder of this program, and the cache of this process:
     /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the
     /// `PATH` of an activated environment only.
@@ -55,8 +54,8 @@ impl Places {
 }
 
 impl Binary {
-    /// Finds a nats-server on this machine, or downloads one: [`Places::of_this_process`], then
-    /// [`Places::find`].
+    /// Finds a nats-server on this machine, or downloads one: [`SearchPath::of_this_process`], then
+    /// [`SearchPath::find`].
     ///
     /// The first call on a machine may download a few megabytes; concurrent calls and processes
     /// share one download.
@@ -64,7 +63,7 @@ impl Binary {
     /// # Errors
     /// [`NotFound`], which lists what was tried and what to install.
     pub async fn find() -> Result<Self, NotFound> {
-        Places::of_this_process().find().await
+        SearchPath::of_this_process().find().await
     }
 }
 
@@ -95,13 +94,13 @@ fn list(passed_over: &[Unfit]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Places;
+    use super::SearchPath;
     use std::env;
     use std::path::PathBuf;
 
     #[test]
     fn the_folder_of_this_program_comes_after_the_path() {
         let program = env::current_exe().unwrap();
-        assert_eq!(Places::of_this_process().path.last().map(PathBuf::as_path), program.parent());
+        assert_eq!(SearchPath::of_this_process().path.last().map(PathBuf::as_path), program.parent());
     }
 }

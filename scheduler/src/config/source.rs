@@ -1,4 +1,4 @@
-//! The place of a fault in a file.
+//! The text of a configuration, and its faults by line and column.
 
 use rampmeter_protocol::plain_types::in_plain_types;
 use std::fmt;
@@ -17,12 +17,12 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file has a fault.
-    #[error("{}:{place}: {reason}", path.display())]
+    #[error("{}:{position}: {reason}", path.display())]
     Wrong {
         /// The file.
         path: PathBuf,
-        /// The place in the file.
-        place: Place,
+        /// The position in the file.
+        position: Position,
         /// What is wrong, or what is allowed.
         reason: String,
     },
@@ -32,30 +32,30 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The place of the first fault.
-    pub(super) fn place(&self) -> Option<Place> {
+    /// The position of the first fault.
+    pub(super) fn position(&self) -> Option<Position> {
         match self {
             ConfigError::Unreadable { .. } => None,
-            ConfigError::Wrong { place, .. } => Some(*place),
-            ConfigError::Several(faults) => faults.first().and_then(ConfigError::place),
+            ConfigError::Wrong { position, .. } => Some(*position),
+            ConfigError::Several(faults) => faults.first().and_then(ConfigError::position),
         }
     }
 }
 
 /// A line and a column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct Position {
     line: usize,
     column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.line, self.column)
     }
 }
 
-/// A file's text, which turns offsets into places.
+/// A file's text, which turns offsets into positions.
 pub(super) struct Source<'a> {
     pub(super) path: &'a Path,
     pub(super) text: &'a str,
@@ -66,13 +66,13 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     pub(super) fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
         let reason = in_plain_types(&reason.into());
-        ConfigError::Wrong { path: self.path.to_owned(), place: self.place(span.start), reason }
+        ConfigError::Wrong { path: self.path.to_owned(), position: self.position(span.start), reason }
     }
 
-    fn place(&self, offset: usize) -> Place {
+    fn position(&self, offset: usize) -> Position {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
-        Place { line, column: before[line_start..].chars().count() + 1 }
+        Position { line, column: before[line_start..].chars().count() + 1 }
     }
 }
