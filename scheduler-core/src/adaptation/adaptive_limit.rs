@@ -7,7 +7,7 @@ use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use super::stated_capacity::{Stated, StatedCapacity};
 use crate::arithmetic::Credit;
 use crate::ids::Connection;
-use crate::limits::{Bucket, PendingDebits, Usage};
+use crate::limits::{Bucket, BucketRecord};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -85,20 +85,23 @@ impl AdaptiveLimit {
         self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_nanos_at_origin);
     }
 
-    /// Sets the level, with no promises except the pending debits of a predecessor.
-    pub(crate) fn set_level(&mut self, now: Time, level: Credit, pending_debits: PendingDebits) {
-        self.bucket = Bucket::with_pending(&self.limit, now, level, pending_debits).remembering_levels();
+    /// Sets the level, with no promises.
+    pub(crate) fn set_level(&mut self, now: Time, level: Credit) {
+        self.begin_with(Bucket::new(&self.limit, now, level));
+    }
+
+    /// Restores the bucket that a predecessor had at `then`.
+    pub(crate) fn resume_bucket(&mut self, then: Time, record: &BucketRecord) {
+        self.begin_with(Bucket::from_record(&self.limit, then, record));
+    }
+
+    fn begin_with(&mut self, bucket: Bucket) {
+        self.bucket = bucket.remembering_levels();
         self.slow_start = None;
     }
 
-    /// Restores a predecessor's usage as of `then`. Returns false if the limit counts tokens.
-    pub(crate) fn resume_usage(&mut self, then: Time, usage: &Usage) -> bool {
-        let bucket = Bucket::from_usage(&self.limit, then, usage);
-        bucket.map(|bucket| self.bucket = bucket.remembering_levels()).is_some()
-    }
-
     /// Restores what a predecessor had learned at `then`, if the policy is the same.
-    /// [`set_level`](AdaptiveLimit::set_level) has to follow.
+    /// [`resume_bucket`](AdaptiveLimit::resume_bucket) has to follow.
     pub(crate) fn resume_learning(&mut self, then: Time, learned: &LearnedSnapshot) {
         if let Some(estimator) = self.estimator.resumed(then, learned) {
             self.limit = estimator.adapted(then);
@@ -288,7 +291,7 @@ impl AdaptiveLimit {
         if self.estimator.known.is_some_and(|lesson| at < lesson) {
             return;
         }
-        let full = self.bucket.tokens().and_then(|tokens| tokens.last_full(&self.limit));
+        let full = self.bucket.last_full(&self.limit);
         let stock = self.estimator.fall_short(now, short, full);
         self.bucket.shift(&self.limit, now, -stock);
         self.review(now);
@@ -307,7 +310,7 @@ impl AdaptiveLimit {
     }
 
     fn level_after(&self, last: Time, at: Time) -> Option<Credit> {
-        self.bucket.tokens()?.level_after(&self.limit, last, at)
+        self.bucket.level_after(&self.limit, last, at)
     }
 
     /// How far this bucket's levels are kept below the upstream's.

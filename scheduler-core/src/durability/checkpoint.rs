@@ -7,8 +7,8 @@ use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::fencing::{ImmediateDemand, KeyBudgets};
 use crate::ids::{CheckpointNumber, ClassId, LimitId};
-use crate::ledger::{Backlog, KeyBucket, NEAR};
-use crate::limits::{Bucket, UsageBlock};
+use crate::ledger::{Backlog, KeyBucket};
+use crate::limits::{Bucket, NEAR, UsageBlock};
 use crate::policy::Limit;
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
@@ -102,7 +102,7 @@ impl<R> RecordedParts<'_, R> {
     pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
         // A window's next amount needs a checkpoint shortly before it comes, not earlier.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
-        bucket.level_until(limit, now, now + if limit.has_tokens() { NEAR } else { soon })
+        bucket.near_level(limit, now, soon)
     }
 
     /// The amount that waiting requests could take of a limit at this level, with headrooms.

@@ -14,8 +14,8 @@ use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
 use crate::fencing::{KeyBudgets, long_charges};
 use crate::ids::LimitId;
-use crate::ledger::{NEAR, Page};
-use crate::limits::{Bucket, Usage, UsageBlock};
+use crate::ledger::Page;
+use crate::limits::{Bucket, BucketRecord};
 use crate::policy::{KeyName, Limit};
 use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
@@ -181,9 +181,9 @@ impl<R> RecordedParts<'_, R> {
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
         let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource[limit];
-        let (micros, taken) = recorded(limit, &fresh, now, budget);
+        let BucketRecord { micros, pending_debits, usage } = fresh.key_record(limit, now, budget);
         let limit = limit.spec().name.clone();
-        LevelSnapshot { limit, micros, taken, learned: None, stated: None, pending_debits: Vec::new() }
+        LevelSnapshot { limit, micros, taken: usage, learned: None, stated: None, pending_debits }
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
@@ -193,18 +193,13 @@ impl<R> RecordedParts<'_, R> {
 
 impl KeySnapshot {
     pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
-        let (micros, taken) = recorded(limit, bucket, now, budget);
-        KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken }
+        let BucketRecord { micros, usage, .. } = bucket.key_record(limit, now, budget);
+        KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken: usage }
     }
-}
 
-/// The level of a bucket in millionths, and its usage, with the budget spent.
-pub(crate) fn recorded(limit: &Limit, bucket: &Bucket, now: Time, budget: Credit) -> (i128, Option<Usage>) {
-    // A full bucket does not refill until its budget is used.
-    let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
-    let unknown = [UsageBlock { from: now, until: now + NEAR, credit: budget }];
-    let level = bucket.level_when_paid(limit, now) - budget - late;
-    (limit.rate().micros(level), bucket.counted().map(|counted| counted.usage(limit, now, &unknown, now)))
+    pub(crate) fn record(&self) -> BucketRecord {
+        BucketRecord { micros: self.micros, pending_debits: Vec::new(), usage: self.taken.clone() }
+    }
 }
 
 /// The budget of each unlisted key: the largest recent call, if it is a small part.

@@ -1,13 +1,12 @@
 //! Restores a scheduler from a snapshot.
 
-use super::key_snapshots::recorded;
 use super::snapshot::{
-    DebitSnapshot, Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
+    Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
 };
-use crate::arithmetic::{Credit, Offset, Rate};
+use crate::arithmetic::{Credit, Offset};
 use crate::identity::Identity;
 use crate::ids::{Connection, LimitId};
-use crate::limits::{Bucket, PendingDebits, StartKey, Usage};
+use crate::limits::{Bucket, StartKey};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
@@ -55,11 +54,7 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         let levels: Vec<Credit> = scheduler.resource().limits().iter().map(level).collect();
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.recorded_parts().ledger.adaptive_mut(LimitId(index as u8)).set_level(
-                now,
-                level,
-                PendingDebits::default(),
-            );
+            scheduler.recorded_parts().ledger.adaptive_mut(LimitId(index as u8)).set_level(now, level);
         }
         scheduler
     }
@@ -79,20 +74,16 @@ impl<R> RecordedParts<'_, R> {
 
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
-        let rate = *self.resource[limit].rate();
         let (written, follow) = (self.resource[limit].spec().capacity, self.resource.spec().follow);
         let adaptive = self.ledger.adaptive_mut(limit);
         let stated = known.stated.filter(|stated| stated.written == written && follow == Follow::Headers);
         if let Some(StatedSnapshot { capacity, age, .. }) = stated {
             adaptive.resume_stated(then, capacity, then - age);
         }
-        if known.taken.as_ref().is_some_and(|taken| adaptive.resume_usage(then, taken)) {
-            return;
-        }
         if let Some(learned) = &known.learned {
             adaptive.resume_learning(then, learned);
         }
-        adaptive.set_level(then, rate.credit_of_micros(known.micros), debits(then, &rate, &known.pending_debits));
+        adaptive.resume_bucket(then, &known.record());
     }
 
     fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {
@@ -103,8 +94,7 @@ impl<R> RecordedParts<'_, R> {
             let empty_in = snapshots.others_empty_in.or(known.map(|_| Offset::ZERO));
             match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
                 (Some(known), _) => {
-                    let was = bucket(limit, then, known.micros, known.taken.as_ref());
-                    self.ledger.keys.set_absent(id, was);
+                    self.ledger.keys.set_absent(id, Bucket::from_record(limit, then, &known.record()));
                 }
                 (None, Some(offset)) => self.ledger.keys.set_absent_empty(id, then, offset.after(then)),
                 (None, None) => {}
@@ -134,8 +124,7 @@ impl<R> RecordedParts<'_, R> {
             let limit = &self.resource[id];
             was.advance(limit, then);
             if !was.is_as_new(limit, then) {
-                let (micros, usage) = recorded(limit, &was, then, spent[id.index()]);
-                let restored = bucket(limit, then, micros, usage.as_ref());
+                let restored = Bucket::from_record(limit, then, &was.key_record(limit, then, spent[id.index()]));
                 slots.push(self.ledger.keys.restore(id, known.key.as_str().into(), then, restored));
             }
         }
@@ -146,7 +135,7 @@ impl<R> RecordedParts<'_, R> {
     fn key_bucket_of(&self, then: Time, known: &KeySnapshot) -> Option<(LimitId, Bucket)> {
         let id = self.resource.limit(&known.limit)?;
         let limit = &self.resource[id];
-        limit.is_keyed().then(|| (id, bucket(limit, then, known.micros, known.taken.as_ref())))
+        limit.is_keyed().then(|| (id, Bucket::from_record(limit, then, &known.record())))
     }
 
     fn restore_permit(&mut self, then: Time, permit: &PermitSnapshot) {
@@ -194,21 +183,4 @@ impl<R> RecordedParts<'_, R> {
         }
         bill
     }
-}
-
-fn bucket(limit: &Limit, then: Time, micros: i128, taken: Option<&Usage>) -> Bucket {
-    let counted = taken.and_then(|taken| Bucket::from_usage(limit, then, taken));
-    counted.unwrap_or_else(|| Bucket::new(limit, then, limit.rate().credit_of_micros(micros)))
-}
-
-/// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
-fn debits(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> PendingDebits {
-    let step = |debit: &DebitSnapshot| (then + debit.ends_in, rate.credit_of_micros(i128::from(debit.micros)));
-    let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
-    if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
-        return PendingDebits::new(steps);
-    }
-    let last = steps.iter().map(|(until, _)| *until).max();
-    let most = steps.iter().map(|(_, credit)| *credit).max();
-    PendingDebits::new(last.zip(most).into_iter().collect())
 }

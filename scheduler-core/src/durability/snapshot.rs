@@ -11,6 +11,7 @@ pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
 use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
 pub use crate::ledger::key_pages::PageId;
+pub use crate::limits::DebitSnapshot;
 use crate::limits::UsageBlock;
 pub use crate::limits::usage::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
 use crate::permits::{Permit, Stage, State};
@@ -110,15 +111,6 @@ pub struct LevelSnapshot {
     /// Amounts that a successor keeps back for possible promises; ends ascend, and amounts never
     /// rise.
     pub pending_debits: Vec<DebitSnapshot>,
-}
-
-/// A step of pending debits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DebitSnapshot {
-    /// From the snapshot to its end.
-    pub ends_in: Span,
-    /// The amount in millionths.
-    pub micros: u64,
 }
 
 /// A remembered permit.

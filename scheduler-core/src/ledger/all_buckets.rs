@@ -340,7 +340,7 @@ impl Ledger {
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |charge: &Charge| self.adaptive(charge.limit).limit.is_until_settled();
         charges(bill).filter(holding).filter_map(move |charge| {
-            let end = self.read(now, charge, |bucket, _| bucket.counted()?.lease_end(key)).filter(|end| *end > now)?;
+            let end = self.read(now, charge, |bucket, _| bucket.lease_end(key)).filter(|end| *end > now)?;
             Some((charge.limit, end))
         })
     }
@@ -431,7 +431,7 @@ impl Ledger {
             let lease = leases.iter().find(|(leased, _)| *leased == charge.limit).map(|(_, end)| *end);
             if key.at > now || lease.is_some_and(|end| end > now) {
                 self.update(now, charge, |bucket, limit| {
-                    bucket.restore_promise(limit, now, key, limit.start_cost(charge.amount, tier), lease);
+                    bucket.commit_paid(limit, now, key, limit.start_cost(charge.amount, tier), lease);
                 });
             }
         }

@@ -9,16 +9,14 @@ use super::key_prices::KeyPrices;
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
-use crate::limits::Bucket;
+use crate::limits::{Bucket, NEAR};
 use crate::policy::{KeyCharge, KeyName, Limit, Resource, StartPolicy, Succession};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Starts this soon after a checkpoint are near: a short silence of the store stops no request.
-pub(crate) const NEAR: Span = Span::from_millis(2500);
 /// Buckets that each event looks at, to forget those that are full.
 const SWEPT_BY_EVENT: usize = 2;
 /// Buckets that are looked at before a new key is refused.

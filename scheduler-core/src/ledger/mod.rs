@@ -14,7 +14,7 @@ pub(crate) use all_buckets::Ledger;
 pub(crate) use backlog::Backlog;
 pub(crate) use bills::Bills;
 pub(crate) use key_pages::Page;
-pub(crate) use keys::{KeyBucket, NEAR};
+pub(crate) use keys::KeyBucket;
 pub(crate) use offer::Offer;
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use use_meter::UseMeter;

@@ -1,7 +1,24 @@
 //! Stock that a predecessor may have promised for later.
 
-use crate::arithmetic::Credit;
+use crate::arithmetic::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeSet;
+
+/// The largest number of equal steps of pending debits. Steps shorter than the period keep a
+/// successor from holding much stock back for long.
+const MAX_DEBIT_STEPS: u64 = 16;
+/// The largest number of steps, including inherited ones: enough for a dozen crashes within
+/// seconds.
+const MAX_DEBITS: usize = 128;
+
+/// A step of pending debits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DebitSnapshot {
+    /// From the snapshot to its end.
+    pub ends_in: Span,
+    /// The amount in millionths.
+    pub micros: u64,
+}
 
 /// Steps that lower a bucket's full level: each credit counts until its time. Later credits are no
 /// higher.
@@ -17,6 +34,28 @@ impl PendingDebits {
     pub(crate) fn new(steps: Vec<(Time, Credit)>) -> Self {
         assert!(steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less), "pending debits only shrink");
         PendingDebits(steps)
+    }
+
+    /// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
+    pub(crate) fn restored(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> Self {
+        let step = |debit: &DebitSnapshot| (then + debit.ends_in, rate.credit_of_micros(i128::from(debit.micros)));
+        let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
+        if steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less) {
+            return PendingDebits::new(steps);
+        }
+        let last = steps.iter().map(|(until, _)| *until).max();
+        let most = steps.iter().map(|(_, credit)| *credit).max();
+        PendingDebits::new(last.zip(most).into_iter().collect())
+    }
+
+    /// The steps of a successor's pending debits: new ones until `near` and `far`, and inherited
+    /// ones. `owed` is the debit from a step's beginning, in millionths.
+    pub(crate) fn snapshots(&self, now: Time, near: Time, far: Time, owed: impl Fn(Time) -> u64) -> Vec<DebitSnapshot> {
+        let inherited = self.steps().map(|(until, _)| until).filter(|until| *until > now);
+        let ends: BTreeSet<Time> = steps(now, near, far).chain(inherited).collect();
+        let from = std::iter::once(now).chain(ends.iter().copied());
+        let step = |(from, until): (Time, &Time)| DebitSnapshot { ends_in: until.since(now), micros: owed(from) };
+        merged(from.zip(&ends).map(step).collect())
     }
 
     pub(crate) const fn none() -> Self {
@@ -49,4 +88,27 @@ impl PendingDebits {
             self.0.retain(|(until, _)| *until >= now);
         }
     }
+}
+
+/// The ends of new steps: the first at `near`, then equal ones until `far`.
+fn steps(now: Time, near: Time, far: Time) -> impl Iterator<Item = Time> {
+    let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
+    let count = rest.div_ceil(first.max(1)).min(MAX_DEBIT_STEPS);
+    let step =
+        move |index: u64| near + Span::from_nanos((u128::from(rest) * u128::from(index) / u128::from(count)) as u64);
+    std::iter::once(near).chain((1..=count).map(step))
+}
+
+/// Merges equal steps. Above the bound, the first steps are extended until the next one ends.
+fn merged(steps: Vec<DebitSnapshot>) -> Vec<DebitSnapshot> {
+    let mut merged: Vec<DebitSnapshot> = Vec::new();
+    let surplus = steps.len().saturating_sub(MAX_DEBITS);
+    for (index, step) in steps.into_iter().enumerate() {
+        match merged.last_mut() {
+            Some(last) if last.micros == step.micros || index <= surplus => last.ends_in = step.ends_in,
+            Some(_) | None => merged.push(step),
+        }
+    }
+    merged.retain(|step| step.micros > 0);
+    merged
 }

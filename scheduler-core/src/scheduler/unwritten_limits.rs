@@ -10,7 +10,6 @@ use crate::discovery::found_limit::FoundSnapshot;
 use crate::discovery::{Blame, CallAnswer, FoundLimit, KEY_RATE, LimitSearch};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
-use crate::limits::PendingDebits;
 use crate::policy::spec::LimitSpec;
 use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
@@ -96,7 +95,7 @@ impl UnwrittenLimits {
             let left = search.take_left(&spec.spec().name).filter(|_| !spec.is_keyed());
             if let Some(left) = left {
                 let level = spec.rate().credit(left).min(spec.full());
-                ledger.adaptive_mut(limit).set_level(now, level, PendingDebits::none());
+                ledger.adaptive_mut(limit).set_level(now, level);
             }
         }
     }

@@ -92,7 +92,7 @@ pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier:
     let until = |time: Time| time.since(now).millis();
     let describe = |bucket: &Bucket, limit: &Limit| {
         let headroom = limit.headroom(tier);
-        let for_others = bucket.counted().map_or(Credit::ZERO, |counted| counted.held_for_others(limit, now));
+        let for_others = bucket.window_state(limit, now).held_for_others;
         let pays = bucket.earliest(limit, now, limit.start_cost(cost, tier)).max(until_reset);
         let likely_end = call_time.and_then(|taken| bucket.likely_end(limit, now, taken));
         Holder {

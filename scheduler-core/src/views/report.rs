@@ -8,7 +8,7 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::discovery::FoundLimit;
 use crate::ids::LimitId;
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
-use crate::limits::Bucket;
+use crate::limits::{Bucket, WindowState};
 use crate::policy::{Class, Limit, Resource};
 use crate::queue::{ClassQueue, Queues};
 use rampmeter_protocol::left::Left;
@@ -50,7 +50,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
         let (bucket, kept) = lowest.map_or((&adaptive.bucket, &adaptive.limit), |known| (&known.bucket, limit));
-        let counted = bucket.counted();
+        let window = bucket.window_state(kept, now);
         let likely_free = || bucket.likely_end(kept, now, adaptive.call_time.mean()?);
         let is_full = bucket.level(kept, now) <= Credit::ZERO;
         let next_free = bucket.opens(kept, now).max(adaptive.spent_until(now).unwrap_or(now));
@@ -63,8 +63,8 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             margin: limit.margin().units() + limit.rate().units(adaptive.estimator.beyond_margin()),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
-            free_now: counted.and_then(|counted| counted.given(kept, now)).map(|given| limit.rate().units(given)),
-            resets_ms: counted.and_then(|counted| counted.window_end(kept, now)).map(|ends| ends.since(now).millis()),
+            free_now: window.given.map(|given| limit.rate().units(given)),
+            resets_ms: window.ends.map(|ends| ends.since(now).millis()),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
@@ -72,7 +72,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
             learned: adaptive.estimator.report(now),
-            told: told(bucket, kept, adaptive.stated(), now),
+            told: told(window, kept, adaptive.stated(), now),
             found: None,
             shadow: None,
         }
@@ -97,17 +97,15 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
 }
 
 /// The upstream's reports on a limit, if there are any.
-fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
-    let counted = bucket.counted();
+fn told(window: WindowState, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
     let units = |credit: Credit| limit.rate().units(credit);
-    let ends = counted.and_then(|counted| counted.window_ends(now));
     let told = Told {
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
-        others: counted.map_or(0.0, |counted| units(counted.claimed(now))),
-        held_back: counted.map_or(0.0, |counted| units(counted.held_for_others(limit, now))),
-        window_ends_ms: ends.map(|ends| ends.until.since(now).millis()),
-        window_slack_ms: ends.map(|ends| ends.length().millis()),
+        others: units(window.claimed),
+        held_back: units(window.held_for_others),
+        window_ends_ms: window.told_end.map(|ends| ends.until.since(now).millis()),
+        window_slack_ms: window.told_end.map(|ends| ends.length().millis()),
     };
     (told != Told::default()).then_some(told)
 }
@@ -115,11 +113,10 @@ fn told(bucket: &Bucket, limit: &Limit, stated: Option<Stated>, now: Time) -> Op
 /// The remaining amount at `now`, and the time until the bucket is full.
 pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let paid = || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: 0 });
-    let counted = bucket.counted().filter(|_| limit.is_paced());
-    let full = counted.and_then(|counted| counted.window_end(limit, now)).unwrap_or_else(paid);
+    let window = bucket.window_state(limit, now);
+    let full = window.ends.filter(|_| limit.is_paced()).unwrap_or_else(paid);
     let comes_back = full < Time::NEVER && !limit.is_until_settled();
-    let given = counted.and_then(|counted| counted.given(limit, now));
-    let level = bucket.level(limit, now).min(given.unwrap_or(Credit::INFINITE));
+    let level = bucket.level(limit, now).min(window.given.unwrap_or(Credit::INFINITE));
     Left {
         limit: Text::from(limit.spec().name.to_string()),
         unit: Text::from(limit.spec().unit.to_string()),

@@ -9,8 +9,10 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::ids::Connection;
 use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
+use crate::limits::paced_window::PacedWindow;
 use crate::limits::upstream_reports::UpstreamReports;
-use crate::limits::window_phase::{Heard, Interval, Phase};
+use crate::limits::window_phase::{Heard, Interval, Phase, Windows};
+use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -23,7 +25,7 @@ const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
     /// Remembers starts from `now` on, to compare them with reports.
-    pub(crate) fn track(&mut self, now: Time) {
+    fn track(&mut self, now: Time) {
         self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now)));
     }
 
@@ -55,20 +57,18 @@ impl CountedBucket {
         lowered.into_iter().flatten().for_each(|(until, credit)| self.release(limit, until, credit));
     }
 
-    /// The usage by other accounts that counts at `now`.
-    pub(crate) fn claimed(&self, now: Time) -> Credit {
-        self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now))
-    }
-
-    /// The stock of the present window that is held back for other accounts: ever less towards its
-    /// end.
-    pub(crate) fn held_for_others(&self, limit: &Limit, now: Time) -> Credit {
-        const PARTS: u64 = 1024;
-        let Some(windows) = self.windows(limit) else { return Credit::ZERO };
+    pub(crate) fn window_state(&self, limit: &Limit, now: Time) -> WindowState {
+        let claimed = self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now));
+        let known = WindowState { claimed, told_end: self.told_end(now), ..WindowState::default() };
+        let Some(windows) = self.windows(limit) else { return known };
         let window = windows.window(now);
-        let left = u128::from(window.ends.since(now).nanos()) * u128::from(PARTS);
-        let left = left / u128::from(window.length().nanos().max(1));
-        windows.held_back(limit, window).divided_by(PARTS).times(u64::try_from(left).unwrap_or(PARTS).min(PARTS))
+        let given = |paced: PacedWindow| (paced.given(now) - self.used_at(now)).max(Credit::ZERO);
+        WindowState {
+            given: PacedWindow::of(limit, windows, window).map(given),
+            ends: Some(window.ends).filter(|ends| *ends < Time::NEVER),
+            held_for_others: held_for_others(limit, windows, now),
+            ..known
+        }
     }
 
     /// When a window of the upstream ends, if its answers tell.
@@ -76,8 +76,7 @@ impl CountedBucket {
         self.reports.as_ref()?.phase.as_ref()
     }
 
-    /// The interval in which the upstream's present window ends, as its answers tell.
-    pub(crate) fn window_ends(&self, now: Time) -> Option<Interval> {
+    fn told_end(&self, now: Time) -> Option<Interval> {
         let phase = self.phase()?;
         let ends = phase.window(now).ends;
         Some(Interval { from: ends - phase.slack(), until: ends })
@@ -229,4 +228,13 @@ impl CountedBucket {
 /// The capacity, as the upstream counts it.
 fn upstream_full(limit: &Limit) -> Credit {
     limit.full() + limit.rate().credit(limit.margin())
+}
+
+/// The stock of the present window that is held back for other accounts: ever less towards its end.
+fn held_for_others(limit: &Limit, windows: Windows<'_>, now: Time) -> Credit {
+    const PARTS: u64 = 1024;
+    let window = windows.window(now);
+    let left = u128::from(window.ends.since(now).nanos()) * u128::from(PARTS);
+    let left = left / u128::from(window.length().nanos().max(1));
+    windows.held_back(limit, window).divided_by(PARTS).times(u64::try_from(left).unwrap_or(PARTS).min(PARTS))
 }

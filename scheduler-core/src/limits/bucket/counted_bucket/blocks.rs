@@ -2,11 +2,90 @@
 
 use super::{CountedBucket, CountedCall};
 use crate::arithmetic::{Credit, StartCost};
-use crate::limits::usage::{MAX_BLOCKS, UsageBlock, condensed};
+use crate::limits::bucket_record::{BucketRecord, ListedStarts};
+use crate::limits::pending_debits::DebitSnapshot;
+use crate::limits::upstream_reports::UpstreamReports;
+use crate::limits::usage::{MAX_BLOCKS, RecordTimes, Usage, UsageBlock, condensed, to_usage};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 impl CountedBucket {
+    /// Anonymous usage, which may have begun a moment ago.
+    pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
+        CountedBucket::used_until(limit, now, now, limit.full() - level)
+    }
+
+    pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
+        CountedBucket::used_until(limit, now, empty, limit.full())
+    }
+
+    /// Anonymous usage by calls that have started or start until `last`.
+    fn used_until(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
+        let until = CountedBucket::default().counted_until(limit, last);
+        CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
+    }
+
+    /// A predecessor that counted tokens has recorded a level alone.
+    pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
+        match &record.usage {
+            Some(usage) => CountedBucket::restored(limit, then, usage),
+            None => CountedBucket::new(limit, then, limit.rate().credit_of_micros(record.micros)),
+        }
+    }
+
+    /// Continues a predecessor's usage.
+    fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
+        let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
+        let mut blocks = times.blocks(limit.rate(), usage);
+        let reports =
+            usage.told.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
+        if usage.doubted {
+            let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
+            blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
+        }
+        CountedBucket::from_blocks(limit, then, &blocks, reports)
+    }
+
+    pub(super) fn from_blocks(
+        limit: &Limit,
+        now: Time,
+        blocks: &[UsageBlock],
+        reports: Option<Box<UpstreamReports>>,
+    ) -> Self {
+        let blocks = || blocks.iter().filter(|block| block.credit > Credit::ZERO && block.until > now.max(block.from));
+        let mut counted = CountedBucket {
+            now,
+            anonymous_until: blocks().map(|block| block.until).max().unwrap_or(now),
+            // Anonymous usage may have been higher a moment ago.
+            last_end: blocks().next().map(|_| now),
+            reports,
+            ..CountedBucket::default()
+        };
+        let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
+        let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
+        counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
+        blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
+        counted
+    }
+
+    /// The usage for a successor. All of `granted` counts as used. Calls in flight hold at least
+    /// until a lease from `renewed` on would end.
+    pub(crate) fn usage(&self, limit: &Limit, granted: UsageBlock, renewed: Time) -> Option<Usage> {
+        let now = granted.from;
+        let renewable = limit.is_until_settled() && renewed > now;
+        let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
+        if granted.credit > Credit::ZERO {
+            blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
+        }
+        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
+        Some(Usage { told: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage })
+    }
+
+    /// Usage includes all promises.
+    pub(crate) fn debits(&self, _: &Limit, _: UsageBlock, _: ListedStarts) -> Vec<DebitSnapshot> {
+        Vec::new()
+    }
+
     /// The same usage under another limit. Past usage counts for the longer of its times under
     /// both.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {

@@ -11,16 +11,16 @@
 mod blocks;
 mod readings;
 
-use super::freeze::Freeze;
-use super::paced_window::PacedWindow;
-use super::timeline::StartKey;
-use super::upstream_reports::UpstreamReports;
-use super::usage::{RecordTimes, Usage, UsageBlock, condensed, to_usage};
-use super::window_phase::Windows;
-use super::window_start::start_in_window;
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
+use crate::limits::freeze::Freeze;
+use crate::limits::paced_window::PacedWindow;
+use crate::limits::timeline::StartKey;
+use crate::limits::upstream_reports::UpstreamReports;
+use crate::limits::window_phase::Windows;
+use crate::limits::window_start::start_in_window;
 use crate::policy::Limit;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,16 +86,10 @@ pub(crate) struct CountedBucket {
     now: Time,
     /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
-    pub(super) freeze: Option<Freeze>,
+    freeze: Option<Freeze>,
 }
 
 impl CountedBucket {
-    /// Anonymous usage by calls that have started or start until `last`.
-    pub(crate) fn new(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
-        let until = CountedBucket::default().counted_until(limit, last);
-        CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
-    }
-
     /// How time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
         let reports = self.reports.as_deref();
@@ -108,45 +102,6 @@ impl CountedBucket {
     fn counted_until(&self, limit: &Limit, time: Time) -> Time {
         let ends = self.windows(limit).map(|windows| windows.window(time).ends);
         ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
-    }
-
-    /// Continues a predecessor's usage.
-    pub(crate) fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
-        let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
-        let mut blocks = times.blocks(limit.rate(), usage);
-        let reports =
-            usage.told.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
-        if usage.doubted {
-            let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
-            blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
-        }
-        CountedBucket::from_blocks(limit, then, &blocks, reports)
-    }
-
-    fn from_blocks(limit: &Limit, now: Time, blocks: &[UsageBlock], reports: Option<Box<UpstreamReports>>) -> Self {
-        let blocks = || blocks.iter().filter(|block| block.credit > Credit::ZERO && block.until > now.max(block.from));
-        let mut counted = CountedBucket {
-            now,
-            anonymous_until: blocks().map(|block| block.until).max().unwrap_or(now),
-            // Anonymous usage may have been higher a moment ago.
-            last_end: blocks().next().map(|_| now),
-            reports,
-            ..CountedBucket::default()
-        };
-        let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
-        let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
-        counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
-        blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
-        counted
-    }
-
-    pub(crate) fn usage(&self, limit: &Limit, now: Time, grants: &[UsageBlock], renewed: Time) -> Usage {
-        let renewable = limit.is_until_settled() && renewed > now;
-        let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
-        let grants = grants.iter().filter(|granted| granted.credit > Credit::ZERO);
-        blocks.extend(grants.map(|granted| UsageBlock { until: self.counted_until(limit, granted.until), ..*granted }));
-        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
-        Usage { told: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage }
     }
 
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
@@ -205,7 +160,7 @@ impl CountedBucket {
     }
 
     /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
-    pub(crate) fn restore_promise(&mut self, limit: &Limit, key: StartKey, cost: StartCost, end: Option<Time>) {
+    pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // A longer period lasts longer than reported: the first listed start shows by how much.
@@ -231,9 +186,10 @@ impl CountedBucket {
         self.ends.insert((listed_until(limit, key, until), key));
     }
 
-    /// The start of the oldest call in flight; anonymous usage has none.
-    pub(crate) fn oldest_call(&self) -> Option<Time> {
-        self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now)
+    /// Anonymous usage has no calls that may end.
+    pub(crate) fn likely_end(&self, limit: &Limit, now: Time, call_time: Span) -> Option<Time> {
+        let started = self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now);
+        Some((started.filter(|_| limit.is_until_settled())? + call_time).max(now))
     }
 
     pub(crate) fn lease_end(&self, key: StartKey) -> Option<Time> {
@@ -298,7 +254,25 @@ impl CountedBucket {
         self.add_usage(limit, key.at, until, more);
     }
 
-    pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
+    /// Steps and calls leave by themselves as they end.
+    pub(crate) fn compact(&mut self) {}
+
+    pub(crate) fn freeze(&self) -> Option<Freeze> {
+        self.freeze
+    }
+
+    pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
+        self.freeze = freeze;
+    }
+
+    /// Usage neither refills nor depends on how much fits.
+    pub(crate) fn adopt(&mut self, _: Time, _: &Limit, _: &Limit) {}
+
+    /// Usage by other accounts is [learned](CountedBucket::learn) with its time, and has no shift.
+    pub(crate) fn shift_from(&mut self, _: &Limit, _: Time, _: Time, _: Credit) {}
+
+    pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
+        let credit = self.level_until(limit, now, now).max(Credit::ZERO);
         self.add_usage(limit, now, self.counted_until(limit, now), credit);
     }
 
@@ -336,16 +310,13 @@ impl CountedBucket {
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
-    /// The unused part of what a paced window has given out; none for other limits.
-    pub(crate) fn given(&self, limit: &Limit, now: Time) -> Option<Credit> {
-        let windows = self.windows(limit)?;
-        let paced = PacedWindow::of(limit, windows, windows.window(now))?;
-        Some((paced.given(now) - self.used_at(now)).max(Credit::ZERO))
+    /// Levels are not remembered, because only a rate is learned by them.
+    pub(crate) fn level_after(&self, _: &Limit, _: Time, _: Time) -> Option<Credit> {
+        None
     }
 
-    /// When the present window ends, if time is cut into windows.
-    pub(crate) fn window_end(&self, limit: &Limit, now: Time) -> Option<Time> {
-        self.windows(limit).map(|windows| windows.window(now).ends).filter(|ends| *ends < Time::NEVER)
+    pub(crate) fn last_full(&self, _: &Limit) -> Option<Time> {
+        None
     }
 
     /// The usage by listed starts of the window at `now`; none without windows.
@@ -359,12 +330,17 @@ impl CountedBucket {
         limit.full() - used.min().unwrap_or(Credit::ZERO)
     }
 
-    /// The usage by starts of `keys` in the present window; none without fixed windows.
-    pub(crate) fn used_now_by(&self, limit: &Limit, now: Time, keys: impl Iterator<Item = StartKey>) -> Credit {
+    pub(crate) fn near_level(&self, limit: &Limit, now: Time, soon: Span) -> Credit {
+        self.level_until(limit, now, now + soon)
+    }
+
+    /// Starts in the present window count; without fixed windows, all starts keep what they hold.
+    pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
         let window = self.windows(limit).map(|windows| windows.window(now));
         let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));
-        let used = keys.filter(is_now).filter_map(|key| self.calls.get(&key));
-        used.fold(Credit::ZERO, |sum, call| sum + call.cost)
+        let calls = held.filter(is_now).filter_map(|key| self.calls.get(&key));
+        let held = calls.fold(Credit::ZERO, |sum, call| sum + call.cost);
+        self.level_until(limit, now, now) + held
     }
 
     /// All calls are assumed to hold their cost to its end.
@@ -411,6 +387,11 @@ impl CountedBucket {
         at + Span::from_nanos(limit.spec().period.nanos().saturating_mul(more))
     }
 
+    /// Something ends before a level of zero rises.
+    pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
+        self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, 0))
+    }
+
     pub(crate) fn next_promise(&self) -> Option<Time> {
         self.first_start_after(self.now)
     }
@@ -430,6 +411,10 @@ impl CountedBucket {
     pub(crate) fn last_use_ahead(&self, limit: &Limit, now: Time) -> Option<Time> {
         let (end, _) = self.steps.last_key_value()?;
         (*end > self.counted_until(limit, now)).then(|| *end - NANOSECOND)
+    }
+
+    pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
+        self.last_promise().max(self.last_use_ahead(limit, now)).unwrap_or(now).max(now)
     }
 
     pub(crate) fn is_unused(&self, _: &Limit, now: Time) -> bool {

@@ -1,14 +1,18 @@
 //! A token bucket and its promises.
 //!
-//! The [timeline](super::timeline) holds the promises. A search looks at the gap between two
-//! promises: when that gap pays the demand, and whether every later promise can still be paid. If
-//! not, the search goes on after the last promise that lacks something.
+//! The [timeline](crate::limits::timeline) holds the promises. A search looks at the gap between
+//! two promises: when that gap pays the demand, and whether every later promise can still be paid.
+//! If not, the search goes on after the last promise that lacks something.
 
-use super::freeze::Freeze;
-use super::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
-use super::pending_debits::PendingDebits;
-use super::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
 use crate::arithmetic::{Correction, Credit, StartCost};
+use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid};
+use crate::limits::claims::BucketReading;
+use crate::limits::freeze::Freeze;
+use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
+use crate::limits::pending_debits::{DebitSnapshot, PendingDebits};
+use crate::limits::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
+use crate::limits::usage::{Usage, UsageBlock};
+use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -54,7 +58,23 @@ static NO_EXTRA: Extra = Extra::EMPTY;
 
 impl TokenBucket {
     /// The bucket's past is unknown: it may have been full, so earlier calls return nothing.
-    pub(crate) fn new(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
+    pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
+        TokenBucket::with_pending(limit, now, level, PendingDebits::none())
+    }
+
+    /// The level is what has come in since `empty`.
+    pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
+        TokenBucket::new(limit, now, limit.rate().refill(now) - limit.rate().refill(empty))
+    }
+
+    /// A predecessor that counted calls has recorded its level, too.
+    pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
+        let pending_debits = PendingDebits::restored(then, limit.rate(), &record.pending_debits);
+        TokenBucket::with_pending(limit, then, limit.rate().credit_of_micros(record.micros), pending_debits)
+    }
+
+    /// A bucket whose stock a predecessor may have promised as `pending_debits`.
+    fn with_pending(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         let mut peaks = HighWaterMarks::default();
         peaks.note(now, limit.full());
         let base = level.min(limit.full() - pending_debits.at(now)) - limit.rate().refill(now);
@@ -111,7 +131,8 @@ impl TokenBucket {
         if key.at <= now { self.spend(limit, start) } else { self.extra_mut().promised.insert(limit, start) }
     }
 
-    pub(crate) fn restore_promise(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
+    /// Tokens have no leases.
+    pub(crate) fn commit_paid(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, _: Option<Time>) {
         self.base += cost.credit;
         self.commit(limit, now, key, cost);
     }
@@ -151,7 +172,7 @@ impl TokenBucket {
         let pending_debits = self.extra().pending_debits.steps().map(|(until, credit)| (until, up(credit)));
         let level = down(self.level_now(from, now) + margin(from)) - margin(to);
         let level = if to.is_keyed() { level.min(self.unpaid_under(now, from, to)) } else { level };
-        let mut bucket = TokenBucket::new(to, now, level, PendingDebits::new(pending_debits.collect()));
+        let mut bucket = TokenBucket::with_pending(to, now, level, PendingDebits::new(pending_debits.collect()));
         for start in self.extra().promised.starts().into_iter().filter(|start| start.key.serial != DEBIT_SERIAL) {
             let pending_debits = bucket.extra().pending_debits.at(start.key.at);
             bucket.extra_mut().promised.insert(to, PromisedStart { cost: up(start.cost), pending_debits, ..start });
@@ -180,9 +201,10 @@ impl TokenBucket {
         self.set_level(limit, now, self.level_now(limit, now) + by);
     }
 
-    /// Learns what the upstream had left after a call that started at `at`, or at `now` if that is
+    /// Learns what the upstream had left after a call, which counts as one at `now` if its time is
     /// forgotten. A surplus teaches nothing: a bucket that is too low fills up like any other.
-    pub(crate) fn learn_remaining(&mut self, limit: &Limit, now: Time, at: Time, remaining: Credit) {
+    pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
+        let (at, remaining) = (reading.at, reading.remaining);
         let margin = limit.rate().credit(limit.margin());
         let known = self.level_after(limit, at, at);
         let level = known.unwrap_or_else(|| self.level_now(limit, now) - limit.rate().refill_within(now.since(at)));
@@ -191,6 +213,15 @@ impl TokenBucket {
         if short > margin.divided_by(2) {
             self.shift_from(limit, now, Time::ORIGIN, -short);
         }
+        true
+    }
+
+    /// Under the lower capacity, [`adopt`](TokenBucket::adopt) has capped the level already.
+    pub(crate) fn shrink(&mut self, _: &Limit, _: Time, _: Credit) {}
+
+    /// No claim is kept: an answer corrects the level for good.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        None
     }
 
     /// When the bucket was last full right before a start.
@@ -228,7 +259,22 @@ impl TokenBucket {
         (self.full_at(limit, now) - highest).max(Credit::ZERO)
     }
 
-    pub(crate) fn debit(&mut self, limit: &Limit, now: Time, credit: Credit) {
+    /// A call in flight has paid, and holds nothing.
+    pub(crate) fn renew(&mut self, _: &Limit, _: Time, _: StartKey, _: StartCost) -> bool {
+        true
+    }
+
+    pub(crate) fn lease_end(&self, _: StartKey) -> Option<Time> {
+        None
+    }
+
+    pub(crate) fn likely_end(&self, _: &Limit, _: Time, _: Span) -> Option<Time> {
+        None
+    }
+
+    /// Promises are paid first.
+    pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
+        let credit = self.level(limit, now).max(Credit::ZERO);
         self.set_level(limit, now, self.level_now(limit, now) - credit);
     }
 
@@ -240,8 +286,18 @@ impl TokenBucket {
         self.level(limit, now) + self.extra().promised.sum_from(just_after(time))
     }
 
-    pub(crate) fn pending_debits(&self) -> &PendingDebits {
-        &self.extra().pending_debits
+    /// Tokens come in all the time, so nothing of a later time counts.
+    pub(crate) fn near_level(&self, limit: &Limit, now: Time, _: Span) -> Credit {
+        self.level_until(limit, now, now + NEAR)
+    }
+
+    /// A start that is held pays later, from what comes in until then.
+    pub(crate) fn level_without(&self, limit: &Limit, now: Time, _: impl Iterator<Item = StartKey>) -> Credit {
+        self.level_until(limit, now, now)
+    }
+
+    pub(crate) fn empty_at(&self, limit: &Limit, now: Time) -> Time {
+        limit.empty_at(now, level_when_paid(limit, now, self.level(limit, now), self.last_promise()))
     }
 
     pub(crate) fn next_promise(&self) -> Option<Time> {
@@ -252,10 +308,46 @@ impl TokenBucket {
         self.extra().promised.last()
     }
 
-    /// The pending debits right after `time` of a successor that counts all promises as spent.
-    pub(crate) fn outstanding_after(&self, time: Time) -> Credit {
+    /// A use has an effect only while its refill is missing.
+    pub(crate) fn last_use_ahead(&self, _: &Limit, _: Time) -> Option<Time> {
+        None
+    }
+
+    /// Time is not cut into windows, and the level includes the use by other accounts.
+    pub(crate) fn window_state(&self, _: &Limit, _: Time) -> WindowState {
+        WindowState::default()
+    }
+
+    /// The level says all about the past.
+    pub(crate) fn usage(&self, _: &Limit, _: UsageBlock, _: Time) -> Option<Usage> {
+        None
+    }
+
+    /// The pending debits of a successor that counts all promises as spent.
+    pub(crate) fn debits(&self, limit: &Limit, granted: UsageBlock, listed: ListedStarts) -> Vec<DebitSnapshot> {
+        let UsageBlock { from: now, until: near, credit: budget } = granted;
+        let last = listed.first.min(self.last_promise().unwrap_or(now));
+        let outstanding = |from: Time| {
+            let unknown = if from < near { budget } else { Credit::ZERO };
+            limit.rate().micros_up(self.outstanding_after(from, listed) + unknown)
+        };
+        self.extra().pending_debits.snapshots(now, last.min(now + NEAR).max(near), last, outstanding)
+    }
+
+    /// The pending debits right after `time`, without listed promises. From the first listed start
+    /// on, only inherited debits remain.
+    fn outstanding_after(&self, time: Time, listed: ListedStarts) -> Credit {
         let just_after = just_after(time);
-        self.extra().promised.sum_from(just_after) + self.extra().pending_debits.at(just_after.at)
+        let inherited = self.extra().pending_debits.at(just_after.at);
+        match time < listed.first {
+            true => inherited + self.extra().promised.sum_from(just_after) - listed.credit,
+            false => inherited,
+        }
+    }
+
+    /// A level of zero rises at once.
+    pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
     }
 
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {

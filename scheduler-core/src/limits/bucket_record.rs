@@ -1,0 +1,37 @@
+//! What a successor learns of a bucket.
+
+use super::pending_debits::DebitSnapshot;
+use super::usage::Usage;
+use crate::arithmetic::Credit;
+use crate::policy::Limit;
+use rampmeter_protocol::time::{Span, Time};
+
+/// Starts this soon after a checkpoint are near: a short silence of the store stops no request.
+pub(crate) const NEAR: Span = Span::from_millis(2500);
+
+/// The state of a bucket, from which a bucket of any kind can continue. Each kind reads what it
+/// understands, because the algorithm of a limit may have changed.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketRecord {
+    /// The level in millionths.
+    pub(crate) micros: i128,
+    /// What tokens are promised.
+    pub(crate) pending_debits: Vec<DebitSnapshot>,
+    /// The usage, if calls are counted.
+    pub(crate) usage: Option<Usage>,
+}
+
+/// The promises of a bucket that a record lists one by one: those with the latest starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListedStarts {
+    /// The earliest of them; [`Time::NEVER`] if there are none.
+    pub(crate) first: Time,
+    /// What they cost.
+    pub(crate) credit: Credit,
+}
+
+/// The level for a successor: all promises until `last` are paid, and nothing else is granted
+/// before.
+pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
+    last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
+}
