@@ -1,5 +1,6 @@
 //! `docs/protocol.md` and the JSON Schema beside it describe every message as the types do.
 
+mod bounds;
 mod examples;
 mod names;
 mod validator;

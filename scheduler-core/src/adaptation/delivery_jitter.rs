@@ -196,6 +196,15 @@ mod tests {
     }
 
     #[test]
+    fn earlier_delays_fade() {
+        let mut client = ClientDelays::new(Time::ORIGIN);
+        (0..1_000_000).for_each(|_| client.count(ms(150)));
+        (0..10 * MAX_REMEMBERED).for_each(|_| client.count(ms(1)));
+        assert!(client.counts.iter().sum::<u32>() <= MAX_REMEMBERED);
+        assert_eq!(client.jitter(), ms(1));
+    }
+
+    #[test]
     fn clients_beyond_the_bound_count_as_others() {
         let mut jitter = DeliveryJitter::new(Time::ORIGIN);
         (0..=u16::MAX).for_each(|client| _ = jitter.note(Time::ORIGIN, Connection(client), sent(0, 7)));

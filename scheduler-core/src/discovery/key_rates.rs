@@ -222,6 +222,15 @@ mod tests {
     }
 
     #[test]
+    fn a_record_has_the_fastest_keys() {
+        let rate_of = |key: usize| FIRST / (1.0 + key as f64);
+        let keys = (0..MAX_RECORDED + 10).map(|key| (Arc::from(key.to_string()), rate_of(key)));
+        let recorded = KeyRates::restored(at(0), keys).recorded();
+        assert_eq!(recorded.len(), MAX_RECORDED);
+        assert!(recorded.iter().any(|(key, _)| **key == *"0"), "the fastest is recorded");
+    }
+
+    #[test]
     fn a_key_that_was_idle_leaves_its_place_to_another() {
         let mut rates = KeyRates::default();
         (0..MAX_KEYS).for_each(|key| rates.note_served(at(key as u64), &Arc::from(key.to_string())));

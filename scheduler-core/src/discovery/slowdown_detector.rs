@@ -104,6 +104,17 @@ mod tests {
     }
 
     #[test]
+    fn a_round_has_as_many_calls_as_are_in_flight_within_bounds() {
+        for (in_flight, expected) in [(1, MIN_CALLS), (100, 100), (1000, MAX_CALLS)] {
+            let mut times = SlowdownDetector::default();
+            (0..expected).for_each(|_| _ = times.note(Span::from_millis(100), in_flight));
+            assert!(times.round.is_empty(), "{in_flight} calls in flight");
+            times.note(Span::from_millis(100), in_flight);
+            assert_eq!(times.round.len(), 1, "{in_flight} calls in flight");
+        }
+    }
+
+    #[test]
     fn a_few_fast_calls_make_the_others_no_slower() {
         let mut times = SlowdownDetector::default();
         let taken = |call: u64| Span::from_millis(if call.is_multiple_of(10) { 5 } else { 200 });

@@ -287,6 +287,24 @@ fn micros(amount: Amount) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
+
+    #[test]
+    fn beyond_the_bound_calls_of_further_clients_and_classes_count_together() {
+        let name = |name: &str| Name::new(name).unwrap();
+        let limit = LimitSpec::new(name("requests"), name("requests"), Amount::ONE, Span::from_secs(1));
+        let classes = ["a", "b", "c"].map(|class| ClassSpec::new(name(class))).to_vec();
+        let resource = Resource::new(&ResourceSpec { classes, ..ResourceSpec::new(name("api"), vec![limit]) }).unwrap();
+        let mut meter = UseMeter::new(&resource);
+        for (class, client) in (0..3).flat_map(|class| (1..MAX_NAMES).map(move |client| (class, client))) {
+            let mut bill = Bill::new();
+            bill.client = meter.number(Time::ORIGIN, &format!("client-{client}"));
+            meter.count(ClassId(class), &bill);
+        }
+        let used = meter.take().clients;
+        assert!((MAX_ROWS..MAX_ROWS + 3).contains(&used.len()), "{} rows", used.len());
+        assert_eq!(used.iter().map(|sums| sums.calls).sum::<i64>(), 3 * (MAX_NAMES as i64 - 1), "no call is lost");
+    }
 
     #[test]
     fn beyond_the_bound_clients_count_together_until_others_are_idle() {

@@ -129,3 +129,21 @@ fn push(points: &mut Vec<Point>, most: usize, point: Point, merged: impl Fn(Poin
 fn first_after(points: &[Point], time: Time) -> usize {
     points.partition_point(|(at, _)| *at <= time)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::time::Span;
+
+    #[test]
+    fn beyond_the_bound_older_levels_are_thinned_out() {
+        for most in [MAX_FEW, MAX_LEVELS] {
+            let mut history = LevelHistory::of(most);
+            let at = |number: u64| Time::ORIGIN + Span::from_millis(number);
+            (0..10_000).for_each(|number| history.note(at(number), Credit::ZERO));
+            assert!((most / 2..=most).contains(&history.points.len()), "{} of {most}", history.points.len());
+            let last = 10_000 - most as u64 / 4;
+            assert_eq!(history.noted_at(at(last)), Some(Credit::ZERO), "the latest levels are known");
+        }
+    }
+}

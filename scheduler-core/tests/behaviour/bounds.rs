@@ -12,10 +12,11 @@ use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::Connection;
+use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassField, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, Margin, ResourceField, ResourceSpec,
-    SpecField,
+    ClassField, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, Margin,
+    OnStoreLoss, ResourceField, ResourceSpec, SpecField,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
@@ -142,17 +143,30 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
     assert!(matches!(world.said(asked), Some(Said::Refused(_))), "further ahead than can be foreseen");
 }
 
+/// Reaches `spec::MAX_LIMITS` and `spec::MAX_CLASSES`, too.
 #[test]
 fn wrong_specifications_say_where_and_why() {
     let good = crate::common::ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
-    let table: [(Spoil, SpecField); 12] = [
+    let table: [(Spoil, SpecField); 15] = [
         (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, LimitField::Name)),
         (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, LimitField::Capacity)),
         (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, LimitField::Period)),
         (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, LimitField::Period)),
+        (
+            |spec| spec.limits[0].applies.key = (0..=MAX_KEY_LABELS).map(|label| label.to_string()).collect(),
+            SpecField::Limit(0, LimitField::Key),
+        ),
+        (
+            |spec| spec.reservation = MAX_RESERVATION + Span::from_nanos(1),
+            SpecField::Resource(ResourceField::Reservation),
+        ),
+        (
+            |spec| spec.on_store_loss = OnStoreLoss::Ride(MAX_RIDE + Span::from_nanos(1)),
+            SpecField::Resource(ResourceField::RideFor),
+        ),
         (
             |spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity),
             SpecField::Limit(0, LimitField::Margin),

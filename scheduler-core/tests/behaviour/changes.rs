@@ -322,6 +322,7 @@ fn requests_are_explained_before_their_step() {
 }
 
 /// All that want updates hear once all are charged, as their starts have moved.
+/// Reaches `queue_updates::MAX_PAUSE`.
 #[test]
 fn requests_hear_how_they_stand_after_the_steps() {
     let (mut world, asked) = crowd(&per_second(10.0), |_| Wish { progress: true, ..wish(Mode::Wait, &[]) });

@@ -1,14 +1,16 @@
 //! Bounds of counts: each is reached, and what is beyond it is left out.
 
-use crate::common::{Said, World, limit, ms, name, resource, span, wish};
+use crate::common::{Said, Wish, World, limit, ms, name, resource, span, ten_per_second, wish};
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::snapshot::DebitSnapshot;
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+use rampmeter_scheduler_core::durability::snapshot::{DebitSnapshot, Snapshot};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, MAX_PERIOD, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// One request a second for each guild.
@@ -39,6 +41,7 @@ fn with_frozen_keys(count: usize) -> World {
     world
 }
 
+/// Reaches `keys::MAX_THAWED`.
 #[test]
 fn one_order_thaws_four_thousand_keys() {
     for (frozen, left) in [(4000, 0), (4001, 1)] {
@@ -52,6 +55,7 @@ fn one_order_thaws_four_thousand_keys() {
     }
 }
 
+/// Reaches `freeze_snapshots::MAX_FREEZES`.
 #[test]
 fn a_snapshot_has_the_freezes_of_256_keys() {
     for (frozen, kept) in [(256, 256), (257, 256)] {
@@ -64,6 +68,7 @@ fn owed(steps: &[DebitSnapshot], nanos: u64) -> u64 {
     steps.iter().find(|step| nanos < step.ends_in.nanos()).map_or(0, |step| step.micros)
 }
 
+/// Reaches `level_snapshots::MAX_DEBITS`.
 #[test]
 fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
     let spec = resource(vec![limit("requests", 1000.0, span(3_600_000))]);
@@ -82,6 +87,7 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
     }
 }
 
+/// Reaches `listing::MAX_LISTED_COUNT`, and `listing::MAX_LISTED` requests at a time.
 #[test]
 fn an_explanation_counts_ten_thousand_requests_of_key_queues() {
     for (waiting, more) in [(10_020, 9_999), (10_021, 10_000), (10_030, 10_000)] {
@@ -96,4 +102,133 @@ fn an_explanation_counts_ten_thousand_requests_of_key_queues() {
         let explanation = world.scheduler.explain(ms(0), &question).unwrap();
         assert_eq!(explanation.more, more, "{waiting}");
     }
+}
+
+/// One request in this time for each guild.
+fn each_in(period: Span) -> ResourceSpec {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    resource(vec![LimitSpec { applies, name: name("per-guild"), ..limit("requests", 1.0, period) }])
+}
+
+/// Asks for a call of this guild, and returns the request.
+fn ask(world: &mut World, now: u64, guild: usize, mode: Mode) -> usize {
+    let label = guild.to_string();
+    let id = format!("{guild}-{}", world.asked);
+    let asked = Wish { labels: vec![("guild", &*label)], ..wish(mode, &[("requests", 1.0)]) };
+    world.ask(ms(now), &asked.named(&id))
+}
+
+fn fenced(spec: &ResourceSpec) -> World {
+    World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced())
+}
+
+fn checkpointed(world: &mut World, now: u64) -> Checkpoint {
+    let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
+    world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
+    checkpoint
+}
+
+fn successor(spec: &ResourceSpec, now: u64, snapshot: &Snapshot) -> World {
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(now), ms(now), snapshot))
+}
+
+/// Reaches `grant_budget::MAX_OPEN`.
+#[test]
+fn a_ninth_checkpoint_waits_until_the_store_confirms_one() {
+    let mut world = fenced(&ten_per_second());
+    let open: Vec<Checkpoint> = (0..100).map_while(|second| world.scheduler.checkpoint(ms(1000 * second))).collect();
+    assert_eq!(open.len(), 8);
+    let asked: Vec<usize> = (0..20).map(|_| world.ask(ms(8000), &wish(Mode::Allow, &[]))).collect();
+    world.handle(ms(8000), Event::CheckpointStored(open[0].number));
+    assert!(world.scheduler.checkpoint(ms(8000)).is_none(), "all eight may still be in the store");
+    world.handle(ms(8000), Event::CheckpointStored(open[6].number));
+    assert!(world.scheduler.checkpoint(ms(8000)).is_some());
+    let granted = asked.iter().filter(|request| world.start(**request).is_some()).count();
+    assert!(granted <= 10, "{granted} calls were granted, beyond what the store says");
+}
+
+/// Reaches `record_space::MAX_KEYS_AT_STOP`: a successor counts keys beyond the list as empty.
+#[test]
+fn a_stop_lists_ten_thousand_keys_and_frees_no_other() {
+    const KEYS: usize = 10_010;
+    let spec = each_in(span(20_000));
+    let mut world = World::new(&spec);
+    for key in 0..KEYS {
+        assert!(matches!(ask(&mut world, 0, key, Mode::Allow), request if world.start(request).is_some()));
+    }
+    let snapshot = world.scheduler.snapshot(ms(1), 0);
+    assert_eq!(snapshot.keys.listed.len(), 10_000);
+    let mut after = successor(&spec, 1, &snapshot);
+    for key in 0..KEYS {
+        let again = ask(&mut after, 1, key, Mode::Allow);
+        assert!(matches!(after.said(again), Some(Said::Refused(_))), "key {key} is paid twice");
+    }
+}
+
+/// Reaches `record_space::MAX_FAR_KEYS`: other keys count as empty until the first of the rest.
+#[test]
+fn a_checkpoint_lists_256_keys_with_far_promises_and_frees_no_other() {
+    const KEYS: usize = 300;
+    let spec = each_in(span(20_000));
+    let mut world = fenced(&spec);
+    checkpointed(&mut world, 0);
+    (0..KEYS).for_each(|key| {
+        ask(&mut world, 0, key, Mode::Allow);
+    });
+    checkpointed(&mut world, 1);
+    let far: Vec<usize> = (0..KEYS).map(|key| ask(&mut world, 1, key, Mode::Reserve)).collect();
+    let checkpoint = checkpointed(&mut world, 2);
+    assert!(far.iter().all(|request| world.start(*request) == Some(ms(20_000))));
+    assert_eq!(checkpoint.state.keys.listed.len(), 256);
+    let mut after = successor(&spec, 2, &checkpoint.state);
+    for key in 0..KEYS {
+        let again = ask(&mut after, 2, key, Mode::Reserve);
+        let start = after.start(again).unwrap();
+        assert!(start >= ms(40_000), "key {key} is paid twice at {start}");
+    }
+}
+
+/// Reaches `level_snapshots::MAX_DEBIT_STEPS`.
+#[test]
+fn a_far_promise_is_recorded_in_few_steps() {
+    let mut world = World::new(&ten_per_second());
+    (0..10_000).for_each(|_| {
+        world.ask(ms(0), &wish(Mode::Reserve, &[]));
+    });
+    let debits = world.scheduler.snapshot(ms(0), 0).levels.remove(0).pending_debits;
+    assert_eq!(debits.len(), 17, "the near step, and sixteen more");
+}
+
+/// Reaches `level_history::MAX_PEAKS`: beyond it, a refund is smaller, never larger.
+#[test]
+fn an_unused_call_is_returned_as_long_as_every_peak_since_is_known() {
+    let returned = |starts: u64| {
+        let mut world = World::new(&resource(vec![limit("requests", 1000.0, MAX_PERIOD)]));
+        for number in 0..starts {
+            world.ask(ms(number), &wish(Mode::Allow, &[("requests", 1.0)]).named(&number.to_string()));
+        }
+        let before = world.level_micros(ms(starts));
+        world.settle(ms(starts), "0", Outcome::Unused);
+        world.level_micros(ms(starts)) - before
+    };
+    assert!((999_990..=1_000_000).contains(&returned(256)), "{}", returned(256));
+    assert_eq!(returned(257), 0, "the level may have been full since");
+}
+
+/// Reaches `backfill::MAX_CANDIDATES`.
+#[test]
+fn the_first_64_requests_are_tried_for_the_rest_of_a_window() {
+    let window =
+        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
+    let starts = |ahead: usize| {
+        let mut world = World::new(&resource(vec![window.clone()]));
+        world.ask(ms(300), &wish(Mode::Allow, &[("requests", 6.0)]));
+        (0..ahead).for_each(|_| {
+            world.ask(ms(300), &wish(Mode::Wait, &[("requests", 5.0)]));
+        });
+        let small = world.ask(ms(300), &wish(Mode::Wait, &[("requests", 1.0)]));
+        world.run_until(ms(900));
+        world.start(small) == Some(ms(300))
+    };
+    assert_eq!((starts(63), starts(64)), (true, false));
 }

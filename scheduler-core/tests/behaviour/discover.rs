@@ -159,6 +159,7 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     assert!(world.start(number).is_some());
 }
 
+/// Reaches `limit_search::MAX_ROUTES`.
 #[test]
 fn a_found_limit_applies_to_256_routes() {
     for (told_of, kept) in [(256, 256), (257, 256)] {

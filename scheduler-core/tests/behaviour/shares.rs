@@ -1,6 +1,7 @@
 //! How classes and clients share a resource, as people see it.
 
-use crate::common::{World, limit, ms, play, play_on, resource, span, with_bulk};
+use crate::common::{Wish, World, limit, ms, play, play_on, resource, span, wish, with_bulk};
+use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
 
@@ -62,6 +63,7 @@ fn a_start_ahead_of_its_turn_counts_as_starved() {
     assert_eq!((y.granted, y.starved), (1, 1));
 }
 
+/// Reaches `shares::MAX_CLIENTS_LISTED`.
 #[test]
 fn the_list_of_clients_is_bounded() {
     let mut world = World::new(&shared());
@@ -70,4 +72,15 @@ fn the_list_of_clients_is_bounded() {
     world = play_on(world, &script);
     let all = shares(&mut world, 0);
     assert_eq!((all.clients.len(), all.more_clients), (50, 10));
+}
+
+/// Reaches `shares::MAX_WAITING_CLIENTS`.
+#[test]
+fn of_many_waiting_clients_some_are_looked_at() {
+    let mut world = play(&shared(), "0 allow x client=x requests=10 -> x@0");
+    for number in 0..1100 {
+        let client = format!("c{number}");
+        world.ask(ms(0), &Wish { client: Some(&client), ..wish(Mode::Wait, &[("requests", 10.0)]) });
+    }
+    assert_eq!(shares(&mut world, 0).more_clients, 1024 + 1 - 50);
 }

@@ -99,6 +99,7 @@ fn all_waiting_requests_are_listed_page_by_page() {
     let client = |number: usize| if number < 24 { "x" } else { ["a", "b", "c"][number % 3] };
     let asked = ids.iter().enumerate().map(|(number, id)| (&**id, 1.0, class(number), client(number)));
     let mut world = waiting(10.0, &asked.collect::<Vec<_>>());
+    assert_eq!(explained(&mut world, "r45").first.len(), 10, "ahead of one request, too");
     let (listed, left_out) = pages(&mut world);
     let of = |numbers: std::ops::Range<usize>, class: usize| numbers.filter(move |number| number % 2 == class);
     let in_order = of(24..48, 0).chain(of(24..48, 1)).chain(of(0..24, 0)).chain(of(0..24, 1));

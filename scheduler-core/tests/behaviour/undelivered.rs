@@ -175,6 +175,16 @@ fn a_possibly_gone_client_is_told_its_position_or_refused_and_no_other_is() {
     assert_eq!(world.scheduler.waiting(), 400);
 }
 
+/// Reaches `walk::MAX_WALKED`.
+#[test]
+fn a_step_of_a_walk_examines_1024_permits() {
+    for (requests, steps_taken) in [(1022, 1), (1023, 2), (2047, 3)] {
+        // The first permit is no waiting request.
+        let told = steps(&mut crowd(requests), |scheduler, walk| scheduler.probe(ms(1), walk, |_| false));
+        assert_eq!(told, vec![0; steps_taken], "{requests}");
+    }
+}
+
 #[test]
 fn a_purge_ends_the_waits_that_it_names_and_no_others() {
     let class = |name: &str| crowd(0).scheduler.resource().class(name).unwrap();
