@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import bounds
+
 
 @dataclass(frozen=True)
 class Tests:
@@ -147,8 +149,8 @@ IN_CORE = [
     ("permits keep the places of former limits", "switch_limits", r"self\.permits\.change\(.*\);", ""),
     ("keys keep the places of former limits", "change", r"known\.limit = to;", ""),
     ("a waiting request is charged by former limits", "charge_anew", r"self\.waits\(now\)\.limits_of\(waiting\)", "&self.resource"),
-    ("a change charges all that wait in one event", "continue_change", r"\bMAX_CHARGED\b", "usize::MAX"),
-    ("a hand-over refuses all that wait in one event", "continue_change", r"\bMAX_SENT_AWAY\b", "usize::MAX"),
+    ("a change charges all that wait in one event", "continue_change", r"MAX_CHARGED", "usize::MAX"),
+    ("a hand-over refuses all that wait in one event", "continue_change", r"MAX_SENT_AWAY", "usize::MAX"),
     ("the rest of a change waits for the next event", "next_wakeup", r"if self\.former\.are_charging\(\) .* else \{ dispatch \}", "dispatch"),
     ("requests start before a change has charged all", "dispatch", r" \|\| self\.former\.are_charging\(\)", ""),
     ("new requests pass those of a change", "join_queue", r"if self\.former\.are_charging\(\)", "if false"),
@@ -384,6 +386,11 @@ PARTS = [
             Tests("rampmeter-scheduler-core", "memory"),
         ),
         IN_CORE,
+    ),
+    Part(
+        "scheduler-core/src",
+        (Tests("rampmeter-scheduler-core", "lib"), Tests("rampmeter-scheduler-core", "behaviour")),
+        bounds.IN_CORE,
     ),
     Part(
         "worker-sdk/session/src",

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 mod architecture;
+mod bounds;
 mod columns;
 mod documents;
 mod layers;

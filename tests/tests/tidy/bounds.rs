@@ -1,0 +1,179 @@
+//! Each bound is reached: a test or a planted fault names its constant.
+//!
+//! A test of the same file names it as `MAX_…`. Any other one names it so if only one file has that
+//! name, and otherwise by its file: `module::MAX_…`. A private constant is named in a comment.
+
+use crate::{is_test, test_code};
+use rampmeter_tests::repository::{File, files};
+use std::collections::BTreeMap;
+
+/// Bounds that no test names yet. This list may only become shorter.
+const UNNAMED: &[&str] = &[
+    "key_file::MAX_BYTES",
+    "reconnect::MAX_RECONNECT_DELAY_MS",
+    "answer::MAX_WHOLE",
+    "rate_limit::MAX_MEMBERS",
+    "checked_stream::MAX_HEAD",
+    "exchange::MAX_SENDINGS",
+    "listener::MAX_HEADERS",
+    "listener::MAX_STREAMS",
+    "pool::MAX_IDLE",
+    "tokens::MAX_OUTPUT",
+    "reader::MAX_PAUSE",
+    "proxied::MAX_WAIT",
+    "metrics::MAX_CLASSES",
+    "survey::MAX_LISTED",
+    "http::MAX_CONNECTIONS",
+    "http::MAX_HOSTS",
+    "intercept::MAX_HOSTS",
+    "proxy::MAX_WAIT",
+    "proxy::MAX_ROUTES",
+    "rules::MAX_TEXT",
+    "telemetry::MAX_SERVICE",
+    "token_file::MAX_TOKENS",
+    "connection::MAX_DELAY",
+    "http::MAX_BODY",
+    "secret::MAX_SECRET",
+    "token::MAX_LIFE",
+    "connection_limiter::MAX_HEAD",
+    "front_client::MAX_UNREAD",
+    "orders::MAX_THAWS",
+    "waiting::MAX_LISTS",
+    "what_if::MAX_CALLS",
+    "what_if::MAX_FLEETS",
+    "what_if::MAX_CALLERS",
+    "what_if::MAX_PERCENT",
+    "reading::MAX_BODY",
+    "use_book::MAX_PARTS",
+    "undelivered::MAX_REPEATED",
+    "intake::MAX_AT_ONCE",
+    "intake::MAX_READS",
+    "purges::MAX_PURGES",
+    "waiting_messages::MAX_BYTES",
+    "day_of_use::MAX_LIMITS",
+    "day_of_use::MAX_WRITERS",
+    "kv::MAX_PARTS",
+    "kv::MAX_PERMITS",
+    "rate_estimator::MAX_STOCK",
+    "rate_estimator::MAX_STOCK_TOKENS",
+    "key_snapshots::MAX_FIRST_REQUESTS",
+    "record_space::MAX_PAGE_KEYS",
+    "keys::MAX_SHOWN",
+    "usage::MAX_BLOCKS",
+    "all_permits::MAX_FORGOTTEN",
+    "key_queue::MAX_COUNTED",
+    "queue_updates::MAX_ROUND",
+    "ask::MAX_AHEAD",
+    "reasons::MAX_COMPARED",
+    "world::MAX_NAME",
+    "service::MAX_BODY_BYTES",
+    "collector::MAX_ANSWER",
+    "exporter::MAX_SPANS",
+    "bounds::MAX_STEPS",
+    "bounds::MAX_BYTES",
+    "bounds::MAX_DEPTH",
+    "dates::MAX_SHOWN",
+    "numbers::MAX_DECIMALS",
+    "json::MAX_EXACT",
+    "number::MAX_DIGITS",
+    "batch::MAX_JOBS",
+    "batch::MAX_BYTES",
+    "lane::MAX_GROUP",
+    "queue_builder::MAX_BYTES",
+    "retry_policy::MAX_PATIENCE",
+    "retry_policy::MAX_PAUSE",
+    "status::MAX_REASON",
+    "worker::MAX_ATTEMPTS",
+    "worker::MAX_PAUSE",
+    "worker::MAX_CONCURRENCY",
+    "grid::MAX_DEGREE_M",
+    "intervals::MAX_INTERVALS",
+    "read::MAX_BODY",
+    "setup::MAX_SHOWN",
+    "session::MAX_ASKS",
+    "sending::MAX_REASK_JITTER",
+    "driver::MAX_AT_ONCE",
+    "silence::MAX_NAMES",
+];
+
+/// A constant that bounds something.
+struct Bound<'a> {
+    file: &'a File,
+    name: &'a str,
+}
+
+impl Bound<'_> {
+    /// Its name behind that of its file, or of the folder if the file is its root.
+    fn full_name(&self) -> String {
+        let roots = ["/mod.rs", "/lib.rs", "/main.rs"];
+        let root = roots.iter().find_map(|root| self.file.path.strip_suffix(root));
+        let path = root.unwrap_or_else(|| self.file.path.trim_end_matches(".rs")).trim_end_matches("/src");
+        format!("{}::{}", path.rsplit('/').next().unwrap_or_default(), self.name)
+    }
+
+    fn is_reached(&self, is_unique: bool, witnesses: &[File]) -> bool {
+        let full_name = self.full_name();
+        let name = if is_unique { self.name } else { &full_name };
+        has_word(test_code(self.file), self.name)
+            || witnesses.iter().any(|witness| has_word(witness_code(witness), name))
+    }
+}
+
+#[test]
+fn each_bound_is_reached() {
+    let sources = files("", "rs");
+    let faults = files("tests/faults", "py");
+    // This list names bounds without reaching them.
+    let tests = sources.iter().filter(|file| file.path != "tests/tests/tidy/bounds.rs");
+    let witnesses: Vec<File> = tests.chain(&faults).cloned().collect();
+    assert_eq!(unreached(&sources, &witnesses), UNNAMED, "bounds that no test names");
+}
+
+#[test]
+fn a_bound_that_no_test_names_is_found() {
+    let source = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
+    let bounds = [
+        source("a/src/one.rs", "pub(crate) const MAX_ONE: usize = 1;\nconst MAX_SAME: usize = 2;\n"),
+        source("a/src/two.rs", "const MAX_SAME: usize = 2;\n#[cfg(test)]\nmod tests { const A: usize = MAX_SAME; }\n"),
+    ];
+    let found = |test: &str| unreached(&bounds, &[source("a/tests/all.rs", test)]);
+    assert_eq!(found("MAX_ONES"), ["one::MAX_ONE", "one::MAX_SAME"]);
+    assert_eq!(found("MAX_ONE and MAX_SAME"), ["one::MAX_SAME"]);
+    assert_eq!(found("/// Reaches `MAX_ONE` and `one::MAX_SAME`."), Vec::<String>::new());
+}
+
+/// The full names of bounds that no witness names.
+fn unreached(sources: &[File], witnesses: &[File]) -> Vec<String> {
+    let all: Vec<Bound<'_>> = sources.iter().flat_map(bounds).collect();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    all.iter().for_each(|bound| *counts.entry(bound.name).or_default() += 1);
+    let missing = all.iter().filter(|bound| !bound.is_reached(counts[bound.name] == 1, witnesses));
+    missing.map(Bound::full_name).collect()
+}
+
+/// The bounds that the product's part of a file declares.
+fn bounds(file: &File) -> impl Iterator<Item = Bound<'_>> {
+    let is_product = !is_test(file) && file.path.contains("/src/");
+    let product = file.text.split("#[cfg(test)]").next().filter(|_| is_product).unwrap_or_default();
+    let name = |line| constant(line).filter(|name| name.starts_with("MAX_"));
+    product.lines().filter_map(name).map(move |name| Bound { file, name })
+}
+
+/// The name of the constant that a line declares.
+fn constant(line: &str) -> Option<&str> {
+    let (visibility, declared) = line.trim_start().split_once("const ")?;
+    (visibility.is_empty() || visibility.starts_with("pub")).then(|| declared.split(':').next().unwrap_or_default())
+}
+
+/// What may name a bound: tests, and all of a table of faults.
+fn witness_code(file: &File) -> &str {
+    if is_test(file) { &file.text } else { test_code(file) }
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    let belongs = |character: char| character.is_alphanumeric() || character == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + word.len()..]);
+        !before.ends_with(belongs) && !after.starts_with(belongs)
+    })
+}
