@@ -9,13 +9,14 @@
 //! budget of one call, if that is a small part of its bucket.
 
 use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
-use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage};
+use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage, RateSnapshot};
 use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
 use crate::fencing::{KeyBudgets, long_charges};
 use crate::ids::LimitId;
 use crate::ledger::Page;
 use crate::limits::{Bucket, BucketRecord};
+use crate::policy::spec::LimitSpec;
 use crate::policy::{KeyName, Limit};
 use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
@@ -159,7 +160,19 @@ impl<R> RecordedParts<'_, R> {
         // Keys that a predecessor left empty stay empty for a successor, too.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
         let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
-        KeysSnapshot { listed, known: known.collect(), others_empty_in, pages }
+        let rates = if listed.is_empty() && pages.is_empty() { Vec::new() } else { self.key_rates() };
+        KeysSnapshot { listed, known: known.collect(), others_empty_in, rates, pages }
+    }
+
+    fn key_rates(&self) -> Vec<RateSnapshot> {
+        let keyed = self.resource.keyed_limits().map(|id| self.resource[id].spec());
+        keyed
+            .map(|LimitSpec { name, capacity, period, .. }| RateSnapshot {
+                limit: name.clone(),
+                capacity: *capacity,
+                period: *period,
+            })
+            .collect()
     }
 
     /// References to all pages. Each key on them may be granted `allowed`.

@@ -3,7 +3,7 @@
 use super::snapshot::{
     Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
 };
-use crate::arithmetic::{Credit, Offset};
+use crate::arithmetic::{Credit, Offset, Rate};
 use crate::identity::Identity;
 use crate::ids::{Connection, LimitId};
 use crate::limits::{Bucket, StartKey};
@@ -12,7 +12,9 @@ use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
 
 impl<R: Clone> Scheduler<R> {
     /// A scheduler at `now` that continues from a snapshot taken at `then`.
@@ -100,16 +102,17 @@ impl<R> RecordedParts<'_, R> {
                 (None, None) => {}
             }
         }
-        snapshots.pages.iter().for_each(|page| self.restore_page(then, page));
+        let rates = snapshots.rates_by_limit();
+        snapshots.pages.iter().for_each(|page| self.restore_page(then, page, &rates));
         for known in &snapshots.listed {
-            if let Some((limit, was)) = self.key_bucket_of(then, known) {
+            if let Some((limit, was)) = self.key_bucket_of(then, known, &rates) {
                 self.ledger.keys.restore(limit, known.key.as_str().into(), then, was);
             }
         }
     }
 
     /// Restores the keys of a page, with the budget since it was written spent.
-    fn restore_page(&mut self, then: Time, page: &KeyPage) {
+    fn restore_page(&mut self, then: Time, page: &KeyPage, rates: &BTreeMap<&Name, Rate>) {
         let Some(keys) = &page.keys else { return };
         let taken = then - page.age;
         let mut spent = vec![Credit::ZERO; self.resource.limits().len()];
@@ -120,7 +123,7 @@ impl<R> RecordedParts<'_, R> {
         }
         let mut slots = Vec::new();
         for known in keys {
-            let Some((id, mut was)) = self.key_bucket_of(taken, known) else { continue };
+            let Some((id, mut was)) = self.key_bucket_of(taken, known, rates) else { continue };
             let limit = &self.resource[id];
             was.advance(limit, then);
             if !was.is_as_new(limit, then) {
@@ -132,10 +135,19 @@ impl<R> RecordedParts<'_, R> {
     }
 
     /// The limit of a key and its bucket at `then`; none if the limit is gone.
-    fn key_bucket_of(&self, then: Time, known: &KeySnapshot) -> Option<(LimitId, Bucket)> {
+    fn key_bucket_of(
+        &self,
+        then: Time,
+        known: &KeySnapshot,
+        rates: &BTreeMap<&Name, Rate>,
+    ) -> Option<(LimitId, Bucket)> {
         let id = self.resource.limit(&known.limit)?;
-        let limit = &self.resource[id];
-        limit.is_keyed().then(|| (id, Bucket::from_record(limit, then, &known.record())))
+        let limit = Some(&self.resource[id]).filter(|limit| limit.is_keyed())?;
+        let record = match rates.get(&known.limit).filter(|was| *was != limit.rate()) {
+            Some(was) => known.record().after_rate(was, limit, then),
+            None => known.record(),
+        };
+        Some((id, Bucket::from_record(limit, then, &record)))
     }
 
     fn restore_permit(&mut self, then: Time, permit: &PermitSnapshot) {

@@ -5,8 +5,8 @@ use super::level_snapshots::ListedPromises;
 use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
 pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
-use crate::arithmetic::Credit;
 pub use crate::arithmetic::offset::Offset;
+use crate::arithmetic::{Credit, Rate};
 pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
 use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
@@ -21,6 +21,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
 
 /// The state of a resource at one instant. It names its limits, so that it outlives their change.
 ///
@@ -55,9 +56,32 @@ pub struct KeysSnapshot {
     pub known: Vec<LevelSnapshot>,
     /// How long after the snapshot all other keys are empty; none if they are full.
     pub others_empty_in: Option<Offset>,
+    /// The rates by which the levels of listed keys and of keys on pages rise. A limit without an
+    /// entry has the rate that it has at the restore.
+    pub rates: Vec<RateSnapshot>,
     /// Pages with more keys, the oldest first. Of several records of a key, a later page takes
     /// precedence, and `listed` over all pages.
     pub pages: Vec<KeyPage>,
+}
+
+impl KeysSnapshot {
+    pub(crate) fn rates_by_limit(&self) -> BTreeMap<&Name, Rate> {
+        self.rates
+            .iter()
+            .map(|RateSnapshot { limit, capacity, period }| (limit, Rate::new(*capacity, *period)))
+            .collect()
+    }
+}
+
+/// The rate of the buckets of a limit with keys: a capacity in each period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateSnapshot {
+    /// The limit.
+    pub limit: Name,
+    /// The capacity.
+    pub capacity: Amount,
+    /// The period.
+    pub period: Span,
 }
 
 /// A page of keys at rest. It is written once, and every later checkpoint refers to it.

@@ -2,7 +2,7 @@
 
 use super::pending_debits::DebitSnapshot;
 use super::usage::Usage;
-use crate::arithmetic::Credit;
+use crate::arithmetic::{Credit, Rate};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -28,6 +28,25 @@ pub(crate) struct ListedStarts {
     pub(crate) first: Time,
     /// What they cost.
     pub(crate) credit: Credit,
+}
+
+impl BucketRecord {
+    /// This record of a key for a limit with another rate than `was`.
+    ///
+    /// A key's record tells of promises only that they start before its level is above zero. Until
+    /// then, the upstream may be full and lose what a faster rate refills.
+    pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
+        let level = limit.rate().credit_of_micros(self.micros);
+        let paid = paid_at(was, then, was.credit_of_micros(self.micros));
+        self.micros = limit.rate().micros(level_when_paid(limit, then, level, paid));
+        self
+    }
+}
+
+/// When a level below zero is above zero; none if it is not below.
+pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
+    let paid_in = u64::try_from(rate.nanos_of(-level)).unwrap_or(u64::MAX).saturating_add(1);
+    (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))
 }
 
 /// The level for a successor: all promises until `last` are paid, and nothing else is granted

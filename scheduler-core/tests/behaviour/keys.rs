@@ -467,6 +467,24 @@ fn a_faster_limit_pays_no_promise_of_a_predecessor_early() {
     play_on(world, "19000 reserve c client:x requests=10 -> c@25000.000001");
 }
 
+/// The same, if the limit becomes faster while no scheduler runs.
+#[test]
+fn a_successor_with_a_faster_limit_pays_no_promise_early() {
+    let per_client = |period| resource(vec![keyed("per-client", 10.0, period, &["client"])]);
+    for listed in [0, usize::MAX] {
+        let mut before = play(
+            &per_client(20_000),
+            "
+            0  reserve a client:x requests=10  -> a@0
+            0  reserve b client:x requests=10  -> b@20000
+            ",
+        );
+        let snapshot = before.scheduler.snapshot(ms(0), listed);
+        let restored = Scheduler::restore(Resource::new(&per_client(5_000)).unwrap(), 2, ms(1000), ms(0), &snapshot);
+        play_on(World::of(restored), "19000 reserve c client:x requests=10 -> c@25000.0005");
+    }
+}
+
 #[test]
 fn a_successor_knows_what_every_key_has_left() {
     let mut world = play(

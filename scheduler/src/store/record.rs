@@ -6,7 +6,7 @@ use super::learned::{LearnedRecord, StatedRecord};
 use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use super::permit_record::PermitRecord;
-use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, UsedKeyRow};
+use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, RateRow, UsedKeyRow};
 use super::usage_record::UsageRecord;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
@@ -73,6 +73,9 @@ pub struct KeysRecord {
     /// The time in nanoseconds after the writing at which all other keys are empty. Without it they
     /// are full.
     others_empty_in: Option<i64>,
+    /// The rates by which levels of keys rise.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    rates: Vec<RateRow>,
     /// The pages with further known keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pages: Vec<PageRecord>,
@@ -182,6 +185,7 @@ impl KeysRecord {
             taken: snapshots.listed.iter().filter_map(taken).collect(),
             known: snapshots.known.iter().map(known).collect(),
             others_empty_in: snapshots.others_empty_in.map(Offset::nanos),
+            rates: snapshots.rates.iter().map(RateRow::of).collect(),
             pages: snapshots.pages.iter().map(PageRecord::of).collect(),
         }
     }
@@ -247,6 +251,7 @@ impl KeysRecord {
             listed: self.listed.iter().map(snapshot).collect(),
             known: self.known.iter().map(known).collect(),
             others_empty_in: self.others_empty_in.map(Offset::from_nanos),
+            rates: self.rates.iter().filter_map(RateRow::rate).collect(),
             pages: self.pages.iter().zip(keys).map(|(page, keys)| page.page(keys)).collect(),
         }
     }
@@ -381,6 +386,11 @@ mod tests {
                 taken: Vec::new(),
                 known: vec![OtherKeysRow { limit: name("per-day"), micros: 5_000_000, usage: None }],
                 others_empty_in: Some(2_500_000_000),
+                rates: vec![RateRow {
+                    limit: name("per-client"),
+                    capacity_micros: 1_000_000,
+                    period_nanos: 2_000_000_000,
+                }],
                 pages: Vec::new(),
             },
             freezes: vec![
@@ -398,7 +408,7 @@ mod tests {
             rules: 12,
             server: Some("NDGM".to_owned()),
         };
-        let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
+        let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
         assert_eq!(serde_json::to_string(&state).unwrap(), golden);
         assert_eq!(serde_json::from_str::<StateRecord>(golden).unwrap(), state);
         let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");

@@ -2,9 +2,11 @@
 
 use super::array_form::stored_as_array;
 use super::usage_record::UsageRecord;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{CostFactor, DebitSnapshot, FreezeSnapshot};
+use rampmeter_scheduler_core::durability::snapshot::{CostFactor, DebitSnapshot, FreezeSnapshot, RateSnapshot};
+use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
 use serde::{Deserialize, Serialize, Serializer};
 
 stored_as_array! {
@@ -104,5 +106,32 @@ impl DebitRow {
 impl From<&DebitSnapshot> for DebitRow {
     fn from(debit: &DebitSnapshot) -> Self {
         DebitRow { ends: debit.ends_in.nanos(), micros: debit.micros }
+    }
+}
+
+stored_as_array! {
+    /// The rate of the buckets of a limit with keys.
+    pub(super) struct RateRow {
+        limit: Name,
+        capacity_micros: u64,
+        period_nanos: u64,
+    }
+}
+
+impl RateRow {
+    pub(super) fn of(rate: &RateSnapshot) -> Self {
+        RateRow {
+            limit: rate.limit.clone(),
+            capacity_micros: rate.capacity.micros(),
+            period_nanos: rate.period.nanos(),
+        }
+    }
+
+    /// The rate; none if no limit can have it.
+    pub(super) fn rate(&self) -> Option<RateSnapshot> {
+        let capacity = Amount::from_micros(self.capacity_micros).ok().filter(|capacity| *capacity > Amount::ZERO)?;
+        let period = Some(Span::from_nanos(self.period_nanos))
+            .filter(|period| (Span::from_nanos(1)..=MAX_PERIOD).contains(period))?;
+        Some(RateSnapshot { limit: self.limit.clone(), capacity, period })
     }
 }

@@ -5,7 +5,7 @@
 //! If not, the search goes on after the last promise that lacks something.
 
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid};
+use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid, paid_at};
 use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
@@ -171,22 +171,14 @@ impl TokenBucket {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let pending_debits = self.extra().pending_debits.steps().map(|(until, credit)| (until, up(credit)));
         let level = down(self.level_now(from, now) + margin(from)) - margin(to);
-        let level = if to.is_keyed() { level.min(self.unpaid_under(now, from, to)) } else { level };
+        let paid = paid_at(from.rate(), now, self.level_now(from, now)).filter(|_| to.is_keyed());
+        let level = level_when_paid(to, now, level, paid);
         let mut bucket = TokenBucket::with_pending(to, now, level, PendingDebits::new(pending_debits.collect()));
         for start in self.extra().promised.starts().into_iter().filter(|start| start.key.serial != DEBIT_SERIAL) {
             let pending_debits = bucket.extra().pending_debits.at(start.key.at);
             bucket.extra_mut().promised.insert(to, PromisedStart { cost: up(start.cost), pending_debits, ..start });
         }
         bucket
-    }
-
-    /// The highest level under `to` that is not above zero before it would be under `from`. A key's
-    /// record tells of promises only that they start before that: until then, the upstream may be
-    /// full and lose what `to` refills faster.
-    fn unpaid_under(&self, now: Time, from: &Limit, to: &Limit) -> Credit {
-        let unpaid = (-self.level_now(from, now)).max(Credit::ZERO);
-        let paid_in = u64::try_from(from.rate().nanos_of(unpaid)).unwrap_or(u64::MAX).saturating_add(1);
-        if unpaid == Credit::ZERO { to.full() } else { -to.rate().refill_within(Span::from_nanos(paid_in)) }
     }
 
     /// The level at `time` after the starts until `last_start`; none if that is forgotten.
