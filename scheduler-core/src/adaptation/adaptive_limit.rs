@@ -30,14 +30,14 @@ const RAISE_PART: u64 = 20;
 /// `bucket` is a bucket of it. Only methods here replace one of the three.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
-    pub(crate) bucket: Bucket,
+    bucket: Bucket,
     /// The nominal limit with what was learned of it.
-    pub(crate) limit: Limit,
-    pub(crate) estimator: RateEstimator,
+    limit: Limit,
+    estimator: RateEstimator,
     /// Present while the stock of the bucket is unproven.
     slow_start: Option<SlowStart>,
     /// How long calls in flight have lately taken.
-    pub(crate) call_time: CallTime,
+    call_time: CallTime,
     /// The capacity that the upstream states, where the limit follows it.
     stated: StatedCapacity,
     pause: Span,
@@ -62,6 +62,33 @@ impl AdaptiveLimit {
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
         }
+    }
+
+    pub(crate) fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    /// Changes the bucket, under the limit in use.
+    pub(crate) fn update<T>(&mut self, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        change(&mut self.bucket, &self.limit)
+    }
+
+    /// The nominal limit with what was learned of it.
+    pub(crate) fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
+    pub(crate) fn estimator(&self) -> &RateEstimator {
+        &self.estimator
+    }
+
+    /// How long calls in flight have lately taken.
+    pub(crate) fn mean_call_time(&self) -> Option<Span> {
+        self.call_time.mean()
+    }
+
+    pub(crate) fn note_call_time(&mut self, span: Span) {
+        self.call_time.note(span);
     }
 
     /// The same bucket under a limit that may differ in size.

@@ -3,7 +3,6 @@
 use super::level_snapshots::ListedPromises;
 use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, fitting_costs, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
-use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::Credit;
 use crate::fencing::{ImmediateDemand, KeyBudgets};
 use crate::ids::{CheckpointNumber, ClassId, LimitId};
@@ -91,8 +90,8 @@ impl<R> RecordedParts<'_, R> {
         let mut pending = Backlog::none(self.resource);
         self.pending.bills().for_each(|bill| pending.add(self.resource, bill));
         let immediate = |(id, _)| {
-            let AdaptiveLimit { bucket, limit, .. } = self.ledger.adaptive(id);
-            let level = self.near_level(now, limit, bucket);
+            let adaptive = self.ledger.adaptive(id);
+            let level = self.near_level(now, adaptive.limit(), adaptive.bucket());
             ImmediateDemand { wanted: pending.of(id) + self.startable(id, level), level }
         };
         self.resource.limits_by_id().map(immediate).collect()

@@ -32,11 +32,11 @@ impl<R> RecordedParts<'_, R> {
             FreezeSnapshot { limit, key, ends_in: until.since(now), spent, ordered: false }
         };
         let shared = self.ledger.adaptive_limits().flat_map(|adaptive| {
-            let frozen = adaptive.bucket.freeze().map(|freeze| FreezeSnapshot {
+            let frozen = adaptive.bucket().freeze().map(|freeze| FreezeSnapshot {
                 ordered: freeze.is_ordered(),
-                ..snapshot(&adaptive.limit, None, freeze.until(), false)
+                ..snapshot(adaptive.limit(), None, freeze.until(), false)
             });
-            let spent = adaptive.spent_until(now).map(|until| snapshot(&adaptive.limit, None, until, true));
+            let spent = adaptive.spent_until(now).map(|until| snapshot(adaptive.limit(), None, until, true));
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
@@ -54,7 +54,7 @@ impl<R> RecordedParts<'_, R> {
             (None, false) if snapshot.ordered => {
                 self.ledger.freeze_by_order(limit, until, until);
             }
-            (None, false) => self.ledger.adaptive_mut(limit).bucket.freeze_until(until),
+            (None, false) => self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.freeze_until(until)),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
                 self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));

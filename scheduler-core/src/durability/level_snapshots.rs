@@ -58,13 +58,13 @@ impl<R> RecordedParts<'_, R> {
         let UsageBlock { from: now, credit: budget, .. } = granted;
         let adaptive = self.ledger.adaptive(id);
         // A successor has not measured the jitter yet.
-        let level = adaptive.level(now) + adaptive.estimator.beyond_margin() - budget;
-        let record = adaptive.bucket.record(limit, level, granted, listed.of_limit(id));
+        let level = adaptive.level(now) + adaptive.estimator().beyond_margin() - budget;
+        let record = adaptive.bucket().record(limit, level, granted, listed.of_limit(id));
         LevelSnapshot {
             limit: limit.spec().name.clone(),
             micros: record.micros,
             taken: record.usage,
-            learned: adaptive.estimator.snapshot(now),
+            learned: adaptive.estimator().snapshot(now),
             stated: adaptive.stated().map(|stated| StatedSnapshot {
                 written: limit.spec().capacity,
                 capacity: stated.capacity,

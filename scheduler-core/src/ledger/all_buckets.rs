@@ -57,9 +57,9 @@ impl Ledger {
 
     /// Reads the bucket of `charge`, as it is from `now` on.
     fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let AdaptiveLimit { bucket, limit, .. } = self.adaptive(charge.limit);
+        let adaptive = self.adaptive(charge.limit);
         match charge.key {
-            None => answer(bucket, limit),
+            None => answer(adaptive.bucket(), adaptive.limit()),
             Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), self.keys.limit_of(keyed)),
         }
     }
@@ -82,19 +82,16 @@ impl Ledger {
 
     fn update<T>(&mut self, now: Time, charge: Charge, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.changed = true;
-        let AdaptiveLimit { bucket, limit, .. } = &mut self.adaptive_limits[charge.limit.index()];
         match charge.key {
-            None => change(bucket, limit),
+            None => self.adaptive_mut(charge.limit).update(change),
             Some(keyed) => self.keys.update(now, keyed, change),
         }
     }
 
     /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
-        for AdaptiveLimit { bucket, limit, .. } in
-            self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(&adaptive.limit))
-        {
-            bucket.drain(limit, now);
+        for adaptive in self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(adaptive.limit())) {
+            adaptive.update(|bucket, limit| bucket.drain(limit, now));
         }
         self.keys.drain(now, is_selected);
         self.changed = true;
@@ -145,9 +142,9 @@ impl Ledger {
     /// Freezes a limit without keys until `until`, by an operator's order. Returns whether this
     /// breaks promises after `announced`.
     pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
-        let bucket = &mut self.adaptive_mut(limit).bucket;
-        bucket.add_freeze(Freeze::ordered(until));
-        bucket.promises_between(announced, until)
+        let adaptive = self.adaptive_mut(limit);
+        adaptive.update(|bucket, _| bucket.add_freeze(Freeze::ordered(until)));
+        adaptive.bucket().promises_between(announced, until)
     }
 
     /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
@@ -176,7 +173,7 @@ impl Ledger {
     /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.
     pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
         let adaptive = self.adaptive(limit);
-        let is_frozen = adaptive.bucket.freeze().is_some_and(|freeze| freeze.next_start() > now);
+        let is_frozen = adaptive.bucket().freeze().is_some_and(|freeze| freeze.next_start() > now);
         is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
     }
 
@@ -184,21 +181,21 @@ impl Ledger {
     /// upstream declared its quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         let adaptive = self.adaptive_mut(limit);
-        adaptive.bucket.thaw_now();
+        adaptive.update(|bucket, _| bucket.thaw_now());
         adaptive.forget_spent();
         self.keys.thaw(now, limit);
     }
 
     /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator.next_review(), adaptive.bucket.next_expiry()];
+        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator().next_review(), adaptive.bucket().next_expiry()];
         self.adaptive_limits.iter().flat_map(next).flatten().min()
     }
 
     /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
         for adaptive in &mut self.adaptive_limits {
-            self.changed |= adaptive.bucket.next_expiry().is_some_and(|expiry| expiry <= now);
+            self.changed |= adaptive.bucket().next_expiry().is_some_and(|expiry| expiry <= now);
             adaptive.advance(now);
             self.changed |= adaptive.review(now);
         }
@@ -255,7 +252,7 @@ impl Ledger {
 
     /// The earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit.is_until_settled()).at
+        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().is_until_settled()).at
     }
 
     /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight
@@ -298,7 +295,7 @@ impl Ledger {
     /// The quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
-        spent.fold(LimitSet::default(), |spent, (index, _)| spent.with(LimitId(index as u8)))
+        spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId(index as u8)))
     }
 
     /// The spent quota that pays the bill last. Stock held for the starts of `held` counts as left.
@@ -317,7 +314,7 @@ impl Ledger {
     fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(charge.limit);
         let reset = adaptive.spent_until(now);
-        if reset.is_some() || !adaptive.limit.is_quota() {
+        if reset.is_some() || !adaptive.limit().is_quota() {
             return reset;
         }
         self.read(now, charge, |bucket, limit| {
@@ -338,7 +335,7 @@ impl Ledger {
 
     /// The ends of the leases of the call of `key`, with their limits.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |charge: &Charge| self.adaptive(charge.limit).limit.is_until_settled();
+        let holding = |charge: &Charge| self.adaptive(charge.limit).limit().is_until_settled();
         charges(bill).filter(holding).filter_map(move |charge| {
             let end = self.read(now, charge, |bucket, _| bucket.lease_end(key)).filter(|end| *end > now)?;
             Some((charge.limit, end))
@@ -379,9 +376,9 @@ impl Ledger {
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.applicable().limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
-            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit.is_until_settled();
+            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().is_until_settled();
             if ends && made == CallMade::Yes {
-                self.adaptive_mut(limit).call_time.note(now.since(key.at));
+                self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }
             if ends || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {

@@ -132,7 +132,7 @@ impl Bill {
     }
 
     pub(crate) fn is_unmatched(&self) -> bool {
-        self.applicable == LimitSet::default()
+        self.applicable == LimitSet::NONE
     }
 
     pub(crate) fn only(&self, limit: LimitId) -> Bill {

@@ -12,7 +12,7 @@ const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit")
 
 impl LimitSet {
     pub(crate) fn of(bill: &Bill) -> Self {
-        bill.charged().fold(LimitSet::default(), LimitSet::with)
+        bill.charged().fold(LimitSet::NONE, LimitSet::with)
     }
 
     #[must_use]
@@ -45,6 +45,8 @@ impl LimitSet {
     }
 
     pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
+    /// No limit.
+    pub(crate) const NONE: LimitSet = LimitSet(0);
 
     pub(crate) fn avoids(self, blocked: LimitSet) -> bool {
         self.0 & blocked.0 == 0

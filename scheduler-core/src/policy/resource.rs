@@ -130,7 +130,7 @@ impl Resource {
 
     pub(crate) fn windowed(&self) -> LimitSet {
         let windowed = self.limits_by_id().filter(|(_, limit)| limit.loses_unused());
-        windowed.fold(LimitSet::default(), |set, (id, _)| set.with(id))
+        windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
     }
 
     /// The same resource with these limits beside its own.

@@ -3,6 +3,7 @@
 use super::clients::{Clients, Slice};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
 use super::key_queue::KeyQueuePosition;
+use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
 use super::wait_correction::WaitCorrection;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -35,31 +36,26 @@ pub(crate) struct Waiting<R> {
     pub(crate) version: LimitsVersion,
 }
 
-/// The limits under which a request waits, and whether it has a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LimitsVersion {
-    /// How many changes of limits came before the limits that charge it.
-    pub(crate) changes: u32,
-    /// A request that comes during a change has no turn until all earlier requests have theirs.
-    has_turn: bool,
-}
-
-impl LimitsVersion {
-    pub(super) const FIRST: LimitsVersion = LimitsVersion { changes: 0, has_turn: true };
-}
-
 impl<R> Waiting<R> {
     pub(crate) fn key_position(&self) -> KeyQueuePosition {
         KeyQueuePosition { class: self.class, arrival: self.arrival }
     }
 
-    fn deadline_place(&self) -> DeadlinePlace {
-        let deadline = self.deadline.unwrap_or(Time::NEVER);
-        (self.version, Arc::clone(&self.client), self.position.tree, deadline, self.arrival)
+    fn deadline_position(&self) -> DeadlinePosition {
+        let (client, deadline) = (Arc::clone(&self.client), self.deadline.unwrap_or(Time::NEVER));
+        DeadlinePosition { version: self.version, client, tree: self.position.tree, deadline, arrival: self.arrival }
     }
 
-    fn place(&self, is_at_key: bool) -> QueuePlace {
-        (self.version, is_at_key, self.position.tree, self.arrival)
+    fn position_in_class(&self) -> ArrivalPosition {
+        self.arrival_position(false)
+    }
+
+    fn position_at_key(&self) -> ArrivalPosition {
+        self.arrival_position(true)
+    }
+
+    fn arrival_position(&self, is_at_key: bool) -> ArrivalPosition {
+        ArrivalPosition { version: self.version, is_at_key, tree: self.position.tree, arrival: self.arrival }
     }
 }
 
@@ -74,12 +70,6 @@ pub(crate) struct ClassPosition {
     /// Its node in the fair order.
     node: Option<Slot>,
 }
-
-/// Orders requests by version, by whether they are in the queue of a key, by tree, and by arrival.
-type QueuePlace = (LimitsVersion, bool, LimitSet, Arrival);
-
-/// Orders a client's requests in one tree by deadline; those without one are last.
-type DeadlinePlace = (LimitsVersion, Arc<str>, LimitSet, Time, Arrival);
 
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -110,8 +100,8 @@ pub(crate) struct ClassQueue {
     /// The version of requests that have turns.
     version: LimitsVersion,
     order: FairOrder,
-    all: BTreeMap<QueuePlace, Slot>,
-    by_deadline: BTreeMap<DeadlinePlace, (Turn, Slot)>,
+    all: BTreeMap<ArrivalPosition, Slot>,
+    by_deadline: BTreeMap<DeadlinePosition, (Turn, Slot)>,
     clients: Clients,
     correction: WaitCorrection,
     /// By limit, when a request that needs it was last served in its turn or promoted.
@@ -147,19 +137,19 @@ impl ClassQueue {
 
     /// The oldest request of former versions.
     pub(super) fn first_former(&self) -> Option<Slot> {
-        let former = self.oldest_of_each().take_while(|((version, ..), _)| *version < self.version);
-        former.min_by_key(|((.., arrival), _)| *arrival).map(|(_, slot)| slot)
+        let former = self.oldest_of_each().take_while(|(position, _)| position.version < self.version);
+        former.min_by_key(|(position, _)| position.arrival).map(|(_, slot)| slot)
     }
 
     /// Lets a request wait behind the requests of former versions. It enters after all of these.
     pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
         waiting.version = LimitsVersion { has_turn: false, ..self.version };
-        self.all.insert(waiting.place(false), slot);
+        self.all.insert(waiting.position_in_class(), slot);
     }
 
     /// Removes a request of a former version.
     pub(super) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
-        self.all.remove(&waiting.place(waiting.at_key.is_some()));
+        self.all.remove(&waiting.arrival_position(waiting.at_key.is_some()));
         // Entries of former versions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
             self.order.remove_node(node);
@@ -172,14 +162,14 @@ impl ClassQueue {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
         waiting.version = self.version;
         // Clocks pass requests that wait for another limit. A slice begins with the first of these.
-        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::default());
+        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::NONE);
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
         waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
         // A request with an age goes right before its client's requests that came later.
-        let own = waiting.deadline_place();
-        let last = (own.0, Arc::clone(&own.1), own.2, Time::NEVER, Arrival::LAST);
+        let own = waiting.deadline_position();
+        let last = own.last();
         let next = self.by_deadline.range(own..last).next().map(|(_, (turn, _))| *turn);
         if let Some(next) = next.filter(|next| next.arrival > arrival) {
             waiting.position.turn = Turn { arrival, ..next };
@@ -190,8 +180,8 @@ impl ClassQueue {
     pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         waiting.position.node = Some(self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) }));
-        self.all.insert(waiting.place(false), slot);
-        self.by_deadline.insert(waiting.deadline_place(), (turn, slot));
+        self.all.insert(waiting.position_in_class(), slot);
+        self.by_deadline.insert(waiting.deadline_position(), (turn, slot));
     }
 
     /// Removes a request, which is served at this time or leaves unserved.
@@ -219,12 +209,12 @@ impl ClassQueue {
 
     /// Notes that a request of the class is in the queue of a key.
     pub(super) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        self.all.insert(waiting.place(true), slot);
+        self.all.insert(waiting.position_at_key(), slot);
     }
 
     /// Notes that a request of the class has left the queue of a key.
     pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
-        self.all.remove(&waiting.place(true));
+        self.all.remove(&waiting.position_at_key());
     }
 
     pub(crate) fn contended(&self) -> LimitSet {
@@ -239,7 +229,7 @@ impl ClassQueue {
     /// request needs, each with a time of refill.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
-        let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::default() };
+        let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::NONE };
         position.set.and(contended).limits().filter_map(move |limit| {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
@@ -262,9 +252,9 @@ impl ClassQueue {
     /// Takes a request out of the queue, as if it had not entered.
     pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
-        let slot = self.all.remove(&waiting.place(false)).expect("a request that leaves a queue was in it");
+        let slot = self.all.remove(&waiting.position_in_class()).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
-        self.by_deadline.remove(&waiting.deadline_place());
+        self.by_deadline.remove(&waiting.deadline_position());
     }
 
     /// The first request that needs none of the blocked limits.
@@ -274,16 +264,16 @@ impl ClassQueue {
 
     /// The oldest request of each set of limits that meets `limits`, here and in key queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
-        self.oldest_of_each().filter(move |((.., needs, _), _)| !needs.avoids(limits)).map(|(_, slot)| slot)
+        self.oldest_of_each().filter(move |(position, _)| !position.tree.avoids(limits)).map(|(_, slot)| slot)
     }
 
     /// The clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let mut from = (self.version, Arc::from(""), LimitSet::ALL, Time::NEVER, Arrival::LAST);
+        let mut last = DeadlinePosition::last_of_client(self.version, Arc::from(""));
         std::iter::from_fn(move || {
-            let ((_, client, ..), _) = self.by_deadline.range((Excluded(from.clone()), Unbounded)).next()?;
-            from.1 = Arc::clone(client);
-            Some(Arc::clone(client))
+            let (next, _) = self.by_deadline.range((Excluded(last.clone()), Unbounded)).next()?;
+            last.client = Arc::clone(&next.client);
+            Some(Arc::clone(&next.client))
         })
     }
 
@@ -295,9 +285,8 @@ impl ClassQueue {
 
     /// The request of the same client and tree with the earliest deadline before that of `waiting`.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = waiting.deadline.map(|_| waiting.deadline_place())?;
-        let first = (own.0, Arc::clone(&own.1), own.2, Time::ORIGIN, Arrival::FIRST);
-        self.by_deadline.range(first..own).next().map(|(_, (_, slot))| *slot)
+        let own = waiting.deadline.map(|_| waiting.deadline_position())?;
+        self.by_deadline.range(own.first()..own).next().map(|(_, (_, slot))| *slot)
     }
 
     /// When the oldest request of each set of limits is promoted. It has waited for
@@ -306,8 +295,9 @@ impl ClassQueue {
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         class.max_starvation.into_iter().flat_map(move |most| {
             self.order.sets().filter_map(move |set| {
-                let ((.., oldest), slot) = self.all.range((self.version, false, set, Arrival::FIRST)..).next()?;
-                Some((oldest.at.max(self.last_served(set)) + most, *slot))
+                let first = ArrivalPosition { version: self.version, tree: set, ..ArrivalPosition::FIRST };
+                let (oldest, slot) = self.all.range(first..).next()?;
+                Some((oldest.arrival.at.max(self.last_served(set)) + most, *slot))
             })
         })
     }
@@ -316,23 +306,23 @@ impl ClassQueue {
     /// Without contention, all limits of the set count.
     fn last_served(&self, set: LimitSet) -> Time {
         let contended = set.and(self.clients.contended());
-        let waited_for = if contended == LimitSet::default() { set } else { contended };
+        let waited_for = if contended == LimitSet::NONE { set } else { contended };
         let served = self.served.iter().enumerate();
         let served = served.filter(|(index, _)| waited_for.has(LimitId(*index as u8))).map(|(_, at)| *at);
         served.min().unwrap_or(Time::ORIGIN)
     }
 
     pub(crate) fn oldest(&self) -> Option<Arrival> {
-        self.oldest_of_each().map(|((.., arrival), _)| arrival).min()
+        self.oldest_of_each().map(|(position, _)| position.arrival).min()
     }
 
     /// The oldest request of each tree and version, here and in key queues.
-    fn oldest_of_each(&self) -> impl Iterator<Item = (QueuePlace, Slot)> {
-        let mut from = (LimitsVersion::FIRST, false, LimitSet::default(), Arrival::FIRST);
+    fn oldest_of_each(&self) -> impl Iterator<Item = (ArrivalPosition, Slot)> {
+        let mut from = ArrivalPosition::FIRST;
         std::iter::from_fn(move || {
-            let (place, slot) = self.all.range(from..).next()?;
-            from = (place.0, place.1, place.2, Arrival::LAST);
-            Some((*place, *slot))
+            let (position, slot) = self.all.range(from..).next()?;
+            from = position.last_of_tree();
+            Some((*position, *slot))
         })
     }
 
@@ -342,12 +332,12 @@ impl ClassQueue {
     }
 
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
-        self.all.range((self.version, true, LimitSet::default(), Arrival::FIRST)..).map(|(_, slot)| *slot)
+        self.all.range(ArrivalPosition::first_at_key(self.version)..).map(|(_, slot)| *slot)
     }
 
     /// The requests in key queues that are listed behind `waiting`, which is in a key queue, too.
     pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
-        let last = waiting.place(true).max((self.version, true, LimitSet::default(), Arrival::FIRST));
+        let last = waiting.position_at_key().max(ArrivalPosition::first_at_key(self.version));
         self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)
     }
 

@@ -80,13 +80,13 @@ impl Clients {
     pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.contended);
         contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
-        self.leave(name, slice, contended != LimitSet::default());
+        self.leave(name, slice, contended != LimitSet::NONE);
     }
 
     /// Sets the limits for which requests are held back. The clock of a newly contended limit
     /// continues from the fastest one, as all clients are even there.
     pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
-        let (fastest, goes_on) = (self.fastest(), self.contended != LimitSet::default());
+        let (fastest, goes_on) = (self.fastest(), self.contended != LimitSet::NONE);
         for limit in contended.without(self.contended).limits() {
             let clock = &mut self.clocks[limit.index()];
             if goes_on { clock.catch_up(fastest) } else { clock.restart(now, fastest) }
@@ -105,7 +105,7 @@ impl Clients {
     /// Begins anew, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
-        self.contended = LimitSet::default();
+        self.contended = LimitSet::NONE;
         self.generation += 1;
     }
 
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn beyond_the_bound_clients_with_the_least_service_begin_anew() {
         let mut clients = Clients::new(1, Time::ORIGIN);
-        let set = LimitSet::default().with(LimitId(0));
+        let set = LimitSet::NONE.with(LimitId(0));
         clients.set_contended(Time::ORIGIN, set);
         for number in 0..=MAX_IDLE as u64 {
             let name = Arc::from(number.to_string());

@@ -6,6 +6,7 @@ mod clients;
 mod fair_order;
 mod key_queue;
 mod key_queues;
+mod queue_position;
 mod queue_updates;
 mod queues;
 mod recent_service;

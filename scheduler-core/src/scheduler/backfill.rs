@@ -21,7 +21,7 @@ const MAX_CANDIDATES: usize = 64;
 pub(super) fn may_backfill<R>(waits: &Waits<'_, R>, plan: &DispatchPlan, class: ClassId, earliest: Time) -> bool {
     let contended = waits.queues.class(class).contended().and(waits.resource.windowed());
     let before = |next: Time| earliest - waits.resource.spec().horizon < next;
-    contended != LimitSet::default() && plan.next().is_none_or(before)
+    contended != LimitSet::NONE && plan.next().is_none_or(before)
 }
 
 /// The first start that `class` holds in a window, and the requests of `class` that fit into the

@@ -111,9 +111,9 @@ impl Charges<'_> {
     /// The limits in which the call of `key` still holds its place.
     fn occupied(&self, key: StartKey, bill: &Bill) -> LimitSet {
         if key.at > self.now {
-            return LimitSet::default();
+            return LimitSet::NONE;
         }
-        self.ledger.leases(self.now, key, bill).map(|(limit, _)| limit).fold(LimitSet::default(), LimitSet::with)
+        self.ledger.leases(self.now, key, bill).map(|(limit, _)| limit).fold(LimitSet::NONE, LimitSet::with)
     }
 
     /// Goes on under other limits.

@@ -64,7 +64,7 @@ impl DispatchPlan {
 
     /// The limits for which requests of a class are held.
     pub(crate) fn blocked(&self, class: ClassId) -> LimitSet {
-        self.holds_of(class).fold(LimitSet::default(), |blocked, hold| blocked.with(hold.limit))
+        self.holds_of(class).fold(LimitSet::NONE, |blocked, hold| blocked.with(hold.limit))
     }
 
     /// Ends the dispatch: no start is held any more.

@@ -230,7 +230,7 @@ impl<R> Feedback<'_, R> {
         let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
         self.follow_capacity(call, limit, reading);
         let at = call.at();
-        let in_use = &self.ledger.adaptive(limit).limit;
+        let in_use = self.ledger.adaptive(limit).limit();
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
             self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.told());

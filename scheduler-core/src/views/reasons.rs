@@ -87,7 +87,7 @@ fn is_passed<R>(waits: &Waits<'_, R>, permit: &Permit<R>) -> bool {
 pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
     let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
     let (now, cost, adaptive) = (waits.now, bill.get(limit), waits.ledger.adaptive(limit));
-    let call_time = adaptive.call_time.mean();
+    let call_time = adaptive.mean_call_time();
     let until_reset = adaptive.spent_until(now).unwrap_or(now);
     let until = |time: Time| time.since(now).millis();
     let describe = |bucket: &Bucket, limit: &Limit| {
@@ -112,7 +112,7 @@ pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier:
 /// How long a request behind `position` others will probably wait for calls in flight to end.
 pub(super) fn likely_wait<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
     let (now, cost) = (waits.now, bill.get(limit));
-    let call_time = waits.ledger.adaptive(limit).call_time.mean()?;
+    let call_time = waits.ledger.adaptive(limit).mean_call_time()?;
     let wait = |bucket: &Bucket, limit: &Limit| {
         let first = bucket.likely_end(limit, now, call_time)?.since(now);
         let places = limit.full().div_ceil(limit.rate().credit(cost)).max(1);

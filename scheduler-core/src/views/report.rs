@@ -49,9 +49,9 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
-        let (bucket, kept) = lowest.map_or((&adaptive.bucket, &adaptive.limit), |known| (&known.bucket, limit));
+        let (bucket, kept) = lowest.map_or((adaptive.bucket(), adaptive.limit()), |known| (&known.bucket, limit));
         let window = bucket.window_state(kept, now);
-        let likely_free = || bucket.likely_end(kept, now, adaptive.call_time.mean()?);
+        let likely_free = || bucket.likely_end(kept, now, adaptive.mean_call_time()?);
         let is_full = bucket.level(kept, now) <= Credit::ZERO;
         let next_free = bucket.opens(kept, now).max(adaptive.spent_until(now).unwrap_or(now));
         LimitStatus {
@@ -60,7 +60,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             algorithm: spec.algorithm.as_str().to_owned(),
             capacity: spec.capacity.units(),
             period_ms: spec.period.millis(),
-            margin: limit.margin().units() + limit.rate().units(adaptive.estimator.beyond_margin()),
+            margin: limit.margin().units() + limit.rate().units(adaptive.estimator().beyond_margin()),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
             free_now: window.given.map(|given| limit.rate().units(given)),
@@ -71,7 +71,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
-            learned: adaptive.estimator.report(now),
+            learned: adaptive.estimator().report(now),
             told: told(window, kept, adaptive.stated(), now),
             found: None,
             shadow: None,

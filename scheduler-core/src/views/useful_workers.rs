@@ -21,7 +21,7 @@ fn fed_by(ledger: &Ledger, calls: &RecentCalls, now: Time, (id, written): (Limit
     if written.is_quota() && !written.is_paced() {
         return None;
     }
-    let (limit, period) = (&adaptive.limit, written.spec().period);
+    let (limit, period) = (adaptive.limit(), written.spec().period);
     let full = limit.rate().units(limit.full());
     if limit.is_until_settled() {
         return Some(full / cost);

@@ -1,0 +1,76 @@
+//! The positions of waiting requests in the orders of a class queue.
+
+use super::fair_order::Arrival;
+use crate::policy::LimitSet;
+use rampmeter_protocol::time::Time;
+use std::sync::Arc;
+
+/// The limits under which a request waits, and whether it has a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct LimitsVersion {
+    /// How many changes of limits came before the limits that charge it.
+    pub(crate) changes: u32,
+    /// A request that comes during a change has no turn until all earlier requests have theirs.
+    pub(super) has_turn: bool,
+}
+
+impl LimitsVersion {
+    pub(super) const FIRST: LimitsVersion = LimitsVersion { changes: 0, has_turn: true };
+}
+
+/// A position among all requests of a class: by version, by whether a request is in the queue of a
+/// key, by its tree in the fair order, and by arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ArrivalPosition {
+    pub(super) version: LimitsVersion,
+    pub(super) is_at_key: bool,
+    pub(super) tree: LimitSet,
+    pub(super) arrival: Arrival,
+}
+
+impl ArrivalPosition {
+    pub(super) const FIRST: ArrivalPosition = ArrivalPosition {
+        version: LimitsVersion::FIRST,
+        is_at_key: false,
+        tree: LimitSet::NONE,
+        arrival: Arrival::FIRST,
+    };
+
+    /// The first position in the queues of keys.
+    pub(super) fn first_at_key(version: LimitsVersion) -> Self {
+        ArrivalPosition { version, is_at_key: true, ..ArrivalPosition::FIRST }
+    }
+
+    /// The last position among the requests of the same tree.
+    pub(super) fn last_of_tree(self) -> Self {
+        ArrivalPosition { arrival: Arrival::LAST, ..self }
+    }
+}
+
+/// A position among the requests of one client and tree: by deadline. Requests without one are
+/// last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct DeadlinePosition {
+    pub(super) version: LimitsVersion,
+    pub(super) client: Arc<str>,
+    pub(super) tree: LimitSet,
+    pub(super) deadline: Time,
+    pub(super) arrival: Arrival,
+}
+
+impl DeadlinePosition {
+    /// The first position of the same client and tree.
+    pub(super) fn first(&self) -> Self {
+        DeadlinePosition { deadline: Time::ORIGIN, arrival: Arrival::FIRST, ..self.clone() }
+    }
+
+    /// The last position of the same client and tree.
+    pub(super) fn last(&self) -> Self {
+        DeadlinePosition { deadline: Time::NEVER, arrival: Arrival::LAST, ..self.clone() }
+    }
+
+    /// The last position of all requests of this client.
+    pub(super) fn last_of_client(version: LimitsVersion, client: Arc<str>) -> Self {
+        DeadlinePosition { version, client, tree: LimitSet::ALL, deadline: Time::NEVER, arrival: Arrival::LAST }
+    }
+}
