@@ -1,6 +1,6 @@
 //! The queue of one class: clients share it fairly, and requests of one client keep their order.
 
-use super::clients::{Clients, Slice};
+use super::clients::{Clients, Slice, SliceFate};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
 use super::key_queue::KeyQueuePosition;
 use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
@@ -198,9 +198,9 @@ impl ClassQueue {
             }
             // The clocks must not pass the turns of requests that the served one has passed.
             Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
-                self.clients.leave(client, slice, true);
+                self.clients.leave(client, slice, SliceFate::Used);
             }
-            None => self.clients.leave(client, slice, false),
+            None => self.clients.leave(client, slice, SliceFate::Unused),
         }
         if self.is_empty() {
             self.clients.forget_all();

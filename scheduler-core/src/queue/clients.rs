@@ -6,6 +6,7 @@ use crate::policy::LimitSet;
 use hashbrown::HashMap;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 /// The most idle clients that are remembered. Beyond this number, clients with the least service
@@ -41,8 +42,34 @@ struct Client {
     end: VirtualTime,
     waiting: u32,
     generation: u64,
-    /// Unused slices before its last one, the beginning of each by its end.
+    /// Unused slices before its last one, the beginning of each by its end. Between two of them is
+    /// the slice of a waiting request, so that there are not many more than such requests.
     unused: BTreeMap<VirtualTime, VirtualTime>,
+}
+
+impl Client {
+    /// Takes back a slice that was not used. Adjacent slices become one.
+    fn take_back(&mut self, slice: Slice) {
+        let begin = self.unused.remove(&slice.begin).unwrap_or(slice.begin);
+        match self.unused.range_mut((Excluded(slice.end), Unbounded)).next() {
+            Some((_, next)) if *next == slice.end => *next = begin,
+            Some(_) | None => drop(self.unused.insert(slice.end, begin)),
+        }
+        while let Some(begin) = self.unused.remove(&self.end) {
+            self.end = begin;
+        }
+    }
+
+    /// Begins a slice that needs this much service. Unused slices before a gap are of no more use.
+    fn next_slice(&mut self, clock: VirtualTime, service: Span) -> Slice {
+        if self.end < clock {
+            self.unused.clear();
+        }
+        let (returning, begin) = (self.end > clock, self.end.max(clock));
+        self.end = begin.after(service);
+        self.waiting += 1;
+        Slice { begin, end: self.end, returning }
+    }
 }
 
 /// The part of its client's service that a request stands for.
@@ -52,6 +79,13 @@ pub(crate) struct Slice {
     pub(crate) end: VirtualTime,
     /// Whether the client had had more than its share when the request came.
     pub(crate) returning: bool,
+}
+
+/// Whether a slice counts as service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SliceFate {
+    Used,
+    Unused,
 }
 
 impl Clients {
@@ -70,17 +104,15 @@ impl Clients {
         if client.generation != self.generation {
             *client = Client { generation: self.generation, ..Client::default() };
         }
-        let (returning, begin) = (client.end > clock, client.end.max(clock));
-        client.end = begin.after(service);
-        client.waiting += 1;
-        Slice { begin, end: client.end, returning }
+        client.next_slice(clock, service)
     }
 
     /// Notes that a request was served in its turn, which began at `tag`.
     pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.contended);
         contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
-        self.leave(name, slice, contended != LimitSet::NONE);
+        let fate = if contended == LimitSet::NONE { SliceFate::Unused } else { SliceFate::Used };
+        self.leave(name, slice, fate);
     }
 
     /// Sets the limits for which requests are held back. The clock of a newly contended limit
@@ -138,18 +170,13 @@ impl Clients {
         self.clocks.iter().map(|clock| clock.time).max().unwrap_or_default()
     }
 
-    /// Removes a request. Its slice is used if it `counts` as served. Otherwise the client gets the
-    /// slice back once it is the client's last one.
-    pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, counts: bool) {
+    /// Removes a request. The client gets an unused slice back once it is the client's last one.
+    pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, fate: SliceFate) {
         let Some(client) = self.clients.get_mut(name) else { return };
         client.waiting -= 1;
-        if counts {
-            client.unused = client.unused.split_off(&slice.end);
-        } else {
-            client.unused.insert(slice.end, slice.begin);
-        }
-        while let Some(begin) = client.unused.remove(&client.end) {
-            client.end = begin;
+        match fate {
+            SliceFate::Used => client.unused = client.unused.split_off(&slice.end),
+            SliceFate::Unused => client.take_back(slice),
         }
         if client.waiting == 0 {
             client.unused.clear();
@@ -177,6 +204,31 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One request stays, and requests that leave unserved come and go in any order.
+    #[test]
+    fn unused_slices_are_not_many_more_than_waiting_requests() {
+        let mut clients = Clients::new(1, Time::ORIGIN);
+        let (set, name) = (LimitSet::NONE.with(LimitId(0)), Arc::from("busy"));
+        clients.set_contended(Time::ORIGIN, set);
+        let join = |clients: &mut Clients| clients.join(&name, set, None, Span::from_nanos(10));
+        let last = {
+            let slices: Vec<Slice> = (0..100).map(|_| join(&mut clients)).collect();
+            let last = join(&mut clients);
+            let odd_first = (1..100).step_by(2).chain((0..100).step_by(2));
+            odd_first.for_each(|index| clients.leave(&name, slices[index], SliceFate::Unused));
+            last
+        };
+        assert_eq!(clients.clients[&name].unused.len(), 1, "all slices before the last one");
+        for _ in 0..100 {
+            let next = join(&mut clients);
+            clients.leave(&name, next, SliceFate::Unused);
+        }
+        assert_eq!(clients.clients[&name].unused.len(), 1);
+        clients.leave(&name, last, SliceFate::Unused);
+        let next = join(&mut clients);
+        assert_eq!(next.begin, VirtualTime::default(), "the client has everything back");
+    }
 
     #[test]
     fn beyond_the_bound_clients_with_the_least_service_begin_anew() {

@@ -28,18 +28,25 @@ impl<R: Clone> Scheduler<R> {
     /// * Waiting requests keep their positions and are charged by the new limits. A request that
     ///   the new limits can never serve is refused.
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
+    /// * If too many changes are under way, the latest limits come into force after these.
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
         assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
+        if self.former.are_many() {
+            return self.former.postpone(resource);
+        }
         let resource = resource.at_unix(self.resource.unix_nanos_at_origin());
         let resource = self.unwritten.rewrite(resource);
         self.switch_limits(now, resource);
         self.enforce_found(now);
     }
 
-    /// Puts found limits into force.
-    pub(crate) fn apply_found_limits(&mut self, now: Time) {
-        if self.term.is_ending() {
+    /// Puts postponed and found limits into force.
+    pub(crate) fn apply_next_limits(&mut self, now: Time) {
+        if self.term.is_ending() || self.former.are_many() {
             return;
+        }
+        if let Some(resource) = self.former.take_postponed() {
+            self.change_limits(now, resource);
         }
         if let Some(resource) = self.unwritten.review(now) {
             self.switch_limits(now, resource);

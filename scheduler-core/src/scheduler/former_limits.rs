@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Remembered units of former limits: far more than any resource has.
 const MAX_FORMER_UNITS: usize = 1024;
+/// Changes of limits that are under way at the same time. A change lasts a second at most.
+const MAX_CHANGES: usize = 16;
 
 /// Former limits, as far as they still count.
 ///
@@ -14,6 +16,8 @@ const MAX_FORMER_UNITS: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct FormerLimits {
     charging: BTreeMap<u32, Resource>,
+    /// The latest limits that came while too many changes were under way.
+    postponed: Option<Resource>,
     /// Calls that were granted under former limits may still state costs in these.
     units: BTreeSet<Name>,
 }
@@ -31,6 +35,20 @@ impl FormerLimits {
     /// Whether some waiting requests are not charged by the present limits yet.
     pub(crate) fn are_charging(&self) -> bool {
         !self.charging.is_empty()
+    }
+
+    /// Whether another change has to wait until those under way have ended.
+    pub(crate) fn are_many(&self) -> bool {
+        self.charging.len() >= MAX_CHANGES
+    }
+
+    pub(crate) fn postpone(&mut self, next: Resource) {
+        self.postponed = Some(next);
+    }
+
+    /// The postponed limits, once they can come into force.
+    pub(crate) fn take_postponed(&mut self) -> Option<Resource> {
+        if self.are_many() { None } else { self.postponed.take() }
     }
 
     /// The former limits with this number of changes before them; none if these are the present

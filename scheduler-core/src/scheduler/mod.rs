@@ -236,8 +236,8 @@ impl<R: Clone> Scheduler<R> {
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);
-        // 3. Found limits come into force.
-        self.apply_found_limits(now);
+        // 3. Postponed and found limits come into force.
+        self.apply_next_limits(now);
         // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
         self.queues.updates.note(changed);

@@ -138,6 +138,18 @@ fn requests_leave_and_repeat_themselves_before_their_step() {
     assert_eq!(starts(&mut world, &left), paced(50.0, MANY - 2));
 }
 
+/// Reaches `MAX_CHANGES`.
+#[test]
+fn of_many_changes_at_once_the_last_counts_in_the_end() {
+    let (mut world, asked) = crowd(&per_second(10.0), plain);
+    (1..=40).for_each(|requests| change(&mut world, &per_second(f64::from(requests))));
+    let capacity = |world: &World| world.scheduler.limits_in_force()[0].capacity.units();
+    assert_eq!(capacity(&world), 16.0, "later changes wait until these have ended");
+    finish(&mut world);
+    assert_eq!(capacity(&world), 40.0);
+    assert_eq!(starts(&mut world, &asked), paced(25.0, MANY));
+}
+
 #[test]
 fn a_purge_ends_waits_before_their_step() {
     let (mut world, _) = crowd(&per_second(10.0), plain);
