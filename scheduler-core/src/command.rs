@@ -1,5 +1,6 @@
 //! All that the scheduler wants done.
 
+use crate::discovery::found_limit::Origin;
 use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -70,7 +71,7 @@ pub enum Note {
         /// The limit.
         limit: LimitId,
         /// What showed the limit: headers, refusals or calls in flight.
-        by: &'static str,
+        origin: Origin,
     },
 }
 

@@ -166,31 +166,38 @@ impl fmt::Display for Bounded {
     }
 }
 
+/// What a refusal tells beside its text.
+struct Terms {
+    code: Code,
+    retry_after: Option<Span>,
+    limited_by: Option<LimitId>,
+}
+
 impl Refusal {
     /// The protocol's code.
     #[must_use]
     pub fn code(&self) -> Code {
-        self.terms().0
+        self.terms().code
     }
 
     /// How long until the client should ask again; none if asking again is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
-        self.terms().1
+        self.terms().retry_after
     }
 
     /// The limit that refuses the request.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
-        self.terms().2
+        self.terms().limited_by
     }
 
     /// The protocol's code, when to ask again, and the limit that refuses.
     ///
     /// A start beyond `max_ahead` and a renewal without room are `not_in_time`, like a start beyond
     /// `max_wait`: only the renewal has no time at which it would succeed.
-    fn terms(&self) -> (Code, Option<Span>, Option<LimitId>) {
-        match *self {
+    fn terms(&self) -> Terms {
+        let (code, retry_after, limited_by) = match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
             Refusal::TooFarAhead { delay, bound, limited_by } => {
                 (Code::NotInTime, Some(delay.saturating_sub(bound)), limited_by)
@@ -216,7 +223,8 @@ impl Refusal {
             | Refusal::TooManyPending
             | Refusal::LimitsChanged
             | Refusal::MayBeGone => (Code::Unavailable, Some(Span::ZERO), None),
-        }
+        };
+        Terms { code, retry_after, limited_by }
     }
 }
 

@@ -27,7 +27,7 @@ impl<T> Slab<T> {
     pub(crate) fn insert(&mut self, value: T) -> Slot {
         self.len += 1;
         if let Some(slot) = self.free.pop() {
-            *self.place_mut(slot).expect("a place once used") = Some(value);
+            *self.value_mut(slot).expect("a slot once used") = Some(value);
             return slot;
         }
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
@@ -39,16 +39,16 @@ impl<T> Slab<T> {
     }
 
     pub(crate) fn get(&self, slot: Slot) -> Option<&T> {
-        let (chunk, place) = slot.split();
-        self.chunks.get(chunk)?.get(place)?.as_ref()
+        let (chunk, index) = slot.split();
+        self.chunks.get(chunk)?.get(index)?.as_ref()
     }
 
     pub(crate) fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
-        self.place_mut(slot)?.as_mut()
+        self.value_mut(slot)?.as_mut()
     }
 
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<T> {
-        let value = self.place_mut(slot)?.take()?;
+        let value = self.value_mut(slot)?.take()?;
         self.free.push(slot);
         self.len -= 1;
         Some(value)
@@ -72,16 +72,16 @@ impl<T> Slab<T> {
         self.chunks.iter_mut().flatten().flatten()
     }
 
-    fn place_mut(&mut self, slot: Slot) -> Option<&mut Option<T>> {
-        let (chunk, place) = slot.split();
-        self.chunks.get_mut(chunk)?.get_mut(place)
+    fn value_mut(&mut self, slot: Slot) -> Option<&mut Option<T>> {
+        let (chunk, index) = slot.split();
+        self.chunks.get_mut(chunk)?.get_mut(index)
     }
 }
 
 impl Slot {
     fn new(number: usize) -> Self {
         let number = u32::try_from(number).ok().and_then(NonZeroU32::new);
-        Slot(number.expect("bounds keep far fewer than 2^32 places in use"))
+        Slot(number.expect("bounds keep far fewer than 2^32 slots in use"))
     }
 
     /// The chunk, and the index in it.

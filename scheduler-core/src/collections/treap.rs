@@ -4,30 +4,30 @@
 /// The nodes of a tree, wherever they are kept, and how they sum up their subtrees.
 pub(crate) trait Nodes {
     /// The index of a node.
-    type Place: Copy;
+    type Node: Copy;
     /// The order of the nodes; no two are equal.
     type Key: Ord;
 
-    fn key(&self, node: Self::Place) -> Self::Key;
+    fn key(&self, node: Self::Node) -> Self::Key;
 
     /// A number that is independent of the key.
-    fn priority(&self, node: Self::Place) -> u64;
+    fn priority(&self, node: Self::Node) -> u64;
 
     /// The subtrees before and after a node.
-    fn below(&self, node: Self::Place) -> [Option<Self::Place>; 2];
+    fn below(&self, node: Self::Node) -> [Option<Self::Node>; 2];
 
     /// Puts subtrees before and after a node, and updates its sums.
-    fn put_below(&mut self, node: Self::Place, subtrees: [Option<Self::Place>; 2]);
+    fn put_below(&mut self, node: Self::Node, subtrees: [Option<Self::Node>; 2]);
 
     /// The tree of `root` with a node that is in no tree.
-    fn insert(&mut self, root: Option<Self::Place>, node: Self::Place) -> Option<Self::Place> {
+    fn insert(&mut self, root: Option<Self::Node>, node: Self::Node) -> Option<Self::Node> {
         let (before, after) = self.split(root, &self.key(node));
         let before = self.merge(before, Some(node));
         self.merge(before, after)
     }
 
     /// The tree of `root` without the node of `key`, and that node, if there is one.
-    fn remove(&mut self, root: Option<Self::Place>, key: &Self::Key) -> (Option<Self::Place>, Option<Self::Place>) {
+    fn remove(&mut self, root: Option<Self::Node>, key: &Self::Key) -> (Option<Self::Node>, Option<Self::Node>) {
         let (before, rest) = self.split(root, key);
         let (first, after) = self.split_first(rest);
         let found = first.filter(|first| self.key(*first) == *key);
@@ -36,7 +36,7 @@ pub(crate) trait Nodes {
     }
 
     /// Everything before `key`, and the rest.
-    fn split(&mut self, root: Option<Self::Place>, key: &Self::Key) -> (Option<Self::Place>, Option<Self::Place>) {
+    fn split(&mut self, root: Option<Self::Node>, key: &Self::Key) -> (Option<Self::Node>, Option<Self::Node>) {
         let Some(node) = root else { return (None, None) };
         let [left, right] = self.below(node);
         if self.key(node) < *key {
@@ -51,7 +51,7 @@ pub(crate) trait Nodes {
     }
 
     /// The first node alone, and the rest.
-    fn split_first(&mut self, root: Option<Self::Place>) -> (Option<Self::Place>, Option<Self::Place>) {
+    fn split_first(&mut self, root: Option<Self::Node>) -> (Option<Self::Node>, Option<Self::Node>) {
         let Some(node) = root else { return (None, None) };
         let [left, right] = self.below(node);
         if left.is_none() {
@@ -63,7 +63,7 @@ pub(crate) trait Nodes {
     }
 
     /// Merges two trees. All nodes of the first come before all nodes of the second.
-    fn merge(&mut self, first: Option<Self::Place>, second: Option<Self::Place>) -> Option<Self::Place> {
+    fn merge(&mut self, first: Option<Self::Node>, second: Option<Self::Node>) -> Option<Self::Node> {
         let (Some(one), Some(other)) = (first, second) else { return first.or(second) };
         if self.priority(one) >= self.priority(other) {
             let [left, right] = self.below(one);

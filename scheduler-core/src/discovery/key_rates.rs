@@ -5,7 +5,7 @@
 //! these are a large share of all calls: the shared rate is to blame. A key's first refusal is no
 //! evidence of a shared limit, because the rates of equal keys rise alike at first.
 
-use super::rate_probe::{FIRST, RateProbe};
+use super::rate_probe::{FIRST_RATE, RateProbe};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -61,9 +61,9 @@ impl KeyRates {
         rates
     }
 
-    /// The median rate of refused keys; [`FIRST`] before any was refused.
+    /// The median rate of refused keys; [`FIRST_RATE`] before any was refused.
     pub(crate) fn median_of_refused(&self) -> f64 {
-        self.median.unwrap_or(FIRST)
+        self.median.unwrap_or(FIRST_RATE)
     }
 
     pub(crate) fn note_served(&mut self, now: Time, key: &Arc<str>) {
@@ -92,7 +92,7 @@ impl KeyRates {
     pub(crate) fn take_changed(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
         let changed = std::mem::take(&mut self.changed);
         changed.into_iter().map(|key| {
-            let rate = self.known.get(&key).map_or(FIRST, |known| known.probe.rate());
+            let rate = self.known.get(&key).map_or(FIRST_RATE, |known| known.probe.rate());
             (key, rate)
         })
     }
@@ -194,15 +194,15 @@ mod tests {
         let keys = ["a", "b"].map(Arc::from);
         keys.iter().for_each(|key| rates.note_served(at(0), key));
         assert!(rates.note_refused(at(10), at(5), &keys[0], Span::ZERO));
-        assert_eq!((rate(&rates, "a"), rate(&rates, "b")), (Some(FIRST / 2.0), Some(FIRST)));
-        assert_eq!(rates.take_changed().collect::<Vec<_>>(), [(Arc::clone(&keys[0]), FIRST / 2.0)]);
-        assert_eq!(rates.median_of_refused(), FIRST / 2.0);
+        assert_eq!((rate(&rates, "a"), rate(&rates, "b")), (Some(FIRST_RATE / 2.0), Some(FIRST_RATE)));
+        assert_eq!(rates.take_changed().collect::<Vec<_>>(), [(Arc::clone(&keys[0]), FIRST_RATE / 2.0)]);
+        assert_eq!(rates.median_of_refused(), FIRST_RATE / 2.0);
     }
 
     #[test]
     fn many_refused_calls_of_several_keys_in_a_moment_blame_no_key() {
         for (served, spread, blames_keys) in [(20, 10, false), (2000, 10, true), (20, 40_000, true)] {
-            let again = (0..4).map(|key| (Arc::from(key.to_string()), FIRST));
+            let again = (0..4).map(|key| (Arc::from(key.to_string()), FIRST_RATE));
             let mut rates = KeyRates::restored(at(0), again);
             (0..served).for_each(|_| rates.note_served(at(0), &Arc::from("busy")));
             let refused = |key: u64| {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_record_has_the_fastest_keys() {
-        let rate_of = |key: usize| FIRST / (1.0 + key as f64);
+        let rate_of = |key: usize| FIRST_RATE / (1.0 + key as f64);
         let keys = (0..MAX_RECORDED + 10).map(|key| (Arc::from(key.to_string()), rate_of(key)));
         let recorded = KeyRates::restored(at(0), keys).recorded();
         assert_eq!(recorded.len(), MAX_RECORDED);
@@ -238,8 +238,8 @@ mod tests {
         rates.note_served(at(50_000), &other);
         assert_eq!((rates.known.len(), rate(&rates, "other")), (MAX_KEYS, None));
         rates.note_served(at(60_000), &other);
-        assert_eq!((rates.known.len(), rate(&rates, "other"), rate(&rates, "0")), (MAX_KEYS, Some(FIRST), None));
-        assert_eq!(rates.take_changed().collect::<Vec<_>>(), [(Arc::from("0"), FIRST)]);
+        assert_eq!((rates.known.len(), rate(&rates, "other"), rate(&rates, "0")), (MAX_KEYS, Some(FIRST_RATE), None));
+        assert_eq!(rates.take_changed().collect::<Vec<_>>(), [(Arc::from("0"), FIRST_RATE)]);
     }
 
     #[test]

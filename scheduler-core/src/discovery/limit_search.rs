@@ -4,7 +4,7 @@ use super::found_limit::{FoundLimit, FoundSnapshot, Origin};
 use super::headers::{CallAnswer, name_of, period};
 use super::in_flight_cap::InFlightCap;
 use super::key_rates::{KeyRates, MAX_KEYS};
-use super::rate_probe::{FIRST, RateProbe};
+use super::rate_probe::{FIRST_RATE, RateProbe};
 use crate::adaptation::Reading;
 use crate::ids::Connection;
 use crate::policy::applies::MAX_KEY_LABELS;
@@ -178,7 +178,7 @@ impl LimitSearch {
     /// The keys whose rates have changed since the last call, and the price of each. A call takes
     /// its cost times this price from the limit of keys.
     pub(crate) fn take_key_prices(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
-        self.keys.take_changed().map(|(key, rate)| (key, FIRST / rate))
+        self.keys.take_changed().map(|(key, rate)| (key, FIRST_RATE / rate))
     }
 
     /// Whether a refusal without explanation blames the number of calls in flight.
@@ -275,7 +275,7 @@ impl LimitSearch {
         if key.is_empty() {
             return;
         }
-        let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST), BURST);
+        let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST_RATE), BURST);
         let applies = Applies { key, ..Applies::default() };
         self.put(now, Origin::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.median_of_refused()));
     }

@@ -7,25 +7,31 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// Calls a second at first, the least, and the most.
-pub(crate) const FIRST: f64 = 2.0;
-const LEAST: f64 = 0.01;
-const MOST: f64 = 65_536.0;
+/// The first rate, in calls a second.
+pub(crate) const FIRST_RATE: f64 = 2.0;
+/// The lowest rate.
+const MIN_RATE: f64 = 0.01;
+/// The highest rate.
+const MAX_RATE: f64 = 65_536.0;
 const SECOND: u64 = 1_000_000_000;
 
 /// How often the rate grows.
 const REVIEW: Span = Span::from_millis(250);
-/// Growth in each review before the first refusal. The rate doubles in four seconds, and above
-/// [`FAST`] in twelve.
-const EARLY: f64 = 1.0443;
-const FAST: f64 = 32.0;
-const LATER: f64 = 1.0145;
-/// The share of a refused rate that is left: in slow start, soon after another refusal, and later.
-const HALF: f64 = 0.5;
-const SOON: f64 = 0.8;
-const CALM: f64 = 0.95;
-/// A refusal within one part in this many of the plateau comes soon.
-const SOON_PART: u64 = 4;
+/// Growth in each review before the first refusal: the rate doubles in four seconds.
+const GROWTH: f64 = 1.0443;
+/// Above this rate it grows more slowly, because a refusal there costs more calls.
+const SLOWER_ABOVE: f64 = 32.0;
+/// The slower growth in each review: the rate doubles in twelve seconds.
+const SLOWER_GROWTH: f64 = 1.0145;
+/// The share of the rate that a refusal in slow start leaves.
+const LEFT_IN_SLOW_START: f64 = 0.5;
+/// The share that an early refusal leaves.
+const LEFT_AFTER_EARLY_REFUSAL: f64 = 0.8;
+/// The share that a later refusal leaves.
+const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
+/// A refusal is early if calls have used the rate for less than one part in this many of the
+/// plateau.
+const EARLY_PART: u64 = 4;
 /// The shortest time until the refused rate is reached again, and the same time in pauses.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
@@ -56,7 +62,7 @@ pub(crate) struct RateProbe {
 impl RateProbe {
     pub(crate) fn new(now: Time) -> Self {
         RateProbe {
-            rate: FIRST,
+            rate: FIRST_RATE,
             refused: None,
             plateau: PLATEAU,
             grown: Span::ZERO,
@@ -68,8 +74,13 @@ impl RateProbe {
 
     /// A predecessor's rate, which was refused before.
     pub(crate) fn restored(now: Time, rate: f64) -> Self {
-        let rate = rate.clamp(LEAST, MOST);
-        RateProbe { rate, refused: Some((rate / CALM, rate)), last_refusal: Some(now), ..RateProbe::new(now) }
+        let rate = rate.clamp(MIN_RATE, MAX_RATE);
+        RateProbe {
+            rate,
+            refused: Some((rate / LEFT_AFTER_LATER_REFUSAL, rate)),
+            last_refusal: Some(now),
+            ..RateProbe::new(now)
+        }
     }
 
     pub(crate) fn rate(&self) -> f64 {
@@ -93,9 +104,9 @@ impl RateProbe {
             return;
         }
         let factor = match self.refused {
-            None => HALF,
-            Some(_) if self.grown < Span::from_nanos(self.plateau.nanos() / SOON_PART) => SOON,
-            Some(_) => CALM,
+            None => LEFT_IN_SLOW_START,
+            Some(_) if self.grown < Span::from_nanos(self.plateau.nanos() / EARLY_PART) => LEFT_AFTER_EARLY_REFUSAL,
+            Some(_) => LEFT_AFTER_LATER_REFUSAL,
         };
         let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
         let sustained = self.served.rate(now, window) * SUSTAINED;
@@ -104,7 +115,7 @@ impl RateProbe {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
         };
-        self.rate = left.max(LEAST);
+        self.rate = left.max(MIN_RATE);
         self.refused = Some((most.max(self.rate), self.rate));
         let calls = Span::from_nanos((CALLS / self.rate * SECOND as f64) as u64);
         self.plateau = PLATEAU.max(calls).max(Span::from_nanos(pause.nanos().saturating_mul(PAUSES)));
@@ -130,10 +141,10 @@ impl RateProbe {
         }
         self.grown = self.grown + passed;
         let grown = match self.refused {
-            None => self.rate * if self.rate < FAST { EARLY } else { LATER },
+            None => self.rate * if self.rate < SLOWER_ABOVE { GROWTH } else { SLOWER_GROWTH },
             Some((refused, after)) => cubic(refused, after, self.grown.secs() / self.plateau.secs()),
         };
-        self.rate = grown.clamp(self.rate, MOST);
+        self.rate = grown.clamp(self.rate, MAX_RATE);
     }
 }
 
@@ -232,7 +243,7 @@ mod tests {
         for quarter in 1..1000 {
             probe.review(Time::ORIGIN + Span::from_millis(250 * quarter));
         }
-        assert_eq!(probe.rate(), FIRST);
+        assert_eq!(probe.rate(), FIRST_RATE);
     }
 
     #[test]
@@ -240,6 +251,6 @@ mod tests {
         let mut probe = RateProbe::new(Time::ORIGIN);
         let now = Time::ORIGIN + Span::from_secs(1);
         (0..50).for_each(|call| probe.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
-        assert_eq!(probe.rate(), FIRST * HALF);
+        assert_eq!(probe.rate(), FIRST_RATE * LEFT_IN_SLOW_START);
     }
 }

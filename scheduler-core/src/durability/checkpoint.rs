@@ -68,9 +68,9 @@ impl<R> RecordedParts<'_, R> {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long all other keys stay empty.
-        let mut far: Vec<_> = self.ledger.keys.far_debts(now, false).take(MAX_FAR_KEYS + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far_debts_of_short_limits(now).take(MAX_FAR_KEYS + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far_debts(now, true).take(MAX_FAR_KEYS + 1));
+            far.extend(self.ledger.keys.far_debts_of_listed_limits(now).take(MAX_FAR_KEYS + 1));
             keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let snapshot = |(until, known): &(Time, &KeyBucket)| {
@@ -111,7 +111,8 @@ impl<R> RecordedParts<'_, R> {
             let stock = (level - limit.headroom(self.resource.tier(class))).max(Credit::ZERO);
             self.queues.backlog_through(self.resource, class).of(id).min(stock)
         };
-        let classes = self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).is_empty());
+        let classes =
+            self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).has_no_turns());
         classes.map(of_class).max().unwrap_or(Credit::ZERO)
     }
 }

@@ -196,7 +196,7 @@ impl<R> RecordedParts<'_, R> {
         let limit = &self.resource[limit];
         let BucketRecord { micros, pending_debits, usage } = fresh.key_record(limit, now, budget);
         let limit = limit.spec().name.clone();
-        LevelSnapshot { limit, micros, taken: usage, learned: None, stated: None, pending_debits }
+        LevelSnapshot { limit, micros, usage, learned: None, stated: None, pending_debits }
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
@@ -207,11 +207,11 @@ impl<R> RecordedParts<'_, R> {
 impl KeySnapshot {
     pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
         let BucketRecord { micros, usage, .. } = bucket.key_record(limit, now, budget);
-        KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, taken: usage }
+        KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, usage }
     }
 
     pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord { micros: self.micros, pending_debits: Vec::new(), usage: self.taken.clone() }
+        BucketRecord { micros: self.micros, pending_debits: Vec::new(), usage: self.usage.clone() }
     }
 }
 

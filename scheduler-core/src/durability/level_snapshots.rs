@@ -63,7 +63,7 @@ impl<R> RecordedParts<'_, R> {
         LevelSnapshot {
             limit: limit.spec().name.clone(),
             micros: record.micros,
-            taken: record.usage,
+            usage: record.usage,
             learned: adaptive.estimator().snapshot(now),
             stated: adaptive.stated().map(|stated| StatedSnapshot {
                 written: limit.spec().capacity,
@@ -77,6 +77,6 @@ impl<R> RecordedParts<'_, R> {
 
 impl LevelSnapshot {
     pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord { micros: self.micros, pending_debits: self.pending_debits.clone(), usage: self.taken.clone() }
+        BucketRecord { micros: self.micros, pending_debits: self.pending_debits.clone(), usage: self.usage.clone() }
     }
 }

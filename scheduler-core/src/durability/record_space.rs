@@ -47,7 +47,7 @@ pub(crate) fn fitting_costs(factors: impl Iterator<Item = CostFactor>) -> Vec<Co
 /// its spans.
 fn size(key: &KeySnapshot) -> usize {
     let name = KEY_BYTES + key.limit.len() + escaped(&key.key);
-    key.taken.as_ref().map_or(name, |taken| name + name + SPAN_BYTES * taken.spans.len())
+    key.usage.as_ref().map_or(name, |usage| name + name + SPAN_BYTES * usage.spans.len())
 }
 
 /// Sorts the first `most` items to the front and drops the others.

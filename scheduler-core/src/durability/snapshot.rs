@@ -116,7 +116,7 @@ pub struct KeySnapshot {
     /// Its level in millionths.
     pub micros: i128,
     /// Its usage, if the limit does not count tokens.
-    pub taken: Option<Usage>,
+    pub usage: Option<Usage>,
 }
 
 /// A bucket without keys, or the state of each unlisted key of a limit.
@@ -127,7 +127,7 @@ pub struct LevelSnapshot {
     /// Its level in millionths, with all promises spent.
     pub micros: i128,
     /// Its usage, if the limit does not count tokens. The level has no meaning then.
-    pub taken: Option<Usage>,
+    pub usage: Option<Usage>,
     /// The lessons about its upstream, if there are any.
     pub learned: Option<LearnedSnapshot>,
     /// The capacity that its upstream states, if that is less than what is written.

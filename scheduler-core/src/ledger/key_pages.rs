@@ -24,14 +24,14 @@ use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-/// Where the store keeps a page. A slot is used again once no checkpoint names its content.
+/// Where the store keeps a page. The address is used again once no checkpoint names its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageId {
     /// The epoch of its writer.
     pub epoch: u64,
-    /// The slot among those of the epoch.
-    pub place: u32,
-    /// Distinguishes the page from earlier ones in this slot.
+    /// The address among those of the epoch.
+    pub address: u32,
+    /// Distinguishes the page from earlier ones at this address.
     pub serial: u64,
 }
 
@@ -67,16 +67,16 @@ pub(crate) struct KeyPages {
     pages: BTreeMap<PageNumber, Page>,
     /// How many pages there have been.
     written: u32,
-    /// Slots that may be used again, each once the store holds this checkpoint.
+    /// Addresses that may be used again, each once the store holds this checkpoint.
     free: VecDeque<(CheckpointNumber, u32)>,
-    /// The first slot that was never used.
-    places: u32,
+    /// The first address that was never used.
+    first_unused: u32,
 }
 
 impl KeyPages {
-    /// New pages are kept in slots from this one on.
-    pub(crate) fn begin_at(&mut self, place: u32) {
-        self.places = place;
+    /// New pages are kept at addresses from this one on.
+    pub(crate) fn number_from(&mut self, first: u32) {
+        self.first_unused = first;
     }
 
     /// All pages, the oldest first.
@@ -100,17 +100,17 @@ impl KeyPages {
     /// Where to keep the next page. The store holds the checkpoint `stored`.
     pub(crate) fn next_id(&mut self, epoch: u64, stored: CheckpointNumber) -> PageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
-        let place = free.map_or(self.places, |(_, place)| place);
-        self.places = self.places.max(place.saturating_add(1));
-        PageId { epoch, place, serial: u64::from(self.written) + 1 }
+        let address = free.map_or(self.first_unused, |(_, address)| address);
+        self.first_unused = self.first_unused.max(address.saturating_add(1));
+        PageId { epoch, address, serial: u64::from(self.written) + 1 }
     }
 
     /// Gives up the pages that no key is on: the `next` checkpoint does not name them.
     pub(crate) fn drop_empty(&mut self, epoch: u64, next: CheckpointNumber) {
         let free = &mut self.free;
         self.pages.retain(|_, page| {
-            let place = Some(page.id.place).filter(|_| page.remaining == 0 && page.id.epoch == epoch);
-            free.extend(place.map(|place| (next, place)));
+            let address = Some(page.id.address).filter(|_| page.remaining == 0 && page.id.epoch == epoch);
+            free.extend(address.map(|address| (next, address)));
             page.remaining > 0
         });
     }

@@ -4,6 +4,7 @@
 //! that forgetting costs little. Sets order buckets by what happens next: a promise starts, a
 //! freeze ends, a far debt is paid. Checkpoints list debts that are paid later than [`NEAR`].
 
+use super::far_debts::FarDebts;
 use super::key_pages::{KeyPages, PageId, PageNumber};
 use super::key_prices::KeyPrices;
 use crate::arithmetic::Credit;
@@ -14,7 +15,7 @@ use crate::policy::{KeyCharge, KeyName, Limit, Resource, StartPolicy, Succession
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Buckets that each event looks at, to forget those that are full.
@@ -57,7 +58,7 @@ impl KeyBucket {
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 ///
 /// Invariants: `index` finds every bucket, and `counts` counts them. `due` has the next promise of
-/// each, and the expiry of reported usage. `far` and `far_until` have the same far debts. A bucket
+/// each, and the expiry of reported usage. A bucket
 /// of a limit whose keys are listed is in `in_use`, or its `page` records it as it is. Only
 /// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
@@ -69,14 +70,11 @@ pub(crate) struct Keys {
     index: Index,
     /// The number of buckets, by limit.
     counts: Vec<usize>,
-    /// The bucket of every key without one, by limit.
+    /// By limit, the bucket that a key gets with its first charge.
     absent: Vec<Bucket>,
     /// When the promises of buckets start.
     due: BTreeSet<(Time, Slot)>,
-    /// When far debts are paid: of short limits, and of limits whose keys checkpoints list.
-    far: [BTreeSet<(Time, Slot)>; 2],
-    /// The same by bucket.
-    far_until: BTreeMap<Slot, Time>,
+    far: FarDebts,
     /// When freezes end; some entries are outdated.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
@@ -162,9 +160,7 @@ impl Keys {
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
-        if let Some(paid) = self.far_until.remove(&slot) {
-            self.far[usize::from(limit.lists_keys())].remove(&(paid, slot));
-        }
+        self.far.remove(slot);
         let done = change(&mut known.bucket, self.prices.priced_limit(limit, &known.key));
         self.leave_page(slot);
         self.enlist(now, slot);
@@ -179,8 +175,7 @@ impl Keys {
         self.due.extend(known.bucket.next_expiry().map(|at| (at, slot)));
         self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if let Some(paid) = known.far_debt_until(limit, now) {
-            self.far[usize::from(limit.lists_keys())].insert((paid, slot));
-            self.far_until.insert(slot, paid);
+            self.far.insert(limit, paid, slot);
         }
         if limit.lists_keys() {
             self.in_use.insert(slot);
@@ -243,13 +238,19 @@ impl Keys {
         }
     }
 
-    /// Buckets with far debts and when these are paid, the last first; `long` selects listed keys.
-    pub(crate) fn far_debts(&self, now: Time, long: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        let known = self.far[usize::from(long)].iter().rev();
-        known.filter_map(move |(paid, slot)| {
-            let known = self.buckets.get(*slot)?;
-            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(*paid), known))
-        })
+    /// Buckets of short limits with far debts, and when these are paid, the last first.
+    pub(crate) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        self.far.of_short_limits().filter_map(move |debt| self.far_debt(now, debt))
+    }
+
+    /// The same for limits whose keys checkpoints list.
+    pub(crate) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        self.far.of_listed_limits().filter_map(move |debt| self.far_debt(now, debt))
+    }
+
+    fn far_debt(&self, now: Time, (paid, slot): (Time, Slot)) -> Option<(Time, &KeyBucket)> {
+        let known = self.buckets.get(slot)?;
+        Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
@@ -319,12 +320,7 @@ impl Keys {
                 }
             }
         }
-        for far in &mut self.far {
-            while let Some((_, slot)) = far.first().copied().filter(|(paid, _)| *paid <= now + NEAR) {
-                far.pop_first();
-                self.far_until.remove(&slot);
-            }
-        }
+        self.far.forget_until(now + NEAR);
         if self.buckets.len() > 0 {
             self.sweep(now, SWEPT_BY_EVENT);
         }
@@ -333,7 +329,8 @@ impl Keys {
     /// By limit, the bucket with the lowest level of those inspected, debtors first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
-        let owing = self.far.iter().chain([&self.due]).flatten().filter_map(|(_, slot)| self.get(*slot));
+        let due = self.due.iter().map(|(_, slot)| *slot);
+        let owing = self.far.slots().chain(due).filter_map(|slot| self.get(slot));
         for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
@@ -407,8 +404,7 @@ impl Keys {
     /// Enters all buckets anew; no page records any of them as it is.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
-        self.far = Default::default();
-        self.far_until.clear();
+        self.far = FarDebts::default();
         self.in_use.clear();
         for slot in self.slots() {
             self.buckets.get_mut(slot).into_iter().for_each(|known| known.page = None);
@@ -479,9 +475,7 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
-        if let Some(paid) = self.far_until.remove(&slot) {
-            self.far.iter_mut().for_each(|far| _ = far.remove(&(paid, slot)));
-        }
+        self.far.remove(slot);
         if let Some(known) = self.buckets.remove(slot) {
             self.counts[known.limit.index()] -= 1;
             self.index.remove(&*known.key, slot);

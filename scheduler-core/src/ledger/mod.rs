@@ -3,6 +3,7 @@
 mod all_buckets;
 mod backlog;
 mod bills;
+mod far_debts;
 pub mod key_pages;
 mod key_prices;
 mod keys;

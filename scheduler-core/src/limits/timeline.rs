@@ -348,7 +348,7 @@ struct Tree<'a> {
 }
 
 impl Nodes for Tree<'_> {
-    type Place = NonZeroU32;
+    type Node = NonZeroU32;
     type Key = StartKey;
 
     fn key(&self, node_id: NonZeroU32) -> StartKey {

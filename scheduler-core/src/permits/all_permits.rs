@@ -1,6 +1,6 @@
 //! The remembered permits, by id and by the time of their end.
 
-use super::idle_permits::IdlePermits;
+use super::forgettable_permits::ForgettablePermits;
 use super::permit::{Granted, Permit, State, UNLISTED};
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;
@@ -29,9 +29,9 @@ pub(crate) struct Permits<R> {
     /// Permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
     /// Returned permits.
-    idle: IdlePermits,
+    idle: ForgettablePermits,
     /// Permits that take next to nothing. They use the slots that no other permit needs.
-    small: IdlePermits,
+    small: ForgettablePermits,
     /// When permits were last forgotten.
     last_expiry: Time,
     /// The number of the last start or arrival.
@@ -43,7 +43,7 @@ impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
         let (by_end, last_expiry) = (BTreeMap::new(), Time::ORIGIN);
-        let (idle, small) = (IdlePermits::default(), IdlePermits::default());
+        let (idle, small) = (ForgettablePermits::default(), ForgettablePermits::default());
         Permits { permits, bills, by_id, by_end, idle, small, last_expiry, last_serial: 0, bound }
     }
 

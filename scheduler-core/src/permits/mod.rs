@@ -1,7 +1,7 @@
 //! Requests and grants by id, and the answers that are on their way.
 
 mod all_permits;
-mod idle_permits;
+mod forgettable_permits;
 mod pending_answers;
 mod permit;
 mod told_starts;

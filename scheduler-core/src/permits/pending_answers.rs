@@ -30,7 +30,7 @@ pub(crate) struct PendingAnswer<R> {
 #[derive(Clone, Debug)]
 pub(crate) enum Answer<R> {
     /// To the request with this id, which is asked again.
-    Again(PermitId),
+    Retry(PermitId),
     /// A promised start, which the store knows once it holds this checkpoint. The serial tells it
     /// from the start of a later permit with the same id.
     Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
@@ -62,7 +62,7 @@ impl<R> PendingAnswers<R> {
 
     /// Lets a request wait until it is asked again.
     pub(crate) fn push_ask(&mut self, since: Time, ask: Ask<R>) {
-        self.push(PendingAnswer { since, answer: Answer::Again(ask.id.clone()) });
+        self.push(PendingAnswer { since, answer: Answer::Retry(ask.id.clone()) });
         self.asks.insert(ask.id.clone(), ask);
     }
 

@@ -34,7 +34,7 @@ impl AdmissionCap {
     }
 
     /// The number of positions that a client holds.
-    pub(crate) fn places_of(&self, client: &Arc<str>) -> usize {
+    pub(crate) fn positions_of(&self, client: &Arc<str>) -> usize {
         self.0.get(&(None, Arc::clone(client))).copied().unwrap_or(0)
     }
 

@@ -202,7 +202,7 @@ impl ClassQueue {
             }
             None => self.clients.leave(client, slice, SliceFate::Unused),
         }
-        if self.is_empty() {
+        if self.has_no_turns() {
             self.clients.forget_all();
         }
     }
@@ -345,7 +345,8 @@ impl ClassQueue {
         &self.order
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no request waits in this queue itself. Requests in key queues do not count.
+    pub(crate) fn has_no_turns(&self) -> bool {
         self.order.len() == 0
     }
 }

@@ -228,7 +228,7 @@ impl Tree<'_> {
 }
 
 impl Nodes for Tree<'_> {
-    type Place = Slot;
+    type Node = Slot;
     type Key = (Turn, Slot);
 
     fn key(&self, slot: Slot) -> (Turn, Slot) {

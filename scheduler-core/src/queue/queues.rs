@@ -195,7 +195,7 @@ impl Queues {
 
     /// Whether a request waits in the queue of a less urgent class than `class`.
     pub(crate) fn is_any_behind(&self, class: ClassId) -> bool {
-        self.classes[class.index() + 1..].iter().any(|queue| !queue.is_empty())
+        self.classes[class.index() + 1..].iter().any(|queue| !queue.has_no_turns())
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -209,7 +209,7 @@ impl Queues {
 
     /// How many requests of a client wait.
     pub(crate) fn waiting_of(&self, client: &Arc<str>) -> usize {
-        self.cap.places_of(client)
+        self.cap.positions_of(client)
     }
 
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {

@@ -33,7 +33,7 @@ impl<R: Clone> Scheduler<R> {
             return self.outbox.refuse(ask.to, Some(ask.id), Refusal::HandingOver);
         }
         if let Some(slot) = self.permits.find(&ask.id) {
-            return self.ask_again(now, slot, ask);
+            return self.answer_repeated(now, slot, ask);
         }
         if self.pending.has(&ask.id) {
             return self.repeat_pending(ask);
@@ -85,7 +85,7 @@ impl<R: Clone> Scheduler<R> {
     /// Repeats the answer, as long as the margin pays for the late start. A lapsed permit stays
     /// charged until it is settled, as its call may have been made. A settled one is used up:
     /// another call under its id would be free.
-    fn ask_again(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
+    fn answer_repeated(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         if self.is_anothers(slot, &ask) {
             return self.outbox.refuse(ask.to, Some(ask.id), Refusal::IdInUse);
         }
@@ -106,7 +106,7 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(granted) => {
                 let granted = *granted;
                 self.delivery_jitter.note_repeated(ask.connection, now.since(granted.start.at));
-                self.answer(now, slot, ask.to, granted, Answered::Again);
+                self.answer(now, slot, ask.to, granted, Answered::Repeated);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {
                 self.outbox.refuse(ask.to, Some(ask.id), Refusal::RepeatCannotWait);

@@ -24,7 +24,7 @@ pub(crate) enum Answered {
     AtOnce,
     AfterWaiting(Span),
     /// The request has heard this start before.
-    Again,
+    Repeated,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -68,7 +68,7 @@ impl<R: Clone> Scheduler<R> {
         // A repeated answer does not prolong the permit.
         let validity = (start.at + self.resource.spec().validity).since(now + delay);
         let waited = if let Answered::AfterWaiting(waited) = answered { waited } else { Span::ZERO };
-        let repeated = answered == Answered::Again;
+        let repeated = answered == Answered::Repeated;
         let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
         self.outbox.push(Command::Grant(grant));
     }

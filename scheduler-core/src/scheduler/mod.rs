@@ -77,8 +77,10 @@ use unwritten_limits::UnwrittenLimits;
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask::new(worker, PermitId::new(worker)?, bill.clone(), class, Mode::Reserve);
 ///     scheduler.handle(Time::ORIGIN, Event::Ask(ask));
-///     while let Some(Command::Grant(grant)) = scheduler.poll_command() {
-///         delays.push(grant.delay);
+///     while let Some(command) = scheduler.poll_command() {
+///         if let Command::Grant(grant) = command {
+///             delays.push(grant.delay);
+///         }
 ///     }
 /// }
 /// assert_eq!(delays, [Span::ZERO, Span::ZERO, Span::from_millis(500)]);
@@ -191,8 +193,8 @@ impl<R: Clone> Scheduler<R> {
     /// Numbers new pages of keys from this one on. Schedulers that contend for a term start at
     /// different numbers, so that none overwrites a page that another has named.
     #[must_use]
-    pub fn with_pages_from(mut self, arrival: u32) -> Self {
-        self.ledger.keys.pages.begin_at(arrival);
+    pub fn with_pages_from(mut self, first: u32) -> Self {
+        self.ledger.keys.pages.number_from(first);
         self
     }
 

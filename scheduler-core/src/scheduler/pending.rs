@@ -77,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn ask_pending(&mut self, now: Time) {
         for PendingAnswer { since, answer } in self.pending.take_answers() {
             match answer {
-                Answer::Again(id) => self.ask_again_since(now, since, &id),
+                Answer::Retry(id) => self.retry(now, since, &id),
                 Answer::Start { to, id, serial, checkpoint } if self.term.budget().is_stored(checkpoint) => {
                     self.tell_promised(now, to, id, serial);
                 }
@@ -86,7 +86,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    fn ask_again_since(&mut self, now: Time, since: Time, id: &PermitId) {
+    fn retry(&mut self, now: Time, since: Time, id: &PermitId) {
         let Some(ask) = self.pending.take_ask(id) else { return };
         let before = self.pending.len();
         self.ask(now, ask);
@@ -121,7 +121,7 @@ impl<R: Clone> Scheduler<R> {
     /// Refuses a request whose answer has waited, and takes a promised start back.
     fn give_up(&mut self, now: Time, answer: Answer<R>, refusal: Refusal) {
         match answer {
-            Answer::Again(id) => {
+            Answer::Retry(id) => {
                 if let Some(ask) = self.pending.take_ask(&id) {
                     self.outbox.refuse(ask.to, Some(id), refusal);
                 }
@@ -149,7 +149,7 @@ impl<R: Clone> Scheduler<R> {
         let is_same = self.resource.shares_bills_with(former);
         for PendingAnswer { since, answer } in self.pending.take_answers() {
             match answer {
-                Answer::Again(id) => self.charge_ask(since, &id, is_same),
+                Answer::Retry(id) => self.charge_ask(since, &id, is_same),
                 start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
             }
         }

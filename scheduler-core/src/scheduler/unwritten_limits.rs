@@ -120,7 +120,7 @@ impl UnwrittenLimits {
         let news = search.take_news();
         let note = |name: &Name| {
             let (limit, found) = (resource.limit(name)?, search.found_limit(name)?);
-            Some(Note::LimitFound { limit, by: found.origin.as_str() })
+            Some(Note::LimitFound { limit, origin: found.origin })
         };
         news.iter().filter_map(note).collect()
     }

@@ -80,7 +80,7 @@ type Pages = BTreeMap<(u64, u32), (u64, Vec<KeySnapshot>)>;
 impl Store {
     fn write_pages(&mut self, checkpoint: &Checkpoint) {
         for NewPage { id, keys } in &checkpoint.state.new_pages {
-            self.pages.insert((id.epoch, id.place), (id.serial, keys.clone()));
+            self.pages.insert((id.epoch, id.address), (id.serial, keys.clone()));
         }
     }
 
@@ -94,7 +94,7 @@ impl Store {
     fn read(&self) -> Snapshot {
         let mut found = self.levels.clone();
         for page in &mut found.keys.pages {
-            let there = self.pages.get(&(page.id.epoch, page.id.place));
+            let there = self.pages.get(&(page.id.epoch, page.id.address));
             page.keys = there.filter(|(serial, _)| *serial == page.id.serial).map(|(_, keys)| keys.clone());
         }
         found

@@ -582,7 +582,7 @@ fn what_no_record_tells_of_windows_its_permits_tell() {
     let spec = fixed(Alignment::Epoch);
     let mut before = play(&spec, "0 reserve a requests=10 -> a@0\n 0 reserve b requests=6 -> b@1000");
     let mut snapshot = before.scheduler.snapshot(ms(100), 100);
-    snapshot.levels.iter_mut().for_each(|level| level.taken = None);
+    snapshot.levels.iter_mut().for_each(|level| level.usage = None);
     play_on(
         World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(100), ms(100), &snapshot)),
         "100 reserve c requests=5 -> c@2000\n 100 reserve d requests=4 -> d@1000",

@@ -22,7 +22,7 @@ pub(super) struct Key {
 pub(super) enum Shown {
     /// The value that counts if the key is left out.
     Default(&'static str),
-    /// One value of many; nothing counts if the key is left out.
+    /// One possible value. There is no default.
     Example(&'static str),
     /// The value that a first configuration has.
     Given(&'static str),

@@ -19,8 +19,8 @@ pub(super) struct PageRecord {
 
 impl PageRecord {
     pub(super) fn of(page: &KeyPage) -> Self {
-        let PageId { epoch, place, serial } = page.id;
-        PageRecord { epoch, place, serial, age: page.age.nanos(), spent: page.spent.clone() }
+        let PageId { epoch, address, serial } = page.id;
+        PageRecord { epoch, place: address, serial, age: page.age.nanos(), spent: page.spent.clone() }
     }
 
     /// The core's page with these keys; without them if the page could not be read.
@@ -29,7 +29,7 @@ impl PageRecord {
     }
 
     pub(super) fn id(&self) -> PageId {
-        PageId { epoch: self.epoch, place: self.place, serial: self.serial }
+        PageId { epoch: self.epoch, address: self.place, serial: self.serial }
     }
 }
 

@@ -66,7 +66,7 @@ impl Store {
 }
 
 fn page_key(resource: &Name, id: PageId) -> String {
-    format!("{}{}.{}", page_prefix(resource), id.epoch, id.place)
+    format!("{}{}.{}", page_prefix(resource), id.epoch, id.address)
 }
 
 fn page_prefix(resource: &Name) -> String {

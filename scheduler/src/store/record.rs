@@ -142,13 +142,13 @@ impl StateRecord {
         }
     }
 
-    /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. What
-    /// could be granted under this record counts as granted once more.
+    /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. The
+    /// budget of this record counts as spent a second time, by the lost records.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {
             let snapshot = level.snapshot(i128::from(level.micros).min(0) - i128::from(level.budget));
-            LevelSnapshot { taken: snapshot.taken.map(doubted), ..snapshot }
+            LevelSnapshot { usage: snapshot.usage.map(doubted), ..snapshot }
         };
         Snapshot {
             levels: self.levels.iter().map(level).collect(),
@@ -171,14 +171,14 @@ impl KeysRecord {
             key: key.clone(),
             micros: saturated(*micros),
         };
-        let taken = |KeySnapshot { limit, key, taken, .. }: &KeySnapshot| {
-            let usage = UsageRecord::of(taken.as_ref()?);
+        let taken = |KeySnapshot { limit, key, usage, .. }: &KeySnapshot| {
+            let usage = UsageRecord::of(usage.as_ref()?);
             Some(UsedKeyRow { limit: limit.clone(), key: key.clone(), usage })
         };
         let known = |others: &LevelSnapshot| OtherKeysRow {
             limit: others.limit.clone(),
             micros: saturated(others.micros),
-            usage: others.taken.as_ref().map(UsageRecord::of),
+            usage: others.usage.as_ref().map(UsageRecord::of),
         };
         KeysRecord {
             listed: snapshots.listed.iter().map(listed).collect(),
@@ -223,7 +223,7 @@ impl KeysRecord {
         let mut snapshots = self.snapshot(pages);
         let on_pages = snapshots.pages.iter_mut().flat_map(|page| &mut page.keys).flatten();
         for snapshot in snapshots.listed.iter_mut().chain(on_pages) {
-            (snapshot.micros, snapshot.taken) = (snapshot.micros.min(0), snapshot.taken.take().map(doubted));
+            (snapshot.micros, snapshot.usage) = (snapshot.micros.min(0), snapshot.usage.take().map(doubted));
         }
         let empty = snapshots.others_empty_in.map_or(Offset::ZERO, |empty| empty.max(Offset::ZERO));
         KeysSnapshot { known: Vec::new(), others_empty_in: Some(empty), ..snapshots }
@@ -237,12 +237,12 @@ impl KeysRecord {
             limit: limit.clone(),
             key: key.clone(),
             micros: i128::from(*micros),
-            taken: taken.get(&(limit, key.as_str())).map(|taken| taken.usage()),
+            usage: taken.get(&(limit, key.as_str())).map(|taken| taken.usage()),
         };
         let known = |OtherKeysRow { limit, micros, usage }: &OtherKeysRow| LevelSnapshot {
             limit: limit.clone(),
             micros: i128::from(*micros),
-            taken: usage.as_ref().map(UsageRecord::usage),
+            usage: usage.as_ref().map(UsageRecord::usage),
             learned: None,
             stated: None,
             pending_debits: Vec::new(),
@@ -258,8 +258,8 @@ impl KeysRecord {
 }
 
 /// The same usage, with the note that an unknown leader may have used more.
-fn doubted(taken: Usage) -> Usage {
-    Usage { doubted: true, ..taken }
+fn doubted(usage: Usage) -> Usage {
+    Usage { doubted: true, ..usage }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
@@ -304,18 +304,18 @@ impl LevelRecord {
             micros: saturated(snapshot.micros),
             budget,
             withheld: snapshot.pending_debits.iter().map(DebitRow::from).collect(),
-            taken: snapshot.taken.as_ref().map(UsageRecord::of),
+            taken: snapshot.usage.as_ref().map(UsageRecord::of),
             learned: snapshot.learned.as_ref().map(LearnedRecord::of),
             stated: snapshot.stated.as_ref().map(StatedRecord::of),
         }
     }
 
     fn snapshot(&self, micros: i128) -> LevelSnapshot {
-        let taken = self.taken.as_ref().map(UsageRecord::usage);
+        let usage = self.taken.as_ref().map(UsageRecord::usage);
         let learned = self.learned.as_ref().and_then(LearnedRecord::snapshot);
         let stated = self.stated.as_ref().and_then(StatedRecord::snapshot);
         let pending_debits = self.withheld.iter().map(DebitRow::snapshot).collect();
-        LevelSnapshot { limit: self.limit.clone(), micros, taken, learned, stated, pending_debits }
+        LevelSnapshot { limit: self.limit.clone(), micros, usage, learned, stated, pending_debits }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
 
 /// The state of one policy, by its model.
 ///
-/// Without calls, no model has less to spend later than earlier. After the longest wait all
+/// While no calls come, the amount that can be spent never falls. After the longest wait, all
 /// policies can pay.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {

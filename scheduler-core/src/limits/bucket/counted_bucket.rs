@@ -475,7 +475,7 @@ impl CountedBucket {
     }
 }
 
-/// Until when a call is listed whose cost counts until `until`.
+/// When a call leaves `calls`: in windows at its start, otherwise when its cost stops counting.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
     if limit.has_windows() { key.at } else { until }
 }

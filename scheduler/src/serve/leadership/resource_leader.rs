@@ -29,6 +29,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
+/// Why a scheduler does not lead a vacant resource.
+#[derive(Debug)]
+enum TakeOverError {
+    /// Another scheduler was faster.
+    Superseded,
+    /// It is to be tried again.
+    Failed(anyhow::Error),
+}
+
+impl From<StoreError> for TakeOverError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Superseded => TakeOverError::Superseded,
+            error @ StoreError::Unavailable(_) => TakeOverError::Failed(error.into()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for TakeOverError {
+    fn from(error: anyhow::Error) -> Self {
+        TakeOverError::Failed(error)
+    }
+}
+
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// A write that takes longer may not come at all; a healthy store takes a millisecond.
@@ -129,10 +153,13 @@ impl ResourceLeader {
                 Err(error) => error,
             };
             let resource = self.resource.name();
-            if matches!(error.downcast_ref(), Some(StoreError::Superseded)) {
-                tracing::info!(%resource, "another scheduler was faster");
-                continue;
-            }
+            let error = match error {
+                TakeOverError::Superseded => {
+                    tracing::info!(%resource, "another scheduler was faster");
+                    continue;
+                }
+                TakeOverError::Failed(error) => error,
+            };
             let reason = self.state.reason(&error);
             tracing::warn!(%resource, reason, "could not take the resource over");
             self.state.set_duty(Duty::Troubled { reason });
@@ -141,7 +168,7 @@ impl ResourceLeader {
     }
 
     /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
-    async fn take_over(&mut self) -> anyhow::Result<Term> {
+    async fn take_over(&mut self) -> Result<Term, TakeOverError> {
         let context = self.state.context().clone();
         let found = context.store.read(self.resource.name()).await?;
         let (revision, fresh) = (found.revision, is_fresh(&found));
@@ -157,7 +184,8 @@ impl ResourceLeader {
         let resource = self.resource.clone().at_unix(unix_nanos_at_origin);
         // To restore a long record takes time, in which checkpoints and probes of other resources
         // go on.
-        let mut core = tokio::task::spawn_blocking(move || predecessor.restore(resource, now)).await?;
+        let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
+        let mut core = restoring.await.map_err(anyhow::Error::from)?;
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
         let rules = self.limits.revision();

@@ -96,7 +96,7 @@ fn add_tally(picture: &mut Map<String, Value>, tally: &Tally) {
     picture.insert("refusals".to_owned(), Value::Object(refusals));
 }
 
-/// Makes the list `key` of things with a `name` an object by name, and keeps their order beside it.
+/// Turns the list `key` into an object by `name`, and adds the names in their former order.
 fn by_name(picture: &mut Map<String, Value>, key: &str) {
     let Some(Value::Array(list)) = picture.remove(key) else { return };
     let name = |thing: &Value| thing["name"].as_str().unwrap_or_default().to_owned();

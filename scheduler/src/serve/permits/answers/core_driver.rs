@@ -83,7 +83,7 @@ impl CoreDriver {
                     self.log_capacity(&limit);
                 }
             }
-            Note::LimitFound { limit, by } => self.log_found(*limit, by),
+            Note::LimitFound { limit, origin } => self.log_found(*limit, origin.as_str()),
         }
     }
 

@@ -1,15 +1,16 @@
-//! Permits that hold next to nothing of any limit, in the order in which they are forgotten.
+//! Permits that may be forgotten before others, because they hold next to nothing of any limit.
 
 use crate::collections::Slot;
 use crate::policy::RETENTION;
 use rampmeter_protocol::time::Time;
 use std::collections::VecDeque;
 
-/// Permits of one kind, and since when they are idle, in this order.
+/// Such permits in the order in which they are forgotten, each with the time from which its
+/// retention counts.
 #[derive(Debug, Default)]
-pub(crate) struct IdlePermits(VecDeque<(Time, Slot)>);
+pub(crate) struct ForgettablePermits(VecDeque<(Time, Slot)>);
 
-impl IdlePermits {
+impl ForgettablePermits {
     pub(crate) fn push(&mut self, slot: Slot, since: Time) {
         self.0.push_back((since, slot));
     }
