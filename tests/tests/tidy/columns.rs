@@ -17,6 +17,15 @@ fn prose_is_narrow() {
     assert_eq!(pages.flat_map(wide).collect::<Vec<_>>(), Vec::<String>::new());
 }
 
+#[test]
+fn comments_of_manifests_are_narrow() {
+    for file in files("", "toml").iter().filter(|file| file.path.ends_with("Cargo.toml")) {
+        let mut comments = file.text.lines().filter(|line| line.starts_with('#'));
+        let wide = comments.find(|line| line.chars().count() > MAX_COLUMNS && !line.contains("://"));
+        assert_eq!(wide, None, "{}", file.path);
+    }
+}
+
 /// No test falls for a long sentence, because some have a reason; this counts them.
 #[test]
 #[expect(clippy::print_stdout, reason = "the report is for people")]
