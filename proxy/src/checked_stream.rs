@@ -180,6 +180,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CheckedStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::task::Waker;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// What hyper reads of `sent`, which comes in pieces of this many bytes.
@@ -205,6 +206,29 @@ mod tests {
         for piece in [1, 2, 3, 7, 50, 100, 1000] {
             assert_eq!(read(all.as_bytes(), piece).await, all.as_bytes(), "{piece}");
         }
+    }
+
+    /// What hyper has at once of a head that does not end, of which this many bytes have come.
+    async fn handed(sent: usize) -> usize {
+        let (mut client, server) = tokio::io::duplex(2 * MAX_HEAD);
+        client.write_all(&[b"GET / HTTP/1.1\r\nA: ", &*vec![b'a'; sent]].concat()[..sent]).await.unwrap();
+        let mut checked = CheckedStream::new(server);
+        let (mut found, mut buffer) = (0, vec![0; 4 * MAX_HEAD]);
+        loop {
+            let mut part = ReadBuf::new(&mut buffer);
+            match Pin::new(&mut checked).poll_read(&mut Context::from_waker(Waker::noop()), &mut part) {
+                Poll::Ready(read) => read.unwrap(),
+                Poll::Pending => return found,
+            }
+            found += part.filled().len();
+        }
+    }
+
+    /// Reaches `checked_stream::MAX_HEAD`.
+    #[tokio::test]
+    async fn a_head_that_is_too_long_is_not_kept() {
+        assert_eq!(handed(MAX_HEAD).await, 0, "its end may still come");
+        assert_eq!(handed(MAX_HEAD + 1).await, MAX_HEAD + 1);
     }
 
     #[tokio::test]

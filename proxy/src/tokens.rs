@@ -11,7 +11,7 @@ const ATTACHMENT: usize = 2048;
 /// What one attachment takes, about as much as a large picture.
 const TOKENS_PER_ATTACHMENT: usize = 1600;
 /// The keys by which requests bound their answers.
-const MAX_OUTPUT: [&str; 4] = ["max_completion_tokens", "max_output_tokens", "max_tokens", "max_tokens_to_sample"];
+const OUTPUT_KEYS: [&str; 4] = ["max_completion_tokens", "max_output_tokens", "max_tokens", "max_tokens_to_sample"];
 /// The longest line of a stream that is read, and the longest answer that is no stream. Usage in
 /// longer ones is not found, and their estimate counts.
 const MAX_TEXT: usize = 1 << 20;
@@ -81,7 +81,7 @@ impl Tokens {
         let Ok(request) = serde_json::from_slice::<Value>(body) else {
             return Tokens { input: Some(body.len().div_ceil(BYTES_PER_TOKEN) as u64), output: Some(0) };
         };
-        let most = MAX_OUTPUT.iter().find_map(|key| request.get(key)?.as_u64()).unwrap_or(0);
+        let most = OUTPUT_KEYS.iter().find_map(|key| request.get(key)?.as_u64()).unwrap_or(0);
         let answers = request.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
         Tokens { input: Some(input(&request) as u64), output: Some(most.saturating_mul(answers)) }
     }

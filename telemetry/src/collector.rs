@@ -91,3 +91,29 @@ fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| cause.source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// Reaches `collector::MAX_ANSWER`.
+    #[tokio::test]
+    async fn an_answer_without_an_end_is_read_in_part() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let traces = format!("http://{}/v1/traces", listener.local_addr().unwrap()).parse().unwrap();
+        let answering = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read(&mut [0; 4096]).await.unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // The connection is closed by the exporter.
+            while stream.write_all(&[b'a'; 4096]).await.is_ok() {}
+        };
+        let collector = Collector::new(traces).unwrap();
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        let (sent, ()) = tokio::join!(collector.send(&headers, body), answering);
+        assert_eq!(sent, Ok(()));
+    }
+}

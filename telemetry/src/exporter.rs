@@ -74,15 +74,7 @@ impl Exporter {
         (settings.headers)().map_err(StartError::NoHeaders)?;
         let (sender, queue) = mpsc::channel(QUEUE);
         let spans = Spans::new(settings.sample, sender, clock);
-        let task = Task {
-            collector: Collector::new(settings.traces.clone()).map_err(StartError::NoCertificates)?,
-            resource: Resource::new(&settings.service, &settings.instance),
-            settings,
-            clock,
-            queue,
-            batch: Vec::new(),
-            told: None,
-        };
+        let task = Task::new(settings, clock, queue)?;
         let (stop, stopping) = oneshot::channel();
         Ok((spans, Exporter { stop, task: tokio::spawn(task.run(stopping)) }))
     }
@@ -110,6 +102,18 @@ struct Task {
 }
 
 impl Task {
+    fn new(settings: Settings, clock: Clock, queue: mpsc::Receiver<Unbuilt>) -> Result<Self, StartError> {
+        Ok(Task {
+            collector: Collector::new(settings.traces.clone()).map_err(StartError::NoCertificates)?,
+            resource: Resource::new(&settings.service, &settings.instance),
+            settings,
+            clock,
+            queue,
+            batch: Vec::new(),
+            told: None,
+        })
+    }
+
     async fn run(mut self, mut stopping: oneshot::Receiver<()>) {
         loop {
             let round = async {
@@ -171,6 +175,50 @@ impl Task {
             self.told = Some(now);
             let (collector, lost) = (&self.settings.traces, lost_spans());
             tracing::warn!(%collector, %error, lost, "the collector does not take spans; they are lost");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::span::{self, Kind};
+    use rampmeter_protocol::trace_context::TraceContext;
+
+    fn ended() -> span::Span {
+        span::Span {
+            context: TraceContext::new([1; 16], [1; 8], true).unwrap(),
+            parent: None,
+            state: None,
+            name: "permit".to_owned(),
+            kind: Kind::Server,
+            start: Time::ORIGIN,
+            end: Time::ORIGIN,
+            attributes: Vec::new(),
+            links: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// Reaches `exporter::MAX_SPANS`.
+    #[test]
+    fn more_spans_than_a_request_takes_wait_for_the_next_one() {
+        let (sender, queue) = mpsc::channel(QUEUE);
+        let settings = Settings {
+            traces: Uri::from_static("http://collector/v1/traces"),
+            sample: 1.0,
+            service: "service".to_owned(),
+            instance: "instance".to_owned(),
+            headers: Box::new(|| Ok(HeaderMap::new())),
+        };
+        let mut task = Task::new(settings, Clock::start(), queue).unwrap();
+        for _ in 0..=MAX_SPANS {
+            let build: Unbuilt = Box::new(ended);
+            sender.try_send(build).map_err(|_| "the queue is full").unwrap();
+        }
+        for expected in [MAX_SPANS, 1, 0] {
+            assert_eq!((task.fill(), task.batch.len()), (expected > 0, expected));
+            task.batch.clear();
         }
     }
 }

@@ -103,7 +103,7 @@ IN_CORE = [
     ("any service of its class helps a starving request", "last_served", r"\bserved\.min\(\)", "self.served.iter().copied().max().or(served.min())"),
     ("a repeated id is charged again", "ask", r"self\.permits\.find\(&ask\.id\)", "None"),
     ("an id in use serves another request", "is_anothers", r"in_use && ", "!in_use && "),
-    ("starts are reserved without a bound", "ask", r"\.unwrap_or\(ahead\)\.min\(ahead\)", ".unwrap_or(ahead.max(MAX_AHEAD))"),
+    ("starts are reserved without a bound", "ask", r"\.unwrap_or\(ahead\)\.min\(ahead\)", ".unwrap_or(ahead.max(FARTHEST_START))"),
     ("strangers take places in flight", "may_be_of_predecessor", r"is_some_and\(.*\)", "is_some_and(|lease| now <= Time::NEVER - lease)"),
     ("permits that cost next to nothing take places", "is_small", r"\.saturating_mul\(MANY_CALLS\)", ".saturating_mul(u64::MAX)"),
     ("a checkpoint without its budget", "level_snapshot", r"(beyond_margin\(\)) - budget", r"\1"),

@@ -284,3 +284,32 @@ fn recovery(loss: Ppm, longest: Span) -> Span {
     let more = u128::from(longest.saturating_sub(least).nanos()) * (small * small - loss * loss) / (small * small);
     Span::from_nanos(u64::try_from(usual + more).unwrap_or(u64::MAX))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::spec::LimitSpec;
+    use rampmeter_protocol::name::Name;
+
+    /// The stock that is held back after many losses, in tokens.
+    fn stock(capacity: f64, period: Span) -> f64 {
+        let name = |name| Name::new(name).unwrap();
+        let spec = LimitSpec::new(name("few"), name("requests"), Amount::new(capacity).unwrap(), period);
+        let limit = Limit::new(&spec, &[]);
+        let mut estimator = RateEstimator::new(Time::ORIGIN, &limit);
+        let second = Span::from_secs(1);
+        for number in 1..=100 {
+            estimator.lose_rate(Time::ORIGIN + Span::from_secs(number), WHOLE / 2, limit.full(), second);
+        }
+        limit.rate().units(estimator.stock)
+    }
+
+    /// Reaches `MAX_STOCK` and `MAX_STOCK_TOKENS`.
+    #[test]
+    fn the_stock_that_losses_hold_back_is_bounded() {
+        let hour = Span::from_secs(3600);
+        assert_eq!(stock(360_000.0, hour), 200.0, "two seconds at a hundred in a second");
+        assert_eq!(stock(3600.0, hour), 8.0, "eight tokens at one in a second");
+        assert_eq!(stock(10.0, hour), 1.8, "a fifth of a full bucket, which holds nine");
+    }
+}

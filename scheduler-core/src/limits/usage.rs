@@ -178,3 +178,37 @@ fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
         before = Some(block);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::spec::LimitSpec;
+    use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::name::Name;
+
+    /// This many consecutive blocks of a second, of which each third uses twice as much.
+    fn blocks(count: u64) -> Vec<UsageBlock> {
+        let name = |name| Name::new(name).unwrap();
+        let spec = LimitSpec::new(name("few"), name("requests"), Amount::ONE, Span::from_secs(60));
+        let one = Limit::new(&spec, &[]).full();
+        let at = |second| Time::ORIGIN + Span::from_secs(second);
+        let block = |second: u64| UsageBlock {
+            from: at(second),
+            until: at(second + 1),
+            credit: if second % 3 == 0 { one + one } else { one },
+        };
+        (0..count).map(block).collect()
+    }
+
+    #[test]
+    fn beyond_the_bound_far_blocks_are_merged_and_use_no_less() {
+        assert_eq!(condensed(blocks(32)), blocks(32));
+        let all = blocks(16 + 160);
+        let condensed = condensed(all.clone());
+        assert_eq!((condensed.len(), &condensed[..16]), (MAX_BLOCKS, &all[..16]));
+        for block in all {
+            let covers = |other: &&UsageBlock| other.from <= block.from && block.until <= other.until;
+            assert!(condensed.iter().find(covers).unwrap().credit >= block.credit, "{block:?}");
+        }
+    }
+}

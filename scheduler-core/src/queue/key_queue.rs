@@ -151,3 +151,24 @@ impl KeyQueue {
         self.waiting.is_empty() && self.kept_for.is_none()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::Slab;
+
+    /// How many requests are ahead of the first of so many, and of the last.
+    fn ahead(waiting: u64) -> (usize, usize) {
+        let (mut queue, slot) = (KeyQueue::default(), Slab::default().insert(()));
+        let position = |serial| KeyQueuePosition { class: ClassId(0), arrival: Arrival { at: Time::ORIGIN, serial } };
+        (1..=waiting).for_each(|serial| queue.join(position(serial), slot, Credit::ZERO));
+        (queue.ahead_of(position(1)).count, queue.ahead_of(position(waiting)).count)
+    }
+
+    #[test]
+    fn a_position_is_counted_in_a_short_queue_and_estimated_in_a_long_one() {
+        assert_eq!(ahead(MAX_COUNTED as u64 - 1), (0, 254));
+        assert_eq!(ahead(MAX_COUNTED as u64), (128, 255));
+        assert_eq!(ahead(1000), (500, 999));
+    }
+}

@@ -113,3 +113,30 @@ pub(crate) fn is_worth_telling(now: Time, told: Option<Time>, at: Time) -> bool 
     let tenth = Span::from_nanos(told.since(now).nanos() / 10);
     difference > tenth.max(MIN_CHANGE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::Slab;
+
+    /// How long a round takes that tells so many requests.
+    fn round(subscribers: u64) -> Span {
+        let (mut updates, slot) = (QueueUpdates::new(Time::ORIGIN), Slab::default().insert(()));
+        (1..=subscribers).for_each(|serial| updates.set_subscribed(Arrival { at: Time::ORIGIN, serial }, slot, true));
+        let (begun, mut now, mut told) = (updates.next(), updates.next(), 0);
+        loop {
+            told += updates.next_slice(now).1.len() as u64;
+            let Some(round) = updates.round else { break };
+            now = round.next_slice;
+        }
+        assert_eq!(told, subscribers);
+        now.since(begun)
+    }
+
+    #[test]
+    fn a_round_has_a_longest_time() {
+        assert_eq!(round(64 * 1000), Span::from_secs(1));
+        let longest = round(64 * 10_000);
+        assert!(Span::from_millis(1900) < longest && longest <= MAX_ROUND, "{longest}");
+    }
+}

@@ -15,7 +15,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The farthest start of a waiting request without a bound: beyond the longest period, nothing can
 /// be foreseen.
-const MAX_AHEAD: Span = MAX_PERIOD;
+const FARTHEST_START: Span = MAX_PERIOD;
 /// When to ask again after a bound was reached: long enough for some requests to be served.
 pub(crate) const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 
@@ -173,7 +173,7 @@ impl<R: Clone> Scheduler<R> {
         let may_go =
             || self.waits(now).is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
         if waiting == 0 && delay <= self.resource.spec().horizon && may_go() {
-            let latest = now + ask.max_wait.unwrap_or(MAX_AHEAD);
+            let latest = now + ask.max_wait.unwrap_or(FARTHEST_START);
             return self.grant(now, ask, offer, latest);
         }
         if let Some(refusal) = self.queue_full(&ask, waiting) {

@@ -232,3 +232,47 @@ fn the_first_64_requests_are_tried_for_the_rest_of_a_window() {
     };
     assert_eq!((starts(63), starts(64)), (true, false));
 }
+
+/// A world in which so many guilds have taken one of ten requests an hour.
+fn with_keys(count: usize) -> World {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let each = LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) };
+    let mut world = World::new(&resource(vec![each]));
+    assert!((0..count).all(|guild| is_allowed(&mut world, 0, guild)));
+    world
+}
+
+/// Reaches `record_space::MAX_PAGE_KEYS`.
+#[test]
+fn a_page_has_three_thousand_keys() {
+    for (keys, pages, listed) in [(3001, vec![3000], 1), (10_000, vec![3000, 3000, 3000], 1000)] {
+        let snapshot = with_keys(keys).scheduler.snapshot(ms(0), usize::MAX);
+        let written: Vec<usize> = snapshot.new_pages.iter().map(|page| page.keys.len()).collect();
+        assert_eq!((written, snapshot.keys.listed.len()), (pages, listed), "{keys} keys");
+    }
+}
+
+/// Reaches `keys::MAX_SHOWN`.
+#[test]
+fn four_thousand_keys_are_compared_for_the_lowest_level() {
+    for (guild, expected) in [(3999, 4.0), (4000, 9.0)] {
+        let mut world = with_keys(5000);
+        let label = guild.to_string();
+        let mut wish = wish(Mode::Allow, &[("requests", 5.0)]);
+        wish.labels.push(("guild", &label));
+        world.ask(ms(0), &wish);
+        assert_eq!(world.scheduler.limit_status(ms(0))[0].level, expected, "{guild}");
+    }
+}
+
+/// Reaches `all_permits::MAX_FORGOTTEN`.
+#[test]
+fn one_event_forgets_512_permits() {
+    let mut world = World::new(&resource(vec![limit("requests", 10_000.0, span(1000))]));
+    for number in 0..2000 {
+        world.ask(ms(0), &wish(Mode::Reserve, &[]).named(&number.to_string()));
+    }
+    world.handle(ms(10_000_000), Event::Wake);
+    let known = world.scheduler.snapshot(ms(10_000_000), usize::MAX).permits.len();
+    assert_eq!(known, 2000 - 512);
+}

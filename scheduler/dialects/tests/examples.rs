@@ -60,6 +60,7 @@ fn plain() {
     }
 }
 
+/// Reaches `reader::MAX_PAUSE`.
 #[test]
 fn retry_after_that_tells_little() {
     #[rustfmt::skip]
