@@ -11,7 +11,7 @@ use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
 /// Whole numbers below this are written digit by digit, larger ones with an exponent.
-const MAX_WHOLE: u64 = 10_000_000_000_000_000;
+const EXPONENT_FROM: u64 = 10_000_000_000_000_000;
 
 /// The answer to a request for a permit. A client ignores fields that it does not know.
 ///
@@ -151,7 +151,7 @@ struct WholeNumbers(CompactFormatter);
 impl Formatter for WholeNumbers {
     fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, number: f64) -> io::Result<()> {
         match number as u64 {
-            whole if whole as f64 == number && whole < MAX_WHOLE && number.is_sign_positive() => {
+            whole if whole as f64 == number && whole < EXPONENT_FROM && number.is_sign_positive() => {
                 self.0.write_u64(to, whole)?;
                 to.write_all(b".0")
             }

@@ -63,3 +63,19 @@ fn member(limit: &str, remaining: u64, reset: Option<u64>) -> String {
     let reset = reset.map_or_else(String::new, |seconds| format!(";t={seconds}"));
     format!("\"{limit}\";r={remaining}{reset}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_MEMBERS`.
+    #[test]
+    fn eight_limits_are_told_and_the_ninth_is_not() {
+        let names: Vec<String> = (1..=9).map(|number| format!("limit-{number}")).collect();
+        let left =
+            |name: &String| Left { limit: name.clone().into(), unit: REQUESTS.into(), remaining: 5.0, reset_ms: None };
+        let told = |limits: usize| remaining(&names.iter().take(limits).map(left).collect::<Vec<_>>()).unwrap();
+        assert!(told(8).ends_with(r#""limit-8";r=5"#));
+        assert_eq!(told(9), told(8));
+    }
+}

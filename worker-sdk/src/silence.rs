@@ -76,6 +76,7 @@ fn listed(names: &BTreeSet<Name>) -> String {
 mod tests {
     use super::*;
 
+    /// Reaches `MAX_NAMES`: of ten names eight are listed.
     #[test]
     fn a_silence_names_what_is_led() {
         let many = (0..10).map(|number| format!("r{number}")).collect::<Vec<_>>().join(" ");

@@ -52,3 +52,18 @@ pub(crate) fn readable(path: &Path) -> Result<String, KeyFileError> {
     }
     std::fs::read_to_string(path).map_err(unreadable)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_a_mebibyte_is_read_and_a_longer_one_is_not() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(MAX_BYTES).unwrap();
+        assert_eq!(readable(file.path()).unwrap().len(), 1_048_576);
+        file.as_file().set_len(MAX_BYTES + 1).unwrap();
+        let KeyFileError::Unreadable { source, .. } = readable(file.path()).unwrap_err() else { panic!() };
+        assert_eq!(source.to_string(), "it has 1048577 bytes; 1048576 are read at most");
+    }
+}

@@ -22,3 +22,18 @@ fn delay(attempts: usize) -> Duration {
     let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_RECONNECT_DELAY_MS`: 250 ms.
+    #[test]
+    fn delays_grow_up_to_a_quarter_of_a_second() {
+        let longest = |attempts| (0..1000).map(|_| delay(attempts).as_millis()).max().unwrap();
+        assert!(longest(1) <= 2);
+        for attempts in [8, 16, usize::MAX] {
+            assert!((200..=250).contains(&longest(attempts)), "after {attempts} attempts");
+        }
+    }
+}

@@ -6,7 +6,7 @@ use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue};
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::patience::until;
+use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::{Client, Outcome, Resource};
 use std::sync::{Arc, Mutex};
@@ -133,6 +133,30 @@ async fn no_more_jobs_of_a_group_run_than_are_allowed() {
     for worker in workers {
         worker.stop().await;
     }
+}
+
+/// Reaches `MAX_CONCURRENCY`, which a worker that asks for more does not exceed.
+#[tokio::test]
+async fn no_more_than_64_jobs_of_a_group_run() {
+    let stage = stage(1000).await;
+    let log = Log::closed();
+    let noted = log.clone();
+    let handler = move |attempt: Attempt| {
+        let log = noted.clone();
+        async move {
+            log.note(&attempt);
+            log.gate.acquire().await.unwrap().forget();
+            Ok::<_, Failure>(Outcome::status(204))
+        }
+    };
+    stage.publish(0..70).await;
+    let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(1000).start(handler).await.unwrap();
+    log.reach(64).await;
+    let_pass(SECOND, "another job would begin meanwhile").await;
+    assert_eq!((log.lines().len(), stage.counts().await), (64, (6, 64, 0)));
+    log.gate.add_permits(70);
+    stage.until_counts((0, 0, 0)).await;
+    worker.stop().await;
 }
 
 /// A job that waits for another attempt keeps one place. The other jobs run, and so does a job that

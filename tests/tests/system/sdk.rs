@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use async_nats::Subscriber;
 use futures::future::join_all;
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, StreamExt, poll};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
@@ -178,9 +179,8 @@ async fn a_request_that_cannot_be_granted_is_refused_with_a_reason() {
     }
 }
 
-#[tokio::test]
-async fn requests_of_many_tasks_travel_together() {
-    let Stage { hub, nats, .. } = &stage().await;
+/// Sees all messages that ask for permits of the hub.
+async fn observer(nats: &Server) -> Subscriber {
     let observer = nats::connect(nats).await;
     let mut seen = observer.subscribe("rampmeter.permit.hub").await.unwrap();
     until("the observer hears", async || {
@@ -188,20 +188,45 @@ async fn requests_of_many_tasks_travel_together() {
         seen.next().now_or_never()
     })
     .await;
+    seen
+}
 
+/// How many requests each of the next messages has, up to this number of requests in total.
+async fn requests_in_messages(seen: &mut Subscriber, total: usize) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    while sizes.iter().sum::<usize>() < total {
+        let message = within("a message", seen.next()).await.unwrap();
+        let payload: Value = serde_json::from_slice(&message.payload).unwrap();
+        sizes.push(payload.as_array().map_or(usize::from(payload.is_object()), Vec::len));
+        sizes.retain(|size| *size > 0);
+    }
+    sizes
+}
+
+#[tokio::test]
+async fn requests_of_many_tasks_travel_together() {
+    let Stage { hub, nats, .. } = &stage().await;
+    let mut seen = observer(nats).await;
     let free = Cost::requests(0);
     let permits = join_all((0..64).map(|_| hub.acquire(free.clone()).into_future())).await;
     assert!(permits.iter().all(Result::is_ok));
-
-    let (mut messages, mut requests) = (0, 0);
-    while requests < 64 {
-        let message = within("a message", seen.next()).await.unwrap();
-        let payload: Value = serde_json::from_slice(&message.payload).unwrap();
-        let asked = payload.as_array().map_or(usize::from(payload.is_object()), Vec::len);
-        messages += usize::from(asked > 0);
-        requests += asked;
-    }
+    let messages = requests_in_messages(&mut seen, 64).await.len();
     assert!(messages <= 8, "64 requests in {messages} messages");
+}
+
+/// Reaches `driver::MAX_AT_ONCE`: one request wakes the driver, which takes 256 more before it
+/// sends.
+#[tokio::test]
+async fn the_first_of_a_thousand_requests_do_not_wait_for_the_last() {
+    let Stage { hub, nats, .. } = &stage().await;
+    let mut seen = observer(nats).await;
+    let mut asked: Vec<_> = (0..1000).map(|_| hub.acquire(Cost::requests(0)).into_future()).collect();
+    for request in &mut asked {
+        assert!(poll!(request).is_pending());
+    }
+    let messages = requests_in_messages(&mut seen, 1000).await;
+    assert_eq!(messages[..5], [64, 64, 64, 64, 1], "{messages:?}");
+    assert!(join_all(asked).await.iter().all(Result::is_ok));
 }
 
 #[tokio::test]

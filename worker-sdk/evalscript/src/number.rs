@@ -1,5 +1,7 @@
 //! Numbers in JavaScript's notation.
 
+use crate::error::Problem;
+
 /// The most characters of a number at the beginning of a string.
 const MAX_DIGITS: usize = 64;
 
@@ -46,16 +48,19 @@ pub(crate) fn of_text(text: &str) -> f64 {
     }
 }
 
-/// The number at the beginning of a string; NaN if there is none.
-pub(crate) fn beginning(text: &str) -> f64 {
+/// The number at the beginning of a string; NaN if there is none. A longer one has no result.
+pub(crate) fn beginning(text: &str) -> Result<f64, Problem> {
     let text = text.trim_start();
     let belongs = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-');
-    let end = text.bytes().take(MAX_DIGITS).position(|byte| !belongs(byte)).unwrap_or(text.len().min(MAX_DIGITS));
+    let end = text.bytes().take(MAX_DIGITS + 1).take_while(|byte| belongs(*byte)).count();
+    if end > MAX_DIGITS {
+        return Err(Problem::unsupported(&format!("a number of more than {MAX_DIGITS} characters")));
+    }
     let longest = (1..=end).rev().find_map(|end| decimal(text.get(..end)?));
-    match text.trim_start_matches(['+', '-']).starts_with("Infinity") {
+    Ok(match text.trim_start_matches(['+', '-']).starts_with("Infinity") {
         true => of_text(&text[..text.find('y').map_or(0, |last| last + 1)]),
         false => longest.unwrap_or(f64::NAN),
-    }
+    })
 }
 
 /// The whole number at the beginning of a string; NaN if there is none. If no radix is given, `0x`

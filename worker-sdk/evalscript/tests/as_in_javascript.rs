@@ -91,6 +91,7 @@ fn comparisons() {
     }
 }
 
+/// Reaches `numbers::MAX_DECIMALS` and `number::MAX_DIGITS`.
 #[test]
 fn numbers() {
     #[rustfmt::skip]
@@ -99,6 +100,7 @@ fn numbers() {
         ("['1', '2', '3', '11'].map(parseInt)",                                             "[1, null, null, 4]"),
         ("[parseInt('0x1f'), parseInt('1f', 16), parseInt('-12px'), parseInt('1e3'), parseInt('')]", "[31, 31, -12, 1, null]"),
         ("[parseFloat('1e3'), parseFloat('+5.5.5'), parseFloat('-.5e-1x'), parseFloat('1e'), parseFloat('x')]", "[1000, 5.5, -0.05, 1, null]"),
+        ("[parseFloat('1' + '0'.repeat(20) + '.' + '0'.repeat(42)), parseFloat('x'.repeat(99))]", "[100000000000000000000, null]"),
         ("[{ undefined: 1 }.undefined, { NaN: 2 }['NaN'], { Infinity: 3 }.Infinity]",        "[1, 2, 3]"),
         ("[Number(), Number(''), Number(' 12 '), Number('1_0'), Number(null), Number([5]), Number({})]", "[0, 0, 12, null, 0, 5, null]"),
         ("[1 ** NaN, (-1) ** Infinity, Math.pow(1, NaN), NaN ** 0, 2 ** 3 ** 2]",           "[null, null, null, 1, 512]"),
@@ -106,6 +108,7 @@ fn numbers() {
         ("[(-0).toFixed(2), (-0.001).toFixed(2), Math.max(-1, -0).toFixed()]",              r#"["0.00", "-0.00", "0"]"#),
         ("[0.49999999999999994, -0.5, 2.5, -2.5, 4503599627370497].map(Math.round)",        "[0, 0, 3, -2, 4503599627370497]"),
         ("[Math.max(1, NaN), Math.min(NaN, 1), Math.max(), Math.max(1, '3')]",              "[null, null, null, 3]"),
+        ("[(1.2).toFixed(100).length, (1.2).toFixed(-0.5), (1.2).toFixed(NaN)]",             r#"[102, "1", "1"]"#),
         ("[(1.25).toFixed(0), (3.7).toFixed(), (1e21) + '', 1e-7 + '']",                    r#"["1", "4", "1e+21", "1e-7"]"#),
     ];
     for (expression, expected) in table {
@@ -152,7 +155,7 @@ fn strings() {
 }
 
 /// A script that needs more of JavaScript than this engine has gets no result, rather than a wrong
-/// one.
+/// one. Exceeds `numbers::MAX_DECIMALS` and `number::MAX_DIGITS`.
 #[test]
 fn an_operation_with_an_uncertain_result_is_refused() {
     #[rustfmt::skip]
@@ -172,6 +175,9 @@ fn an_operation_with_an_uncertain_result_is_refused() {
         ("(a => { a[5] = 1; return Object.keys(a) })([])", "an empty element of an array"),
         ("[1, 2].map((x, i, all) => all.pop())", "`map` of an array that becomes shorter"),
         ("(2.5).toFixed()",                     "`toFixed` of 2.5"),
+        ("(1.5).toFixed(101)",                  "`toFixed` with 101 decimals"),
+        ("(1.5).toFixed(-1)",                   "`toFixed` with -1 decimals"),
+        ("parseFloat('1' + '0'.repeat(64))",    "a number of more than 64 characters"),
         ("typeof Set",                          "`typeof Set`"),
         ("typeof globalThis",                   "`typeof globalThis`"),
         ("[].findLast ? 1 : 2",                 "the value of `findLast`"),

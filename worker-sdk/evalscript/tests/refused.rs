@@ -101,6 +101,28 @@ fn bombs_end() {
     assert_eq!(refusal(&"`${".repeat(50_000)).problem, Problem::TooDeep);
 }
 
+/// Reaches `bounds::MAX_STEPS`, `bounds::MAX_BYTES` and `bounds::MAX_DEPTH`.
+#[test]
+fn a_script_may_use_what_the_bounds_allow() {
+    let arrays = |depth: usize| format!("return {}{}", "[".repeat(depth), "]".repeat(depth));
+    let calls = |depth: usize| format!("const f = n => n > 0 ? f(n - 1) : 1; return f({depth})");
+    #[rustfmt::skip]
+    let table = [
+        ("for (let i = 0; i < 1e5; i++); return 1".to_owned(),   None),
+        ("for (let i = 0; i < 1e6; i++); return 1".to_owned(),   Some(Problem::TooManySteps)),
+        ("return new Array(1e5).fill(0).length".to_owned(),      None),
+        ("return new Array(1e6).fill(0).length".to_owned(),      Some(Problem::TooMuchMemory)),
+        (arrays(90),                                             None),
+        (arrays(110),                                            Some(Problem::TooDeep)),
+        (calls(10),                                              None),
+        (calls(110),                                             Some(Problem::TooDeep)),
+    ];
+    for (body, expected) in table {
+        let problem = setup(&format!("function setup() {{ {body} }}")).err().map(|error| error.problem);
+        assert_eq!(problem, expected, "{body}");
+    }
+}
+
 /// A bomb among the top-level statements ends too.
 #[test]
 fn bombs_at_the_top_end() {

@@ -148,3 +148,38 @@ async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jobs(count: usize, payload: usize) -> Vec<Addressed> {
+        let payload = Bytes::from(vec![0; payload]);
+        let (subject, id, headers) = (String::new(), String::new(), HeaderMap::new());
+        let one = || Addressed {
+            subject: subject.clone(),
+            id: id.clone(),
+            headers: headers.clone(),
+            payload: payload.clone(),
+        };
+        std::iter::repeat_with(one).take(count).collect()
+    }
+
+    /// Reaches `MAX_JOBS` and `MAX_BYTES`: 4 MiB are four jobs of a mebibyte with their headers.
+    #[test]
+    fn a_batch_has_a_thousand_jobs_or_four_mebibytes() {
+        let mebibyte = (1 << 20) - HEADERS_BYTES;
+        let table = [
+            (1000, 0, 1000),
+            (1001, 0, 1000),
+            (5000, 0, 1000),
+            (4, mebibyte, 4),
+            (5, mebibyte, 4),
+            (4, mebibyte + 1, 3),
+            (2, 5 << 20, 1),
+        ];
+        for (count, payload, first) in table {
+            assert_eq!(fitting(&jobs(count, payload)), first, "{count} jobs of {payload} bytes");
+        }
+    }
+}

@@ -151,8 +151,10 @@ mod tests {
         assert_eq!(subjects().lane(LaneMessage::Dead, "rampmeter.jobs.roles.job.-.a"), None);
     }
 
+    /// Reaches `MAX_GROUP`.
     #[test]
     fn what_is_no_lane_is_refused() {
+        assert!(Lane::new(None, &"a".repeat(256)).is_ok());
         for (class, group) in [(None, ""), (Some("-"), "a"), (Some("a b"), "a"), (None, &*"a".repeat(257))] {
             assert!(Lane::new(class, group).is_err(), "{class:?} {group:?}");
         }

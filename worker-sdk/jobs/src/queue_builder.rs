@@ -17,7 +17,7 @@ const MIN_LEASE: Duration = Duration::from_secs(1);
 /// How long the server remembers ids of jobs by default.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// The bytes of jobs by default: a million small ones. Producers cannot fill a disk.
-const MAX_BYTES: u64 = 256 << 20;
+const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// Options of a [`Queue`].
 ///
@@ -39,7 +39,7 @@ impl Default for QueueBuilder {
             options: ConnectOptions::new().name("rampmeter-jobs"),
             prefix: "rampmeter".to_owned(),
             classes: Vec::new(),
-            terms: Terms { replicas: 1, lease: LEASE, remember_ids: REMEMBERED, max_bytes: MAX_BYTES },
+            terms: Terms { replicas: 1, lease: LEASE, remember_ids: REMEMBERED, max_bytes: DEFAULT_BYTES },
         }
     }
 }

@@ -119,15 +119,20 @@ mod tests {
         assert_eq!(POLICY.failed(4, &named(1)), Failed::Dead("no".to_owned()), "the attempts end all the same");
     }
 
+    /// Reaches `MAX_PATIENCE`: a minute, unless the worker waits longer from the beginning.
     #[test]
     fn patience_grows_with_each_time() {
         let found = [0, 1, 3, 7, 40].map(|times| POLICY.patience(times).as_millis());
         assert_eq!(found, [500, 1000, 4000, 60_000, 60_000]);
+        let patient = RetryPolicy { patience: Duration::from_secs(90), ..POLICY };
+        assert_eq!(patient.patience(7).as_secs(), 90);
     }
 
+    /// Reaches `MAX_PAUSE`: an hour.
     #[test]
     fn a_job_is_back_before_its_permit_is_due() {
-        let found = [100, 250, 10_000].map(|due| POLICY.put_back(Duration::from_millis(due)).as_millis());
-        assert_eq!(found, [0, 0, 9750]);
+        let put_back = |due| POLICY.put_back(Duration::from_millis(due)).as_millis();
+        assert_eq!([100, 250, 10_000].map(put_back), [0, 0, 9750]);
+        assert_eq!([3_600_249, 3_600_251, u64::MAX].map(put_back), [3_599_999, 3_600_000, 3_600_000]);
     }
 }

@@ -55,14 +55,17 @@ pub struct DeadLetter {
 
 /// Adds headers that say why `job` was given up.
 pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
-    // A header is one line of text.
-    let plain = |char: char| if char.is_control() { ' ' } else { char };
-    let reason: String = why.chars().take(MAX_REASON).map(plain).collect();
-    headers.insert(REASON, reason);
+    headers.insert(REASON, reason(why));
     headers.insert(ATTEMPTS, attempts.to_string());
     if let Some(id) = job.headers.get(NATS_MESSAGE_ID) {
         headers.insert(ID, id.as_str());
     }
+}
+
+/// The beginning of `why` as one line of text, for a header.
+fn reason(why: &str) -> String {
+    let plain = |char: char| if char.is_control() { ' ' } else { char };
+    why.chars().take(MAX_REASON).map(plain).collect()
 }
 
 pub(crate) async fn of(store: &Store) -> Result<Vec<GroupStatus>, QueueError> {
@@ -129,4 +132,18 @@ fn letter(store: &Store, message: &StreamMessage) -> Option<DeadLetter> {
         reason: header(REASON).unwrap_or_default(),
         attempts: header(ATTEMPTS).and_then(|attempts| attempts.parse().ok()).unwrap_or_default(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_REASON`.
+    #[test]
+    fn a_reason_is_one_line_of_a_thousand_characters() {
+        assert_eq!(reason("no\nuser\r"), "no user ");
+        for (length, kept) in [(1000, 1000), (1001, 1000), (1_000_000, 1000)] {
+            assert_eq!(reason(&"\u{e9}".repeat(length)).chars().count(), kept);
+        }
+    }
 }

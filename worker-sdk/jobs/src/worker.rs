@@ -21,10 +21,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SLOTS: usize = 16;
-const MAX_ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 5;
 const PATIENCE: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const MAX_PAUSE: Duration = Duration::from_secs(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The most jobs of a group at once: their waits fit into one small message.
 const MAX_CONCURRENCY: usize = 64;
 
@@ -55,9 +55,9 @@ impl WorkerBuilder {
     pub(crate) fn new(queue: Queue, resource: Resource) -> Self {
         let policy = RetryPolicy {
             patience: PATIENCE,
-            max_attempts: MAX_ATTEMPTS,
+            max_attempts: ATTEMPTS,
             first_pause: FIRST_PAUSE,
-            most_pause: MAX_PAUSE,
+            most_pause: LONGEST_PAUSE,
             deadline: None,
         };
         let group_label = "group".to_owned();

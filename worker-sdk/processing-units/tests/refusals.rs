@@ -150,6 +150,7 @@ fn what_setup_reads_must_be_certain() {
     }
 }
 
+/// Reaches `read::MAX_BODY`.
 #[test]
 fn payloads_that_are_no_body_are_refused() {
     for (text, part) in [
@@ -165,6 +166,7 @@ fn payloads_that_are_no_body_are_refused() {
     }
     let behind = format!("{} x", body(Api::Process));
     assert!(refusal(Api::Process, behind).to_string().contains("the body is no JSON, from line "));
+    assert!(refusal(Api::Process, vec![b' '; MAX_BODY]).to_string().contains("the body is empty"));
     assert!(refusal(Api::Process, vec![b' '; MAX_BODY + 1]).to_string().contains("at most 4194304"));
     assert_eq!(refusal(Api::Process, [0xff, 0xfe]).kind(), Malformed);
     let deep = format!(r#"{{"input": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));

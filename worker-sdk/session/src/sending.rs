@@ -146,3 +146,17 @@ fn reask_jitter(silence: Span) -> Span {
     let part = Span::from_nanos(silence.nanos() / OUTAGE_PER_JITTER);
     part.clamp(REASK_JITTER, MAX_REASK_JITTER)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_REASK_JITTER`: an outage of 16 s and every longer one.
+    #[test]
+    fn the_delay_after_a_silence_grows_up_to_a_quarter_of_a_second() {
+        let table = [(0, 20), (1280, 20), (3200, 50), (16_000, 250), (16_064, 250), (86_400_000, 250)];
+        for (silence, delay) in table {
+            assert_eq!(reask_jitter(Span::from_millis(silence)), Span::from_millis(delay), "{silence} ms");
+        }
+    }
+}

@@ -197,3 +197,17 @@ fn digits(text: &str, count: usize) -> Option<f64> {
     let is_number = text.len() == count && count > 0 && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_number { text.parse().ok() } else { None }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_SHOWN`: 40 characters.
+    #[test]
+    fn an_error_shows_the_beginning_of_a_date() {
+        for (length, shown) in [(3, 3), (40, 40), (41, 40), (1_000_000, 40)] {
+            let problem = parsed(&"x".repeat(length)).unwrap_err();
+            assert_eq!(problem, Problem::unsupported(&format!("the date `{}`", "x".repeat(shown))));
+        }
+    }
+}

@@ -15,7 +15,7 @@ pub(crate) fn call(machine: &mut Machine, name: &str, arguments: &[Value]) -> Ou
         "Boolean" => Ok(Value::Boolean(first.is_true())),
         "Number" if arguments.is_empty() => Ok(Value::Number(0.0)),
         "Number" => machine.number_of(&first).map(Value::Number),
-        "parseFloat" | "Number.parseFloat" => Ok(Value::Number(number::beginning(&machine.text_of(&first)?))),
+        "parseFloat" | "Number.parseFloat" => number::beginning(&machine.text_of(&first)?).map(Value::Number),
         "parseInt" | "Number.parseInt" => parse_int(machine, arguments),
         "isNaN" => Ok(Value::Boolean(machine.number_of(&first)?.is_nan())),
         "isFinite" => Ok(Value::Boolean(machine.number_of(&first)?.is_finite())),

@@ -6,7 +6,7 @@ use crate::machine::{Machine, Outcome};
 use crate::number;
 use crate::value::Value;
 
-/// The most decimals, which is more than a float has.
+/// The most decimals that JavaScript takes.
 const MAX_DECIMALS: f64 = 100.0;
 
 /// `number.name(arguments)`
@@ -14,7 +14,11 @@ pub(crate) fn call(machine: &mut Machine, value: f64, name: &str, arguments: &[V
     match name {
         "toString" if arguments.is_empty() => machine.text(&number::text(value)),
         "toFixed" => {
-            let decimals = machine.number_of(&argument(arguments, 0))?.clamp(0.0, MAX_DECIMALS) as usize;
+            let decimals = machine.number_of(&argument(arguments, 0))?.trunc();
+            if decimals < 0.0 || decimals > MAX_DECIMALS {
+                return Err(Problem::unsupported(&format!("`toFixed` with {decimals} decimals")));
+            }
+            let decimals = decimals as usize;
             // JavaScript rounds what lies in the middle up, and Rust does not.
             let is_in_the_middle = (value * 10_f64.powi(decimals as i32)).fract().abs() == 0.5;
             if is_in_the_middle || value.abs() >= 1e21 {

@@ -5,8 +5,8 @@ use crate::builtins;
 use crate::value::Value;
 use serde_json::{Map, Value as Json};
 
-/// Whole numbers up to here are exact.
-const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
+/// Whole numbers below this are written as integers. A float has all of them.
+const INTEGERS_BELOW: f64 = 9_007_199_254_740_992.0;
 
 impl Machine {
     /// The value as JSON, without functions and undefined properties.
@@ -18,7 +18,9 @@ impl Machine {
         Ok(match value {
             Value::Undefined | Value::Null | Value::Function(_) | Value::Native(_) => Json::Null,
             Value::Boolean(boolean) => Json::Bool(*boolean),
-            Value::Number(number) if number.fract() == 0.0 && number.abs() < MAX_EXACT => Json::from(*number as i64),
+            Value::Number(number) if number.fract() == 0.0 && number.abs() < INTEGERS_BELOW => {
+                Json::from(*number as i64)
+            }
             Value::Number(number) => Json::from(*number),
             Value::Text(text) => {
                 self.room_for_text(text.len())?;

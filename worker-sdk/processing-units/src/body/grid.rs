@@ -7,7 +7,7 @@ use crate::error::Gap;
 use crate::{Count, Error, ErrorKind, Given, Size};
 
 /// The length of the longest degree on the Earth, in metres.
-const MAX_DEGREE_M: f64 = 111_700.0;
+const LONGEST_DEGREE_M: f64 = 111_700.0;
 
 /// A tiling grid of the service.
 struct Tiling {
@@ -97,7 +97,7 @@ fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
             let (south, north) = extent.vertical;
             // The parallel nearest to the equator is the longest.
             let latitude = if south <= 0.0 && north >= 0.0 { 0.0 } else { south.abs().min(north.abs()) };
-            Ok((extent.width * MAX_DEGREE_M * latitude.to_radians().cos(), extent.height * MAX_DEGREE_M))
+            Ok((extent.width * LONGEST_DEGREE_M * latitude.to_radians().cos(), extent.height * LONGEST_DEGREE_M))
         }
         // A metre of this projection is at most one metre on the ground.
         (Crs::WebMercator | Crs::Utm, Crs::Utm | Crs::WebMercator) => Ok((extent.width, extent.height)),

@@ -73,3 +73,18 @@ fn end_of(from: DateTime, length: Span, intervals: u32) -> Option<DateTime> {
     let span = length.checked_mul(i64::from(intervals)).ok()?;
     from.checked_add(span).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_INTERVALS`.
+    #[test]
+    fn a_hundred_and_ten_thousand_intervals_are_counted() {
+        let from = jiff::civil::date(2026, 1, 1).at(0, 0, 0, 0);
+        let second = Span::new().seconds(1);
+        let counted = |seconds: i64| whole(from, from + second * seconds, second).map_err(|error| error.kind());
+        assert_eq!(counted(110_000), Ok((110_000, false)));
+        assert_eq!(counted(110_001), Err(ErrorKind::OutOfBounds));
+    }
+}

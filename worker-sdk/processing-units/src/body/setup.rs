@@ -130,3 +130,17 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
 fn shown(value: &Value) -> String {
     format!("`{}`", value.to_string().chars().take(MAX_SHOWN).collect::<String>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `MAX_SHOWN`: 40 characters, with the quote before the text.
+    #[test]
+    fn an_error_shows_the_beginning_of_a_value() {
+        assert_eq!(shown(&Value::from("TILE")), "`\"TILE\"`");
+        for length in [39, 40, 1_000_000] {
+            assert_eq!(shown(&Value::from("x".repeat(length))), format!("`\"{}`", "x".repeat(39)));
+        }
+    }
+}

@@ -1,6 +1,9 @@
 //! Permits that come late are not used. Lapsed permits are requested again under new ids.
 
 use crate::script::check;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::time::Time;
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
 
 #[test]
 fn a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id() {
@@ -105,4 +108,20 @@ fn asks_are_bounded_and_one_more_says_so() {
         > 2 ask 1: 4 epoch=3
         "#,
     );
+}
+
+/// Reaches `MAX_ASKS`, the bound of a session whose driver sets no other.
+#[test]
+fn a_quarter_of_a_million_asks_are_pending_at_most() {
+    const BOUND: u64 = 262_144;
+    let mut session = Session::new(7);
+    let mut ask = |number| {
+        let (resource, request) = (ResourceNumber(0), Box::new(PermitRequest::default()));
+        let asked = Event::Asked { ask: AskNumber(number), resource, request, deadline: Time::NEVER };
+        session.handle(Time::ORIGIN, asked);
+        session.poll(Time::ORIGIN)
+    };
+    assert!((0..BOUND).all(|number| ask(number).is_none()));
+    let Some(Command::Complete { ask: refused, result }) = ask(BOUND) else { panic!("one more is refused") };
+    assert_eq!((refused, result.unwrap_err()), (AskNumber(BOUND), Denial::TooManyAsks { bound: 262_144 }));
 }
