@@ -167,7 +167,7 @@ fn payloads_that_are_no_body_are_refused() {
     let behind = format!("{} x", body(Api::Process));
     assert!(refusal(Api::Process, behind).to_string().contains("the body is no JSON, from line "));
     assert!(refusal(Api::Process, vec![b' '; MAX_BODY]).to_string().contains("the body is empty"));
-    assert!(refusal(Api::Process, vec![b' '; MAX_BODY + 1]).to_string().contains("at most 4194304"));
+    assert!(refusal(Api::Process, vec![b' '; 4_194_305]).to_string().contains("has 4194305 bytes, at most"));
     assert_eq!(refusal(Api::Process, [0xff, 0xfe]).kind(), Malformed);
     let deep = format!(r#"{{"input": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(refusal(Api::Process, deep).kind(), Malformed);
