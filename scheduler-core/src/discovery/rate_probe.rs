@@ -10,9 +10,9 @@ use rampmeter_protocol::time::{Span, Time};
 /// The first rate, in calls a second.
 pub(crate) const FIRST_RATE: f64 = 2.0;
 /// The lowest rate.
-const MIN_RATE: f64 = 0.01;
+const LOWEST_RATE: f64 = 0.01;
 /// The highest rate.
-const MAX_RATE: f64 = 65_536.0;
+const HIGHEST_RATE: f64 = 65_536.0;
 const SECOND: u64 = 1_000_000_000;
 
 /// How often the rate grows.
@@ -74,7 +74,7 @@ impl RateProbe {
 
     /// A predecessor's rate, which was refused before.
     pub(crate) fn restored(now: Time, rate: f64) -> Self {
-        let rate = rate.clamp(MIN_RATE, MAX_RATE);
+        let rate = rate.clamp(LOWEST_RATE, HIGHEST_RATE);
         RateProbe {
             rate,
             refused: Some((rate / LEFT_AFTER_LATER_REFUSAL, rate)),
@@ -115,7 +115,7 @@ impl RateProbe {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
         };
-        self.rate = left.max(MIN_RATE);
+        self.rate = left.max(LOWEST_RATE);
         self.refused = Some((most.max(self.rate), self.rate));
         let calls = Span::from_nanos((CALLS / self.rate * SECOND as f64) as u64);
         self.plateau = PLATEAU.max(calls).max(Span::from_nanos(pause.nanos().saturating_mul(PAUSES)));
@@ -144,7 +144,7 @@ impl RateProbe {
             None => self.rate * if self.rate < SLOWER_ABOVE { GROWTH } else { SLOWER_GROWTH },
             Some((refused, after)) => cubic(refused, after, self.grown.secs() / self.plateau.secs()),
         };
-        self.rate = grown.clamp(self.rate, MAX_RATE);
+        self.rate = grown.clamp(self.rate, HIGHEST_RATE);
     }
 }
 
