@@ -15,7 +15,8 @@ pub(crate) fn call(machine: &mut Machine, value: f64, name: &str, arguments: &[V
         "toString" if arguments.is_empty() => machine.text(&number::text(value)),
         "toFixed" => {
             let decimals = machine.number_of(&argument(arguments, 0))?.trunc();
-            if decimals < 0.0 || decimals > MAX_DECIMALS {
+            // No number means no decimals.
+            if !decimals.is_nan() && !(0.0..=MAX_DECIMALS).contains(&decimals) {
                 return Err(Problem::unsupported(&format!("`toFixed` with {decimals} decimals")));
             }
             let decimals = decimals as usize;
