@@ -193,3 +193,15 @@ fn log(event: Event, stopping: bool, connection: Arc<str>) {
         | Event::ClientError(_) => tracing::warn!(%event, %connection, "NATS"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `connection::MAX_DELAY`.
+    #[test]
+    fn pauses_between_attempts_double_up_to_the_longest() {
+        let delays = [0, 1, 5, 6, 100, usize::MAX].map(|attempt| delay(attempt, 1.0).as_millis());
+        assert_eq!(delays, [5, 10, 160, 250, 250, 250]);
+    }
+}

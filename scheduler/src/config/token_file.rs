@@ -154,6 +154,7 @@ mod tests {
         assert!(tokens[1].resources.is_none() && tokens[1].classes.is_none());
     }
 
+    /// Reaches `token_file::MAX_TOKENS`.
     #[test]
     fn faults_name_the_field_and_no_secret() {
         let token = |more: &str| format!("[[token]]\nname = \"a\"\nsecret = \"canary-canary-canary\"\n{more}");

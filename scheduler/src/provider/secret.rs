@@ -88,6 +88,7 @@ mod tests {
         source.read().map(|secret| secret.expose_secret().to_owned())
     }
 
+    /// Reaches `secret::MAX_SECRET`.
     #[test]
     fn a_file_holds_a_secret_and_perhaps_a_newline() {
         let long = vec![b'x'; 64 * 1024 + 1];

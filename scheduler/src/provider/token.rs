@@ -109,6 +109,7 @@ mod tests {
         AccessToken::read(body.as_bytes(), Time::ORIGIN, 1_000_000)
     }
 
+    /// Reaches `token::MAX_LIFE`.
     #[test]
     fn a_token_counts_until_shortly_before_its_end() {
         #[rustfmt::skip]

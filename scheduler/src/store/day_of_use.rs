@@ -201,6 +201,30 @@ mod tests {
         assert_eq!(day.hours(&name("per-day")).map(|hours| hours[3]), Some(6));
     }
 
+    /// Reaches `MAX_LIMITS`.
+    #[test]
+    fn beyond_the_bounds_hours_of_limits_are_not_kept() {
+        let mut day = DayOfUse::default();
+        for _ in 0..2 {
+            for number in 0..100 {
+                let limits = vec![(name(&format!("limit-{number:02}")), 1)];
+                day.count(0, &Use { clients: Vec::new(), limits });
+            }
+        }
+        let expected: Vec<Name> = (0..64).map(|number| name(&format!("limit-{number:02}"))).collect();
+        assert!(day.limits().eq(&expected), "{day:?}");
+        assert_eq!(day.hours(&expected[63]).map(|hours| hours[0]), Some(2));
+    }
+
+    /// Reaches `MAX_WRITERS`.
+    #[test]
+    fn the_last_writers_are_remembered() {
+        let mut day = DayOfUse::default();
+        assert!((0..100).all(|writer| day.note_addition(writer, 1)));
+        let known = (0..100).filter(|writer| !day.clone().note_addition(*writer, 1)).collect::<Vec<_>>();
+        assert_eq!(known, (84..100).collect::<Vec<_>>());
+    }
+
     #[test]
     fn beyond_the_bounds_clients_count_together() {
         let mut day = DayOfUse::default();

@@ -211,7 +211,7 @@ impl Store {
         epoch: u64,
         permits: &[PermitRecord],
     ) -> Result<usize, StoreError> {
-        let parts = permits.chunks(PERMITS_PER_PART).take(MAX_PARTS);
+        let parts = parts(permits);
         let count = parts.len();
         let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
@@ -260,6 +260,11 @@ impl Store {
     }
 }
 
+/// The values that permits are written to, as far as there is room.
+fn parts<P>(permits: &[P]) -> impl ExactSizeIterator<Item = &[P]> {
+    permits.chunks(PERMITS_PER_PART).take(MAX_PARTS)
+}
+
 /// The record in an entry.
 ///
 /// # Errors
@@ -294,4 +299,18 @@ fn content(record: &impl Serialize) -> Vec<u8> {
 pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     let content = envelope::open(value)?;
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `kv::MAX_PARTS` and `kv::MAX_PERMITS`.
+    #[test]
+    fn permits_without_room_are_left_out() {
+        let permits = vec![0_u8; 1_000_000];
+        assert_eq!((parts(&permits[..MAX_PERMITS - 1]).len(), parts(&permits).len()), (250, 250));
+        assert_eq!(parts(&permits[..MAX_PERMITS - 1]).map(<[u8]>::len).sum::<usize>(), 249_999);
+        assert_eq!(parts(&permits).map(<[u8]>::len).sum::<usize>(), 250_000);
+    }
 }

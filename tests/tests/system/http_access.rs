@@ -174,6 +174,7 @@ async fn raw(address: SocketAddr, sent: &[u8]) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// Reaches `reading::MAX_BODY` and `connection_limiter::MAX_HEAD`.
 #[tokio::test]
 async fn requests_that_are_too_large_are_refused() {
     let nats = nats::start().await;

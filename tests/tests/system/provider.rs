@@ -37,6 +37,7 @@ async fn metrics(process: &Process) -> Page {
     Page::parse(&text).unwrap()
 }
 
+/// Reaches `http::MAX_BODY`.
 #[tokio::test]
 async fn whatever_fails_the_known_limits_count_and_the_reason_is_shown() {
     use Endpoint::{Contract, Token, TokenCounts};

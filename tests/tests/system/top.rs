@@ -137,6 +137,7 @@ async fn it_shows_what_waits_and_why_and_leaves_the_terminal_as_it_was() {
     terminal.is_as_before().await;
 }
 
+/// Reaches `survey::MAX_LISTED`.
 #[tokio::test]
 async fn ten_thousand_requests_on_terminals_of_every_size() {
     let nats = nats::start().await;

@@ -35,7 +35,7 @@ const RESOURCES: [(&str, &str, &str); 2] = [
     ("held", "empty", "capacity = 10000\nperiod = \"672h\""),
 ];
 /// Longer than these four weeks.
-const MAX_WAIT: Span = Span::from_secs(31 * 86_400);
+const LONGEST_WAIT: Span = Span::from_secs(31 * 86_400);
 const REQUEST: &[u8] = b"GET /tiles HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
 /// The end of every answer.
@@ -128,7 +128,7 @@ fn settings(upstream: SocketAddr, resource: &str) -> anyhow::Result<ProxySetting
         ..ProxySettings::default()
     };
     // Requests that are still held at the end are not waited for.
-    (settings.times.max_wait, settings.times.drain) = (MAX_WAIT, Span::from_millis(1));
+    (settings.times.max_wait, settings.times.drain) = (LONGEST_WAIT, Span::from_millis(1));
     Ok(settings)
 }
 

@@ -164,3 +164,21 @@ fn by_class(groups: &[GroupStatus]) -> BTreeMap<String, ClassCounts> {
     }
     classes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `metrics::MAX_CLASSES`.
+    #[test]
+    fn publishers_make_a_bounded_number_of_classes() {
+        let group = |number: usize| {
+            let mut group = GroupStatus::default();
+            (group.class, group.dead) = (Some(number.to_string()), 1);
+            group
+        };
+        let groups: Vec<GroupStatus> = (0..100).map(group).collect();
+        let classes = by_class(&groups);
+        assert_eq!((classes.len(), classes[OTHER_CLASSES].dead), (33, 100 - 31));
+    }
+}

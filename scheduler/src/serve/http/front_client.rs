@@ -117,7 +117,7 @@ impl FrontClient {
     /// A new question, about `resource`.
     pub(super) fn exchange(&self, resource: &Name) -> Exchange {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
-        let (sender, replies) = mpsc::channel(MAX_UNREAD);
+        let (sender, replies) = replies();
         let (front_client, resource) = (self.clone(), resource.clone());
         Exchange { front_client, resource, number, asked: false, here: sender, replies, trace: None }
     }
@@ -209,6 +209,10 @@ impl Drop for Exchange {
     }
 }
 
+fn replies() -> (mpsc::Sender<InboxReply>, mpsc::Receiver<InboxReply>) {
+    mpsc::channel(MAX_UNREAD)
+}
+
 impl PendingReplies {
     fn hand_over(&self, number: u64, reply: InboxReply) {
         if let Some(waiting) = self.lock().get(&number) {
@@ -218,5 +222,21 @@ impl PendingReplies {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<InboxReply>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_nothing_reads_are_lost_beyond_a_bound() {
+        let (pending, (sender, mut replies)) = (PendingReplies::default(), replies());
+        pending.lock().insert(7, sender);
+        for _ in 0..10_000 {
+            pending.hand_over(7, InboxReply::NoResponders);
+        }
+        let unread = std::iter::from_fn(|| replies.try_recv().ok()).count();
+        assert_eq!(unread, MAX_UNREAD);
     }
 }

@@ -147,3 +147,25 @@ impl Unwritten {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_scheduler_core::views::ClientUse;
+
+    /// Reaches `use_book::MAX_PARTS`.
+    #[test]
+    fn without_a_store_the_oldest_parts_are_lost() {
+        let micros = vec![(Name::new("units").unwrap(), 1)];
+        let row = ClientUse { client: "a".into(), class: Name::new("bulk").unwrap(), calls: 1, micros };
+        let used = Use { clients: vec![row], limits: Vec::new() };
+        let mut unwritten = Unwritten { writer: 1, last_number: 0, parts: VecDeque::new(), written: None };
+        for day in 1..=20 {
+            for hour in 0..2 {
+                unwritten.note(DayHour { day: Date::constant(2026, 10, day), hour }, &used);
+            }
+        }
+        let days: Vec<i8> = unwritten.parts.iter().map(|part| part.day.day()).collect();
+        assert_eq!(days, [17, 18, 19, 20]);
+    }
+}

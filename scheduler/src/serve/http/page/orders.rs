@@ -38,15 +38,24 @@ pub(super) async fn thaw(
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
     note(&caller, "thaw", &name);
     let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let limits = thawed(|| ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone())).await?;
+    Ok(Json(json!({"limits": limits})))
+}
+
+/// Gives an order again while it leaves keys paused. Returns the limits that it has reached.
+async fn thawed<F, E>(mut order: impl FnMut() -> F) -> Result<Vec<Name>, E>
+where
+    F: Future<Output = Result<LimitOrderDone, E>>,
+{
     let mut limits = Vec::new();
     for _ in 0..MAX_THAWS {
-        let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone()).await?;
+        let done = order().await?;
         limits = if limits.is_empty() { done.limits } else { limits };
         if !done.more {
             break;
         }
     }
-    Ok(Json(json!({"limits": limits})))
+    Ok(limits)
 }
 
 /// `POST /page/order/freeze/<resource>`
@@ -184,4 +193,29 @@ fn note(caller: &Caller, order: &str, resource: &Name) {
 
 fn token(caller: &Caller) -> String {
     caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    /// How often a thaw is ordered if the last of this many orders leaves no key paused.
+    async fn orders(needed: usize) -> usize {
+        let mut given = 0;
+        let limits = thawed(|| {
+            given += 1;
+            let (resource, limits, more) =
+                (Name::new("hub").unwrap(), vec![Name::new("each").unwrap()], given < needed);
+            std::future::ready(Ok::<_, Infallible>(LimitOrderDone { resource, epoch: 1, limits, more }))
+        });
+        assert_eq!(limits.await.unwrap().len(), 1);
+        given
+    }
+
+    #[tokio::test]
+    async fn a_thaw_is_given_again_within_bounds() {
+        assert_eq!((orders(1).await, orders(3).await), (1, 3));
+        assert_eq!((orders(64).await, orders(1000).await), (MAX_THAWS, MAX_THAWS));
+    }
 }

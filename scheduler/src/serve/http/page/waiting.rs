@@ -99,3 +99,20 @@ impl WaitingLists {
         self.handles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_dropped_before_there_are_too_many() {
+        let (lists, hub) = (WaitingLists::default(), Name::new("hub").unwrap());
+        let keep = |number: usize| {
+            let asked = WaitingQuestion { id: Some(number.to_string()), ..WaitingQuestion::default() };
+            lists.keep(Time::ORIGIN, (hub.clone(), asked), json!(number));
+            lists.lists.lock().unwrap().len()
+        };
+        assert_eq!((1..=MAX_LISTS).map(keep).max(), Some(64));
+        assert_eq!(keep(MAX_LISTS + 1), 1);
+    }
+}

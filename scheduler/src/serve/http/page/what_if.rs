@@ -216,6 +216,28 @@ mod tests {
         .unwrap()
     }
 
+    /// The fault of this many fleets with this many workers, each with these calls a second.
+    fn fault(percent: f64, fleets: usize, workers: u32, per_second: f64) -> Option<&'static str> {
+        let fleet = json!({"class": "bulk", "workers": workers, "per_second": per_second});
+        let tried = json!({"capacity_percent": percent, "fleets": vec![fleet; fleets]});
+        serde_json::from_value::<WhatIf>(tried).unwrap().check().err()
+    }
+
+    /// Reaches `MAX_PERCENT`, `MAX_FLEETS`, `MAX_CALLERS` and `MAX_CALLS`.
+    #[test]
+    fn what_is_tried_is_bounded() {
+        assert_eq!(fault(10_000.0, 16, 1000, 20_000.0), None);
+        let table = [
+            (fault(10_001.0, 1, 1, 1.0), "limits have more than 0 and at most 10 000 percent of their capacity"),
+            (fault(1.0, 17, 1, 1.0), "from 1 to 16 classes call"),
+            (fault(1.0, 1, 1001, 1.0), "a class has from 1 to 1000 workers"),
+            (fault(1.0, 1, 1, 20_001.0), "a class makes more than 0 and at most 20 000 calls a second"),
+        ];
+        for (found, expected) in table {
+            assert_eq!(found, Some(expected));
+        }
+    }
+
     fn tried(percent: f64, per_second: f64) -> WhatIf {
         let fleets = json!([{"class": "urgent", "workers": 5, "per_second": 1.0},
             {"class": "bulk", "workers": 50, "per_second": per_second}]);

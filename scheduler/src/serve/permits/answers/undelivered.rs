@@ -194,6 +194,16 @@ mod tests {
         assert_eq!(steps, 2, "one walk for each connection");
     }
 
+    /// Reaches `undelivered::MAX_REPEATED`.
+    #[test]
+    fn the_last_repeated_permits_are_remembered() {
+        let mut undelivered = Undelivered::new(&Subjects::default(), &Name::new("hub").unwrap());
+        let ids: Vec<PermitId> = (0..100).map(|number: usize| PermitId::new(&number.to_string()).unwrap()).collect();
+        ids.iter().for_each(|id| undelivered.note_repeated(id));
+        ids.iter().for_each(|id| undelivered.note_here(id.clone()));
+        assert_eq!(undelivered.take_own().unwrap(), ids[..100 - MAX_REPEATED]);
+    }
+
     #[test]
     fn permits_of_this_process_are_given_up_unless_asked_for_again() {
         let mut undelivered = Undelivered::new(&Subjects::default(), &Name::new("hub").unwrap());

@@ -6,7 +6,7 @@ use crate::serve::permits::answers::order::Order;
 use crate::serve::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
 use crate::serve::permits::incoming::waiting_messages::WaitingMessages;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
-use futures::{FutureExt, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use tokio::sync::mpsc;
@@ -105,24 +105,8 @@ impl Intake {
     /// Takes what has come over NATS from the connection, which reads in a task of its own on this
     /// thread. While messages wait, that task goes first: what is still in the socket has no turn.
     pub(crate) async fn take_in(&mut self) {
-        for _ in 0..MAX_READS {
-            if !self.waiting.is_empty() {
-                tokio::task::yield_now().await;
-            }
-            if self.take_ready() == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Takes what the connection has read. Returns how many messages.
-    fn take_ready(&mut self) -> usize {
-        for taken in 0..MAX_AT_ONCE {
-            // The runtime's budget for this task is for what the loop handles.
-            let Some(Some(message)) = unconstrained(self.subscription.next()).now_or_never() else { return taken };
-            self.waiting.push(self.endpoints.inbound(message));
-        }
-        MAX_AT_ONCE
+        let Intake { subscription, waiting, endpoints, .. } = self;
+        take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
     }
 
     /// How many messages were lost since the last call, because too many waited.
@@ -177,6 +161,31 @@ impl Intake {
     }
 }
 
+async fn take_in<M>(
+    messages: &mut (impl Stream<Item = M> + Unpin),
+    waiting: &mut WaitingMessages,
+    inbound: impl Fn(M) -> Inbound,
+) {
+    for _ in 0..MAX_READS {
+        if !waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        if take_ready(messages, |message| waiting.push(inbound(message))) == 0 {
+            return;
+        }
+    }
+}
+
+/// Takes what the connection has read. Returns how many messages.
+fn take_ready<M>(messages: &mut (impl Stream<Item = M> + Unpin), mut take: impl FnMut(M)) -> usize {
+    for taken in 0..MAX_AT_ONCE {
+        // The runtime's budget for this task is for what the loop handles.
+        let Some(Some(message)) = unconstrained(messages.next()).now_or_never() else { return taken };
+        take(message);
+    }
+    MAX_AT_ONCE
+}
+
 async fn next_priced(prices: &mut Option<Prices>) -> PricedMessage {
     match prices {
         Some(prices) => prices.next().await,
@@ -197,5 +206,30 @@ async fn next_message(
             return Some(inbound);
         }
         waiting.push(endpoints.inbound(subscription.next().await?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::messages::inbound::Endpoint;
+    use bytes::Bytes;
+    use futures::stream;
+
+    /// How many of this many messages are taken before one is handled.
+    async fn taken(sent: usize) -> usize {
+        let (mut messages, mut waiting) = (stream::iter(0..sent), WaitingMessages::default());
+        let inbound = |_| Inbound { endpoint: Endpoint::Permit, reply: None, payload: Bytes::new(), trace: None };
+        take_in(&mut messages, &mut waiting, inbound).await;
+        assert_eq!(waiting.take_lost(), 0);
+        std::iter::from_fn(|| waiting.pop()).count()
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_taken_in_parts() {
+        let mut flood = stream::iter(0..100_000);
+        assert_eq!(take_ready(&mut flood, drop), MAX_AT_ONCE);
+        assert_eq!((taken(10).await, taken(32_768).await), (10, 32_768));
+        assert_eq!(taken(100_000).await, MAX_AT_ONCE * MAX_READS);
     }
 }

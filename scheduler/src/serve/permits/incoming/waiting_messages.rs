@@ -214,6 +214,7 @@ mod tests {
         assert_eq!(popped(&mut waiting), ["-", "a.1", "b.1", "a.1", "-", "-", "a.1"]);
     }
 
+    /// Reaches `waiting_messages::MAX_BYTES`.
     #[test]
     fn messages_are_bounded_in_number_and_in_bytes() {
         let kept = |senders: &[&str], count: usize, payload: usize| {
