@@ -226,6 +226,7 @@ client = "header:x-api-key"
 route = "path"
 "#;
 
+/// Reaches `http::MAX_HOSTS` and `http::MAX_CONNECTIONS`.
 #[test]
 fn faults_of_http_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
@@ -276,12 +277,14 @@ fn faults_of_http_are_reported_with_their_place() {
     }
 }
 
+/// Reaches `telemetry::MAX_SERVICE`.
 #[test]
 fn faults_of_telemetry_are_reported_with_their_place() {
     let read = |keys: &str| {
         let text = format!("[telemetry]\n{keys}\n{VALID}");
         config::parse(Path::new("rampmeter.toml"), &text)
     };
+    let long_name = format!("service = \"{}\"", "x".repeat(65));
     #[rustfmt::skip]
     let table = [
         ("otpl = \"http://a\"",                                  "2:1: unknown field `otpl`, expected one of `otlp`, `sample`, `service`, `headers_env`, `headers_file`"),
@@ -293,6 +296,7 @@ fn faults_of_telemetry_are_reported_with_their_place() {
         ("sample = 1.5",                                         "2:10: this is a part from 0 to 1, not 1.5"),
         ("sample = -0.1",                                        "2:10: this is a part from 0 to 1, not -0.1"),
         ("service = \"\"",                                       "2:11: the name of a service has 1 to 64 characters"),
+        (&long_name,                                             "2:11: the name of a service has 1 to 64 characters"),
     ];
     for (keys, reason) in table {
         let error = read(keys).unwrap_err().to_string();
@@ -303,6 +307,41 @@ fn faults_of_telemetry_are_reported_with_their_place() {
         assert!(traces.path().ends_with("/v1/traces") && !traces.path().contains("//"), "{traces}");
     }
     assert_eq!(read("sample = 0.5").unwrap().telemetry, None);
+}
+
+/// Reaches `proxy::MAX_WAIT`, `proxy::MAX_ROUTES` and `intercept::MAX_HOSTS`.
+#[test]
+fn what_a_proxy_is_told_is_bounded() {
+    let fault = |keys: &str| {
+        let text = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://a\"\n{keys}\n{VALID}");
+        config::parse(Path::new("my.toml"), &text).map(drop).err().map(|error| error.to_string())
+    };
+    let wait = |hours: usize| fault(&format!("max_wait = \"{hours}h\""));
+    let routes = |count: usize| fault(&"[[proxy.route]]\npath = \"/a\"\n".repeat(count));
+    let hosts = |count: usize| {
+        let hosts: Vec<String> = (0..count).map(|number| format!("\"h{number}.example\"")).collect();
+        let files = "ca_cert_file = \"cert\"\nca_key_file = \"key\"";
+        fault(&format!("[proxy.intercept]\n{files}\nhosts = [{}]", hosts.join(", ")))
+    };
+    assert_eq!([wait(744), routes(256), hosts(32)], [const { None }; 3]);
+    let beyond =
+        [(wait(745), "this is from 1ms to"), (routes(257), "at most 256 routes"), (hosts(33), "at most 32 hosts")];
+    for (found, expected) in beyond {
+        assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{found:?} instead of {expected}");
+    }
+}
+
+/// Reaches `rules::MAX_TEXT`.
+#[test]
+fn a_text_with_rules_is_bounded() {
+    let rules = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
+    let parse = |bytes: usize| {
+        let text = format!("{rules}{}", "#".repeat(bytes - rules.len()));
+        config::parse_rules(Path::new("my.toml"), &text).map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(parse(524_288), Ok(()));
+    let error = parse(524_289).unwrap_err();
+    assert!(error.contains("rules have at most 524288 bytes, not 524289"), "{error}");
 }
 
 fn check_faults(table: &[(&str, &str, &str)]) {

@@ -3,6 +3,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::Settings;
 use rampmeter_proxy::settings::{Asking, Bounds, Times};
@@ -13,8 +18,13 @@ use rampmeter_tests::nats;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::raw_upstream::{Act, RawUpstream, answer};
 use rampmeter_tests::worker::Worker;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 /// One request, and the next one in a time that no test waits for.
 const ONE: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\n\
@@ -181,6 +191,7 @@ async fn a_proxy_in_front_of_itself_finds_the_loop() {
     assert_eq!(told(&looped), (508, "loop", "rampmeter; error=proxy_loop_detected"));
 }
 
+/// Reaches `listener::MAX_HEADERS`.
 #[tokio::test]
 async fn the_headers_of_a_request_are_bounded() {
     let upstream = RawUpstream::start([]).await;
@@ -256,4 +267,70 @@ async fn a_client_that_is_gone_cuts_the_answer() {
         (worker.status().await.counters.settled == 1).then_some(())
     })
     .await;
+}
+
+/// Reaches `exchange::MAX_SENDINGS`.
+#[tokio::test]
+async fn a_request_that_is_always_answered_429_is_not_sent_for_ever() {
+    let throttled = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 0\r\n\r\n".to_vec();
+    let upstream = RawUpstream::start(vec![Act::Say(throttled); 100]).await;
+    // This dialect counts the pause in milliseconds.
+    let resource = AMPLE.replace("\"api\"\n", "\"api\"\ndialect = \"sentinel-hub\"\n");
+    let proxy = HttpProxy::start(&resource, &upstream.url()).await;
+    let answered = within("an answer", http().get(proxy.url("/")).send()).await.unwrap();
+    assert_eq!((answered.status().as_u16(), upstream.requests().len()), (429, 16));
+}
+
+/// Clients that have one connection of HTTP/2 each.
+fn http2() -> legacy::Client<HttpConnector, Empty<Bytes>> {
+    legacy::Client::builder(TokioExecutor::new()).http2_only(true).build_http()
+}
+
+/// Reaches `listener::MAX_STREAMS`.
+#[tokio::test]
+async fn a_connection_has_a_bounded_number_of_requests() {
+    let upstream = RawUpstream::start([]).await;
+    let times = Times { max_wait: Span::from_secs(7200), ..Times::default() };
+    let proxy = HttpProxy::start_with(ONE, Settings { times, ..settings(&upstream.url()) }).await;
+    assert_eq!(get(&proxy).await.status, 200);
+    let (client, mut calls) = (http2(), JoinSet::new());
+    (0..400).for_each(|_| drop(calls.spawn(client.get(proxy.url("/").parse().unwrap()))));
+    proxy.until_metric("rampmeter_proxy_held 250").await;
+    // It comes behind the requests that the first connection may have open.
+    calls.spawn(http2().get(proxy.url("/").parse().unwrap()));
+    proxy.until_metric("rampmeter_proxy_held 251").await;
+}
+
+/// Reaches `pool::MAX_IDLE`.
+#[tokio::test]
+async fn a_burst_leaves_a_bounded_number_of_connections() {
+    const BURST: usize = 300;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (open, all_are_here) = (Arc::new(AtomicUsize::new(0)), Arc::new(Barrier::new(BURST)));
+    let counted = open.clone();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (open, all_are_here) = (counted.clone(), all_are_here.clone());
+            tokio::spawn(async move {
+                open.fetch_add(1, Relaxed);
+                stream.read(&mut [0; 4096]).await.unwrap();
+                all_are_here.wait().await;
+                stream.write_all(&answer("ok")).await.unwrap();
+                while stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
+                open.fetch_sub(1, Relaxed);
+            });
+        }
+    });
+    let bounds = Bounds { connections: BURST, ..Bounds::default() };
+    let proxy = HttpProxy::start_with(AMPLE, Settings { bounds, ..settings(&url) }).await;
+    let (clients, mut calls) = ([http2(), http2()], JoinSet::new());
+    for number in 0..BURST {
+        calls.spawn(clients[number % 2].get(proxy.url("/").parse().unwrap()));
+    }
+    while let Some(answered) = within("all answers", calls.join_next()).await {
+        let body = answered.unwrap().unwrap().into_body();
+        within("a body", body.collect()).await.unwrap();
+    }
+    until("the others are closed", async || (open.load(Relaxed) == 256).then_some(())).await;
 }

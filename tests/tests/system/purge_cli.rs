@@ -119,6 +119,35 @@ async fn what_cannot_be_purged_is_said() {
     }
 }
 
+/// Purges come faster than they end. All are answered, and no more than 16 wait for their turn.
+///
+/// Reaches `purges::MAX_PURGES`.
+#[tokio::test]
+async fn more_purges_than_operators_order_are_sent_away() {
+    const ORDERS: usize = 1000;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let mut answers = worker.send("purge", "").await;
+    for _ in 1..ORDERS {
+        worker.send_also(&answers, "purge", "").await;
+    }
+    let (mut done, mut refused) = (0, 0);
+    for _ in 0..ORDERS {
+        let answer = answers.body().await;
+        match answer["code"].as_str() {
+            None => done += 1,
+            Some("queue_full") => {
+                refused += 1;
+                let expected = "16 orders to end waits are being carried out; ask again later";
+                assert_eq!(answer["message"], expected);
+            }
+            Some(_) => panic!("{answer}"),
+        }
+    }
+    assert!(done >= 16 && refused > 0, "{done} are carried out, {refused} are refused");
+}
+
 /// Nearly all places: the last ones are not for a client that has many.
 const MANY: usize = 99_000;
 
