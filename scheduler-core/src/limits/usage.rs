@@ -195,7 +195,7 @@ mod tests {
         let block = |second: u64| UsageBlock {
             from: at(second),
             until: at(second + 1),
-            credit: if second % 3 == 0 { one + one } else { one },
+            credit: if second.is_multiple_of(3) { one + one } else { one },
         };
         (0..count).map(block).collect()
     }

@@ -22,8 +22,8 @@ const SILENT_PAUSE: Span = Span::from_secs(1);
 
 /// The search for unwritten limits, if the resource wants one.
 ///
-/// Invariant: between two events, all found limits count, unless too many changes are under way. The methods that take a resource expect
-/// the one in force.
+/// Invariant: between two events, all found limits count, unless too many changes are under way.
+/// The methods that take a resource expect the one in force.
 #[derive(Debug)]
 pub(crate) struct UnwrittenLimits(Option<Box<LimitSearch>>);
 
