@@ -1,8 +1,9 @@
 //! Bounds of counts: each is reached, and what is beyond it is left out.
 
-use crate::common::{Said, Wish, World, limit, ms, name, resource, span, ten_per_second, wish};
+use crate::common::{Said, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
@@ -275,4 +276,44 @@ fn one_event_forgets_512_permits() {
     world.handle(ms(10_000_000), Event::Wake);
     let known = world.scheduler.snapshot(ms(10_000_000), usize::MAX).permits.len();
     assert_eq!(known, 2000 - 512);
+}
+
+/// Reaches `key_snapshots::MAX_FIRST_REQUESTS`.
+#[test]
+fn a_checkpoint_lists_the_keys_of_the_first_64_requests() {
+    for (waiting, listed) in [(63, 63), (64, 64), (65, 64), (500, 64)] {
+        let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+        let each = LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) };
+        let mut world = fenced(&resource(vec![each, limit("units", 1.0, span(3_600_000))]));
+        checkpointed(&mut world, 0);
+        for guild in 0..waiting {
+            let guild = guild.to_string();
+            let mut wish = wish(Mode::Wait, &[("requests", 1.0), ("units", 1.0)]);
+            wish.labels.push(("guild", &guild));
+            world.ask(ms(0), &wish);
+        }
+        assert_eq!(world.scheduler.waiting(), waiting);
+        let checkpoint = checkpointed(&mut world, 1);
+        assert_eq!(checkpoint.state.keys.listed.len(), listed, "{waiting} wait");
+    }
+}
+
+/// Reaches `reasons::MAX_COMPARED`.
+#[test]
+fn a_request_of_another_client_is_seen_among_the_first_64() {
+    for (earlier, expected) in [(30.0, Reason::Share), (70.0, Reason::Turn)] {
+        let few = limit("requests", 1000.0, span(3_600_000));
+        let mut world = World::new(&shared(resource(vec![few]), &[]));
+        let mut ask = |at: u64, client: &'static str, requests: f64, called: &str| {
+            let wish = wish(Mode::Wait, &[("requests", requests)]);
+            world.ask(ms(at), &Wish { client: Some(client), ..wish }.named(called));
+        };
+        ask(0, "z", 999.0, "taken");
+        ask(1, "y", earlier, "earlier");
+        (0..100).for_each(|number| ask(2, "x", 1.0, &format!("x{number}")));
+        ask(3, "y", 1.0, "later");
+        let question = Question { id: Some(PermitId::new("x90").unwrap()), after: None };
+        let explained = world.scheduler.explain(ms(3), &question).unwrap().request.unwrap();
+        assert_eq!(explained.reason, Some(expected), "behind a request for {earlier}");
+    }
 }

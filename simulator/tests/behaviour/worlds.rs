@@ -42,3 +42,18 @@ fn a_world_that_can_not_be_says_why() {
         assert_eq!(world.run().unwrap_err().to_string(), reason);
     }
 }
+
+/// Reaches `world::MAX_NAME`.
+#[test]
+fn the_names_of_fleets_and_clients_are_bounded() {
+    const LONGEST: usize = 200;
+    let run = |name: usize, client: usize| {
+        let fleet = Fleet { calls: Some(1), client: Some("c".repeat(client)), ..Fleet::new(&"f".repeat(name), 1) };
+        world("requests", Span::from_secs(1)).with(fleet).run().map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(run(LONGEST, LONGEST), Ok(()));
+    for (name, client) in [(LONGEST + 1, 1), (1, LONGEST + 1)] {
+        let expected = format!("fleet `{}`: a fleet and its client have names of at most 200 bytes", "f".repeat(name));
+        assert_eq!(run(name, client), Err(expected));
+    }
+}
