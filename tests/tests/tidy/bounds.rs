@@ -8,8 +8,7 @@ use rampmeter_tests::repository::{File, files};
 use std::collections::BTreeMap;
 
 /// Bounds that no test names yet. This list may only become shorter.
-const UNNAMED: &[&str] = &[
-];
+const UNNAMED: &[&str] = &[];
 
 /// A constant that bounds something.
 struct Bound<'a> {
