@@ -105,7 +105,7 @@ mod tests {
         let traces = format!("http://{}/v1/traces", listener.local_addr().unwrap()).parse().unwrap();
         let answering = async {
             let (mut stream, _) = listener.accept().await.unwrap();
-            stream.read(&mut [0; 4096]).await.unwrap();
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
             stream.write_all(head.as_bytes()).await.unwrap();
             // The connection is closed by the exporter.
