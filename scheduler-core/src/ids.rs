@@ -28,6 +28,9 @@ impl LimitId {
 /// smallest first. Tier 0 leaves none.
 pub type Tier = u8;
 
+/// The tier of starts that leave no headroom.
+pub(crate) const NO_HEADROOM: Tier = 0;
+
 /// The number of a client whose use is counted. Zero stands for all clients beyond the bound, and
 /// for calls whose client is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -10,7 +10,7 @@ use super::timeline::StartKey;
 use super::usage::UsageBlock;
 use super::window_state::WindowState;
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::Connection;
+use crate::ids::{Connection, NO_HEADROOM};
 use crate::policy::{Counting, Limit};
 use counted_bucket::CountedBucket;
 use rampmeter_protocol::time::{Span, Time};
@@ -28,8 +28,8 @@ pub(crate) enum CallMade {
 /// Guarantees that no committed start finds less than it costs: a new start is placed where every
 /// later start can still pay. Only a report of stock that is already gone can break a promise.
 ///
-/// Every kind has every method that is asked here, so a new kind is a variant, a file of its own,
-/// and an arm of each macro.
+/// Every kind has every method that is asked here. So a new kind is a variant, a file of its own, an
+/// arm of `made_for!` and of `of_kind!`, and one of `recast`.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
@@ -274,7 +274,7 @@ impl Bucket {
 
     /// When the level is no longer below zero.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: 0 })
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: NO_HEADROOM })
     }
 
     /// When calls can take something again: the freeze is over, and stock or a place is free.

@@ -15,7 +15,7 @@ use super::backfill::candidates;
 use super::dispatch_plan::HeldStart;
 use super::granting::Answered;
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId, Tier};
+use crate::ids::{ClassId, LimitId, NO_HEADROOM, Tier};
 use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
@@ -23,9 +23,6 @@ use crate::policy::LimitSet;
 use crate::queue::{GrantedService, Service, StartReason};
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
-
-/// The tier of a promoted request: it has starved, and leaves no headroom.
-const PROMOTED_TIER: Tier = 0;
 
 /// How often requests that wait for proven stock are dispatched again.
 const RECHECK: Span = Span::from_millis(50);
@@ -115,7 +112,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
-        let tier = if reason == StartReason::Promoted { PROMOTED_TIER } else { self.resource.tier(class) };
+        // A promoted request has starved.
+        let tier = if reason == StartReason::Promoted { NO_HEADROOM } else { self.resource.tier(class) };
         // This comes first, because no request waits for a quota, even for that of a key.
         if self.turn_away_if_spent(now, slot) {
             return;

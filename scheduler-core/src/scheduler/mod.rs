@@ -230,7 +230,7 @@ impl<R: Clone> Scheduler<R> {
     /// If `now` is before the time of an earlier event.
     pub fn handle(&mut self, now: Time, event: Event<R>) {
         self.pass_time(now);
-        // 1. Promised starts that are past count as spent.
+        // 1. Limits are adapted to what was learned, and promised starts that are past are spent.
         if self.ledger.next_review().is_some_and(|review| review <= now) {
             self.ledger.review(now);
         }

@@ -57,7 +57,7 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 enum Others {
     Nothing,
-    /// Another limit before them.
+    /// One more limit, configured before the judged ones.
     Before,
     /// Other limits between them, in another order, one of them in shadow mode.
     Among,

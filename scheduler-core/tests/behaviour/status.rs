@@ -78,7 +78,7 @@ fn a_granted_permit_waits_for_no_request() {
 /// All waiting requests, page by page, with how many each page leaves out.
 fn pages(world: &mut World) -> (Vec<String>, Vec<u64>) {
     let (mut listed, mut left_out, mut question) = (Vec::new(), Vec::new(), Question::default());
-    // A page too many shows that pages have no end.
+    // More pages than expected would mean that paging never ends.
     for _ in 0..6 {
         let page = world.scheduler.explain(ms(0), &question).unwrap();
         listed.extend(page.first.iter().map(|one| one.id.to_string()));

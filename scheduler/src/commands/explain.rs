@@ -132,8 +132,8 @@ pub(super) fn holder(request: &Explained) -> String {
 type Cell = fn(&Explained) -> String;
 type Column = (&'static str, Cell);
 
-/// The listed requests. A column that tells nothing is left out, and the time that a request has
-/// waited makes room for classes and clients.
+/// The listed requests. A column that tells nothing is left out. If classes or clients are shown,
+/// the time that a request has waited is left out, too.
 fn queue(first: &[Explained]) -> Table {
     let classes = first.iter().any(|request| request.class != first[0].class);
     let clients = first.iter().any(|request| request.client.is_some());

@@ -192,7 +192,7 @@ pub(super) enum DiscoverTable {
     Only(DiscoverWord),
 }
 
-/// The limits that can be found alone.
+/// The kinds of limits that `discover` can be restricted to.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DiscoverWord {

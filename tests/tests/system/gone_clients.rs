@@ -126,7 +126,8 @@ async fn whatever_the_limit_counts_they_take_nothing_of_it() {
     }
 }
 
-/// A living worker's start behind a process that was killed with thousands of waiting requests.
+/// Measures how long a living worker waits behind a killed process with thousands of waiting
+/// requests.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
     let nats = nats::start().await;

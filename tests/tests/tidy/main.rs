@@ -125,6 +125,17 @@ fn the_core_computes_alike_on_every_platform() {
     }
 }
 
+/// The package of the wire has the clock, too, so that no manifest keeps it out.
+#[test]
+fn only_drivers_ask_the_clock() {
+    for folder in ["scheduler-core/src", "worker-sdk/session/src", "simulator/src", "scheduler/dialects/src"] {
+        for file in files(folder, "rs") {
+            let product = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+            assert!(!product.contains("rampmeter_protocol::clock"), "{}: time is an argument", file.path);
+        }
+    }
+}
+
 /// Methods that iterate over hash tables are for clippy, which does not see a loop over the table
 /// itself.
 #[test]

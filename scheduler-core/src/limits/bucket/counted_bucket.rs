@@ -12,7 +12,7 @@ mod blocks;
 mod readings;
 
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::Tier;
+use crate::ids::{NO_HEADROOM, Tier};
 use crate::limits::freeze::Freeze;
 use crate::limits::paced_window::PacedWindow;
 use crate::limits::timeline::StartKey;
@@ -389,7 +389,7 @@ impl CountedBucket {
 
     /// Something ends before a level of zero rises.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, 0))
+        self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, NO_HEADROOM))
     }
 
     pub(crate) fn next_promise(&self) -> Option<Time> {

@@ -129,32 +129,23 @@ impl CoreDriver {
     }
 
     fn write(&mut self, now: Time, command: Command<ReplyTo>) {
-        match &command {
+        let extras = match &command {
             Command::Announce(announcement) => {
                 let news = wire::news(self.core.resource(), self.core.epoch(), announcement);
                 return self.delivery.announce(&news);
             }
             Command::Note(note) => return self.take_note(now, note),
-            Command::Grant(_)
-            | Command::Queued { .. }
-            | Command::Refuse { .. }
-            | Command::RefuseSettle { .. }
-            | Command::Settled { .. } => {}
-        }
-        let waited = self.waited(&command);
-        let Self { delivery, core, .. } = self;
-        let extras = match &command {
             Command::Grant(grant) => {
-                let left = if grant.to.tells_left() { core.left(now, &grant.id) } else { Vec::new() };
+                let left = if grant.to.tells_left() { self.core.left(now, &grant.id) } else { Vec::new() };
                 wire::Extras { left, cost: grant.to.cost() }
             }
             Command::Queued { .. }
             | Command::Refuse { .. }
             | Command::RefuseSettle { .. }
-            | Command::Settled { .. }
-            | Command::Announce(_)
-            | Command::Note(_) => wire::Extras::default(),
+            | Command::Settled { .. } => wire::Extras::default(),
         };
+        let waited = self.waited(&command);
+        let Self { delivery, core, .. } = self;
         wire::answer(core.resource(), now, core.epoch(), command, extras, |to, answer| {
             delivery.outbox().answer_waiting(to, waited, answer);
         });
