@@ -5,6 +5,11 @@
 pub struct ClassId(pub(crate) u8);
 
 impl ClassId {
+    /// The class with this index.
+    pub(crate) fn of_index(index: usize) -> Self {
+        ClassId(u8::try_from(index).expect("a resource has at most 16 classes"))
+    }
+
     /// The index into [`Resource::classes`](crate::policy::resource::Resource::classes).
     #[must_use]
     pub const fn index(self) -> usize {
@@ -17,6 +22,11 @@ impl ClassId {
 pub struct LimitId(pub(crate) u8);
 
 impl LimitId {
+    /// The limit with this index.
+    pub(crate) fn of_index(index: usize) -> Self {
+        LimitId(u8::try_from(index).expect("a resource has at most 64 limits"))
+    }
+
     /// The index into [`Resource::limits`](crate::policy::resource::Resource::limits).
     #[must_use]
     pub const fn index(self) -> usize {

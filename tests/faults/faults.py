@@ -95,7 +95,7 @@ IN_CORE = [
     ("free service is counted", "serve", r"contended == LimitSet::NONE", "false"),
     ("limits without waiting requests give credit", "clock_for", r"set\.and\(.*?\)", "set"),
     ("clocks pass waiting requests", "enter", r"(first\.map\(.*\)), service", r"\1.filter(|_| false), service"),
-    ("the less urgent first", "dispatch", r"(?<=as u8\))\.map\(ClassId\)", ".rev().map(ClassId)"),
+    ("the less urgent first", "dispatch", r"\.map\(ClassId::of_index\)", ".rev().map(ClassId::of_index)"),
     ("no late binding", "blocking", r"> latest\b", "== Time::NEVER"),
     ("a start that waits for the store is due at once", "hold_start", r"(?<=due = )offer\.at", "start.at"),
     ("holds are kept", "withdraw_holds", r"holds\.for_each\(.*\);", "let _ = (now, holds);"),

@@ -56,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         let levels: Vec<Credit> = scheduler.resource().limits().iter().map(level).collect();
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.recorded_parts().ledger.adaptive_mut(LimitId(index as u8)).set_level(now, level);
+            scheduler.recorded_parts().ledger.adaptive_mut(LimitId::of_index(index)).set_level(now, level);
         }
         scheduler
     }

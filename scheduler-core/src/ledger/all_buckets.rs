@@ -295,7 +295,7 @@ impl Ledger {
     /// The quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
-        spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId(index as u8)))
+        spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId::of_index(index)))
     }
 
     /// The spent quota that pays the bill last. Stock held for the starts of `held` counts as left.

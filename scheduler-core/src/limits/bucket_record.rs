@@ -43,7 +43,7 @@ impl BucketRecord {
     }
 }
 
-/// When a level below zero is above zero; none if it is not below.
+/// When a debt is paid; none if the level is not below zero.
 pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
     let paid_in = u64::try_from(rate.nanos_of(-level)).unwrap_or(u64::MAX).saturating_add(1);
     (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))

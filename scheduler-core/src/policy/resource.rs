@@ -81,7 +81,7 @@ impl Resource {
             matcher: LimitMatcher::new(&limits),
             limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
-            default_class: ClassId(default.unwrap_or(0) as u8),
+            default_class: ClassId::of_index(default.unwrap_or(0)),
             shadow,
             spec: Arc::new(spec),
             unix_nanos_at_origin: 0,

@@ -161,7 +161,8 @@ impl ClassQueue {
     pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
         waiting.version = self.version;
-        // Clocks pass requests that wait for another limit. A slice begins with the first of these.
+        // Requests that need no other limits may be behind the clock, because they wait. A slice
+        // begins no later than the first of these.
         let first = self.order.first_among(|needs| needs.without(set) == LimitSet::NONE);
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
@@ -308,7 +309,7 @@ impl ClassQueue {
         let contended = set.and(self.clients.contended());
         let waited_for = if contended == LimitSet::NONE { set } else { contended };
         let served = self.served.iter().enumerate();
-        let served = served.filter(|(index, _)| waited_for.has(LimitId(*index as u8))).map(|(_, at)| *at);
+        let served = served.filter(|(index, _)| waited_for.has(LimitId::of_index(*index))).map(|(_, at)| *at);
         served.min().unwrap_or(Time::ORIGIN)
     }
 

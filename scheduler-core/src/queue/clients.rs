@@ -205,7 +205,7 @@ impl Clients {
 mod tests {
     use super::*;
 
-    /// One request stays, and requests that leave unserved come and go in any order.
+    /// One request waits, while other requests of its client leave unserved, in any order.
     #[test]
     fn unused_slices_are_not_many_more_than_waiting_requests() {
         let mut clients = Clients::new(1, Time::ORIGIN);

@@ -218,8 +218,7 @@ impl Queues {
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
-    /// Forgets a request, except for its position in a queue. Ends what the `keys` of its bill keep
-    /// for it.
+    /// Forgets a request and the amounts that keys keep for it. Its position in a queue stays.
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
         keys.iter().for_each(|key| self.keys.release(*key, slot));
         self.cap.leave(&waiting.client, bill);

@@ -38,7 +38,7 @@ impl<R: Clone> Scheduler<R> {
         self.refuse_without_quota(now);
         self.examine_keys(now);
         self.promote(now);
-        for class in (0..self.queues.classes().len() as u8).map(ClassId) {
+        for class in (0..self.queues.classes().len()).map(ClassId::of_index) {
             self.serve_class(now, class);
         }
         self.examine_keys(now);

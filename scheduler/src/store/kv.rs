@@ -295,7 +295,7 @@ fn content(record: &impl Serialize) -> Vec<u8> {
 /// The content of a stored value.
 ///
 /// # Errors
-/// Why there is none.
+/// If the value is damaged, or a newer build wrote it.
 pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
     let content = envelope::open(value)?;
     serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))

@@ -51,7 +51,8 @@ fn with_incidents(dice: &mut Dice, mut world: World, resource: &ResourceSpec) ->
     world
 }
 
-/// The fault of the world of this seed. If a network loses messages, no margin covers its delays.
+/// A violation in the world of this seed. Networks that lose messages are left out, because no
+/// margin covers their delays.
 fn fault(seed: u64) -> Option<String> {
     let (world, resource, faulty) = random_worlds::world(seed);
     (!faulty).then(|| violation(seed, world, &resource)).flatten()

@@ -334,7 +334,7 @@ impl CountedBucket {
         self.level_until(limit, now, now + soon)
     }
 
-    /// Starts in the present window count; without fixed windows, all starts keep what they hold.
+    /// Only calls of the present window give back what they hold. Without fixed windows, none do.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
         let window = self.windows(limit).map(|windows| windows.window(now));
         let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));

@@ -49,9 +49,9 @@ pub(super) struct WaitingList {
     pub(super) after: Option<PermitId>,
     /// How many wait.
     pub(super) waiting: u64,
-    /// The requests that were read.
+    /// The first waiting requests, as far as they were read.
     pub(super) listed: Vec<Explained>,
-    /// How many requests follow the last of those.
+    /// How many requests wait behind the last one in `listed`.
     pub(super) more: u64,
 }
 

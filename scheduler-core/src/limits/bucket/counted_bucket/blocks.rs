@@ -113,7 +113,7 @@ impl CountedBucket {
         recast
     }
 
-    /// Anonymous usage alone, which lasts `longer` than before.
+    /// The usage that belongs to no known call, with each end later by `longer`.
     pub(super) fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {

@@ -30,7 +30,7 @@ enum Rise {
     Done,
 }
 
-/// What clients have named in this term, and what follows.
+/// The highest epoch that clients have named in this term, and whether ours has risen above it.
 #[derive(Debug)]
 pub(crate) struct NamedEpoch {
     /// The highest one, and when the last client named one.
