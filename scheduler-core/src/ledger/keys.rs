@@ -58,9 +58,9 @@ impl KeyBucket {
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 ///
 /// Invariants: `index` finds every bucket, and `counts` counts them. `due` has the next promise of
-/// each, and the expiry of reported usage. A bucket of a limit whose keys are listed is in `in_use`,
-/// or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of all buckets
-/// alter these sets.
+/// each, and the expiry of reported usage. A bucket of a limit whose keys are listed is in
+/// `in_use`, or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of
+/// all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     /// The limits of the resource.

@@ -28,8 +28,8 @@ pub(crate) enum CallMade {
 /// Guarantees that no committed start finds less than it costs: a new start is placed where every
 /// later start can still pay. Only a report of stock that is already gone can break a promise.
 ///
-/// Every kind has every method that is asked here. So a new kind is a variant, a file of its own, an
-/// arm of `made_for!` and of `of_kind!`, and one of `recast`.
+/// Every kind has every method that is asked here. So a new kind is a variant, a file of its own,
+/// an arm of `made_for!` and of `of_kind!`, and one of `recast`.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),

@@ -115,8 +115,8 @@ impl Clients {
         self.leave(name, slice, fate);
     }
 
-    /// Sets the limits for which requests are held back. The clock of a newly contended limit starts
-    /// at the time of the fastest clock, because no client is ahead in it yet.
+    /// Sets the limits for which requests are held back. The clock of a newly contended limit
+    /// starts at the time of the fastest clock, because no client is ahead in it yet.
     pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
         let (fastest, goes_on) = (self.fastest(), self.contended != LimitSet::NONE);
         for limit in contended.without(self.contended).limits() {
