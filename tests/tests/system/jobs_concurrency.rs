@@ -74,6 +74,13 @@ impl Log {
         line
     }
 
+    /// Runs a job that ends once the gate lets it.
+    async fn run(self, attempt: Attempt) -> Result<Outcome, Failure> {
+        self.note(&attempt);
+        self.gate.acquire().await.unwrap().forget();
+        Ok(Outcome::status(204))
+    }
+
     fn lines(&self) -> Vec<String> {
         self.begun.lock().unwrap().clone()
     }
@@ -107,15 +114,8 @@ async fn slow_calls_fill_the_window_of_their_group() {
 async fn no_more_jobs_of_a_group_run_than_are_allowed() {
     let stage = stage(1000).await;
     let log = Log::closed();
-    let noted = log.clone();
-    let handler = move |attempt: Attempt| {
-        let log = noted.clone();
-        async move {
-            log.note(&attempt);
-            log.gate.acquire().await.unwrap().forget();
-            Ok::<_, Failure>(Outcome::status(204))
-        }
-    };
+    let held = log.clone();
+    let handler = move |attempt: Attempt| held.clone().run(attempt);
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(3);
     let workers = [worker.clone().start(handler.clone()).await.unwrap(), worker.start(handler).await.unwrap()];
     stage.publish(0..8).await;
@@ -140,15 +140,8 @@ async fn no_more_jobs_of_a_group_run_than_are_allowed() {
 async fn no_more_than_64_jobs_of_a_group_run() {
     let stage = stage(1000).await;
     let log = Log::closed();
-    let noted = log.clone();
-    let handler = move |attempt: Attempt| {
-        let log = noted.clone();
-        async move {
-            log.note(&attempt);
-            log.gate.acquire().await.unwrap().forget();
-            Ok::<_, Failure>(Outcome::status(204))
-        }
-    };
+    let held = log.clone();
+    let handler = move |attempt: Attempt| held.clone().run(attempt);
     stage.publish(0..70).await;
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(1000).start(handler).await.unwrap();
     log.reach(64).await;
