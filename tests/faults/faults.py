@@ -48,6 +48,8 @@ IN_CORE = [
     ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= BLAMING_KEYS", "false"),
     ("a key takes the place of one that is in use", "make_room", r"now >= self\.none_idle_until", "true"),
     ("a call of a slow key takes no more", "priced_limit", r"limit\.spec\(\)\.guessed", "false"),
+    ("a window ends more than a period after an answer", "learn_phase", r"ends\.until\.min\(.*?\)\), ", "ends.until, "),
+    ("a promise close to the end of a window counts once", "end_of_call", r"at < last", "true"),
     ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),
     ("a paced start is rounded down", "gives", r"\.div_ceil\(whole\)", " / whole"),
     ("a spent window is a matter of pace", "obstacle_in", r"is_paced\(\) && in_window\(bucket, limit\)", "is_paced()"),

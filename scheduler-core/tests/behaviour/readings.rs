@@ -106,6 +106,38 @@ fn what_was_promised_counts_in_the_window_in_which_it_runs() {
 }
 
 #[test]
+fn a_call_is_in_a_window_that_has_begun_before_it() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a requests=6                          -> a@10000
+        # It ends after 69 000. It had begun at 10 100, so it ends by 70 100.
+        10100  answered a 200 left=4 reset=60000 grain=1000  -> a:settled
+        10100  reserve b requests=5                          -> b@70100
+        10100  reserve c requests=4                          -> c@10100
+        ",
+    );
+}
+
+#[test]
+fn a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too() {
+    let windows = ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000);
+    play(
+        &resource(vec![windows, limit("units", 10.0, span(60_000))]),
+        "
+        0    reserve a requests=8                                       -> a@0
+        0    reserve b requests=1 units=10                              -> b@0
+        0    reserve c requests=1 units=5                               -> c@30000
+        # A window ends between 29 800 and 30 100.
+        100  answered a 200 unit=requests left=1 reset=29900 grain=100  -> a:settled
+        100  reserve d requests=10                                      -> d@90100
+        100  unused c                                                   -> c:settled
+        100  reserve e requests=9                                       -> e@30100
+        ",
+    );
+}
+
+#[test]
 fn what_started_before_the_window_is_over_with_its_own() {
     play(
         &fixed(60_000),

@@ -34,6 +34,8 @@ period = "10s"
 "#;
 const CAPACITY: usize = 60;
 const PERIOD: Duration = Duration::from_secs(10);
+/// Windows of the upstream begin this long after multiples of the period.
+const FIRST_MS: u64 = 3_000;
 const WORKERS: usize = 30;
 /// More calls than any of these tests has time for.
 const FOR_EVER: usize = 1_000_000;
@@ -60,46 +62,51 @@ limit = "requests=10/1h;fixed-window"
 key = ["tenant"]
 "#;
 
-/// An upstream whose windows begin three seconds after it has, and every ten seconds from then on.
-async fn windows(capacity: usize) -> Upstream {
-    let config = Config::new(vec![policy(capacity).parse().unwrap()]).dialect(Dialect::Ietf);
-    Upstream::start(config.keep_admissions(100_000)).await.unwrap()
+/// An upstream whose windows begin at the third of each ten seconds of the clock.
+struct Hub {
+    upstream: Upstream,
+    started_ms: u64,
+}
+
+impl Hub {
+    async fn start() -> Self {
+        let config = Config::new(vec![policy(CAPACITY).parse().unwrap()]).dialect(Dialect::Ietf);
+        let started_ms = unix_ms();
+        Hub { upstream: Upstream::start(config.keep_admissions(100_000)).await.unwrap(), started_ms }
+    }
+
+    /// The window of a time since the start of the upstream.
+    fn window(&self, at: Duration) -> u64 {
+        (self.started_ms + at.as_millis() as u64 - FIRST_MS) / PERIOD.as_millis() as u64
+    }
+
+    /// The calls that a window has served, and those that it has refused.
+    fn calls_in(&self, number: u64) -> (usize, usize) {
+        let admissions = self.upstream.admissions().into_iter();
+        let of_window = admissions.filter(|admission| self.window(admission.at) == number);
+        let (served, refused): (Vec<_>, Vec<_>) = of_window.partition(|admission| admission.accepted);
+        (served.len(), refused.len())
+    }
+
+    /// Waits for `count` whole windows, and returns what they have served and refused.
+    async fn whole_windows(&self, count: u64) -> (usize, usize) {
+        let first = (unix_ms() - FIRST_MS) / PERIOD.as_millis() as u64 + 1;
+        let_pass(PERIOD * (count as u32 + 1), "whole windows pass").await;
+        let windows = (first..first + count).map(|number| self.calls_in(number));
+        let (served, refused) = windows.fold((0, 0), |sum, (served, refused)| (sum.0 + served, sum.1 + refused));
+        println!("{served} served and {refused} refused in {count} windows");
+        (served, refused)
+    }
 }
 
 fn policy(capacity: usize) -> String {
     format!("requests={capacity}/10s;phase=3s")
 }
 
-async fn fleet(nats: &Server, upstream: &Upstream) -> Fleet {
-    let job = Job { resource: "hub", asking: Asking::InLine, api: Api::new(upstream), cost: BTreeMap::new() };
+async fn fleet(nats: &Server, hub: &Hub) -> Fleet {
+    let api = Api::new(&hub.upstream);
+    let job = Job { resource: "hub", asking: Asking::InLine, api, cost: BTreeMap::new() };
     Fleet::start(nats, WORKERS, FOR_EVER, &job).await
-}
-
-/// The window of a time since the start of the upstream.
-fn window(at: Duration) -> u64 {
-    (at + PERIOD - Duration::from_secs(3)).as_secs() / PERIOD.as_secs()
-}
-
-/// The windows that have begun.
-fn begun(upstream: &Upstream) -> u64 {
-    upstream.admissions().last().map_or(0, |admission| window(admission.at))
-}
-
-/// The calls that a window has served, and those that it has refused.
-fn calls_in(upstream: &Upstream, number: u64) -> (usize, usize) {
-    let of_window = upstream.admissions().into_iter().filter(|admission| window(admission.at) == number);
-    let (served, refused): (Vec<_>, Vec<_>) = of_window.partition(|admission| admission.accepted);
-    (served.len(), refused.len())
-}
-
-/// Waits for `count` whole windows, and returns what they have served and refused.
-async fn whole_windows(upstream: &Upstream, count: u64) -> (usize, usize) {
-    let first = begun(upstream) + 1;
-    let_pass(PERIOD * (count as u32 + 1), "whole windows pass").await;
-    let windows = (first..first + count).map(|number| calls_in(upstream, number));
-    let (served, refused) = windows.fold((0, 0), |sum, (served, refused)| (sum.0 + served, sum.1 + refused));
-    println!("{served} served and {refused} refused in {count} windows");
-    (served, refused)
 }
 
 /// The capacity that the upstream has stated, once that is `stated`.
@@ -111,23 +118,24 @@ async fn capacity_becomes(worker: &Worker, stated: Option<f64>) {
     until("the capacity is told", stated_is).await;
 }
 
-/// Waits until a window of the clock is eight seconds old, so that each run is alike.
-async fn late_in_a_window() {
+/// Waits until a window of the upstream has begun so many milliseconds ago.
+async fn in_a_window(since_ms: u64) {
     let period = PERIOD.as_millis() as u64;
-    let wait = (period + 8_000 - unix_ms() % period) % period;
-    let_pass(Duration::from_millis(wait), "a run begins at this second of the clock").await;
+    let wait = period - (unix_ms() - FIRST_MS - since_ms) % period;
+    let_pass(Duration::from_millis(wait), "a window is so old").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn windows_that_begin_at_another_time_are_used_up_without_a_429() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
-    late_in_a_window().await;
-    let upstream = windows(CAPACITY).await;
-    let fleet = fleet(&nats, &upstream).await;
+    // What answers tell at first, in whole seconds, does not show whether it has begun.
+    in_a_window(500).await;
+    let hub = Hub::start().await;
+    let fleet = fleet(&nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
     until("the end of the window is told", async || worker.limit("many").await.told?.window_ends_ms).await;
-    let (served, refused) = whole_windows(&upstream, 2).await;
+    let (served, refused) = hub.whole_windows(2).await;
     let throttled = fleet.throttled();
     fleet.stop().await;
     assert_eq!((refused, throttled), (0, 0));
@@ -138,14 +146,14 @@ async fn windows_that_begin_at_another_time_are_used_up_without_a_429() {
 async fn a_capacity_that_changes_is_followed_by_what_headers_state() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
-    let upstream = windows(CAPACITY).await;
-    let fleet = fleet(&nats, &upstream).await;
+    let hub = Hub::start().await;
+    let fleet = fleet(&nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
     until("the end of the window is told", async || worker.limit("many").await.told?.window_ends_ms).await;
     for capacity in [CAPACITY / 2, CAPACITY] {
-        upstream.change(vec![policy(capacity).parse().unwrap()]);
+        hub.upstream.change(vec![policy(capacity).parse().unwrap()]);
         capacity_becomes(&worker, (capacity < CAPACITY).then_some(capacity as f64)).await;
-        let (served, refused) = whole_windows(&upstream, 1).await;
+        let (served, refused) = hub.whole_windows(1).await;
         assert_eq!(refused, 0, "from {capacity} in a window on");
         assert!(served * 100 >= capacity * 90, "{served} of {capacity} served");
     }
@@ -157,18 +165,18 @@ async fn a_capacity_that_changes_is_followed_by_what_headers_state() {
 async fn strangers_leave_the_rest_of_each_window() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
-    let upstream = windows(CAPACITY).await;
-    let stranger = Api::new(&upstream);
+    let hub = Hub::start().await;
+    let stranger = Api::new(&hub.upstream);
     let stranger = tokio::spawn(async move {
         loop {
             let_pass(PERIOD * 5 / CAPACITY as u32, "strangers call so often").await;
             stranger.call(&BTreeMap::new()).await.ok();
         }
     });
-    let fleet = fleet(&nats, &upstream).await;
+    let fleet = fleet(&nats, &hub).await;
     let_pass(PERIOD, "the first lessons are learned").await;
     let before = fleet.throttled();
-    let (served, _) = whole_windows(&upstream, 2).await;
+    let (served, _) = hub.whole_windows(2).await;
     let throttled = fleet.throttled() - before;
     stranger.abort();
     fleet.stop().await;

@@ -440,10 +440,15 @@ impl CountedBucket {
         }
     }
 
-    /// When the usage of a call that starts at `at` ends.
+    /// When the usage of a call that starts at `at` ends. Close to the end of a window, it counts
+    /// in the next one as well.
     fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
         let exact = self.counted_until(limit, at);
-        if self.steps.len() < EXACT_STEPS || limit.has_windows() {
+        if let Some(windows) = self.windows(limit) {
+            let (_, last) = windows.starts_in(windows.window(at));
+            return if at < last { exact } else { windows.window(exact).ends };
+        }
+        if self.steps.len() < EXACT_STEPS {
             return exact;
         }
         let part = (exact.since(at).nanos() / ROUNDED_PARTS).max(1);

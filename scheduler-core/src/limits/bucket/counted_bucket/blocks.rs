@@ -99,8 +99,8 @@ impl CountedBucket {
         let mut recast =
             CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, reports) };
         for (key, CountedCall { cost, tier, until, .. }) in &self.calls {
-            let window = recast.windows(to).map(|windows| windows.window(key.at));
-            let until = window.map_or(*until + longer.unwrap_or(Span::ZERO), |window| window.ends);
+            let longer_until = *until + longer.unwrap_or(Span::ZERO);
+            let until = if to.has_windows() { recast.end_of_call(to, key.at) } else { longer_until };
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {

@@ -139,12 +139,14 @@ impl CountedBucket {
         }
     }
 
-    /// Learns that a window ends within `ends`.
+    /// Learns that a window ends within `ends`. The window of an answered call has begun, so it ends
+    /// within a period.
     fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> Heard {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return Heard::Agrees };
-        let agrees = alignment.window(ends.until).starts >= ends.from;
         let period = limit.spec().period;
+        let ends = Interval { until: ends.until.min(ends.from.max(now + period)), ..ends };
+        let agrees = alignment.window(ends.until).starts >= ends.from;
         let Some(reports) = &mut self.reports else { return Heard::Agrees };
         let before = reports.phase;
         let heard = match &mut reports.phase {
@@ -179,7 +181,7 @@ impl CountedBucket {
         let claimed = reports.claims.total(now);
         let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(reports));
         for (key, call) in &self.calls {
-            let until = anew.counted_until(limit, key.at);
+            let until = anew.end_of_call(limit, key.at);
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
