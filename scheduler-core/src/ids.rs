@@ -35,11 +35,24 @@ impl LimitId {
 }
 
 /// The headroom that a start has to leave: an index into the resource's distinct headrooms, the
-/// smallest first. Tier 0 leaves none.
-pub type Tier = u8;
+/// smallest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Tier(u8);
 
-/// The tier of starts that leave no headroom.
-pub(crate) const NO_HEADROOM: Tier = 0;
+impl Tier {
+    /// The tier of starts that leave no headroom.
+    pub(crate) const NO_HEADROOM: Tier = Tier(0);
+
+    /// The tier with this index.
+    pub(crate) fn of_index(index: usize) -> Self {
+        Tier(u8::try_from(index).expect("a resource has at most one tier more than classes"))
+    }
+
+    /// The index into the resource's distinct headrooms.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The number of a client whose use is counted. Zero stands for all clients beyond the bound, and
 /// for calls whose client is not known.

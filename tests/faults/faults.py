@@ -203,7 +203,7 @@ IN_CORE = [
     ("what was learned does not fade without a scheduler", "resumed", r"(?<=estimated: ).*(?=,$)", "Time::NEVER"),
     ("unknown calls in flight take no room", "count_anew", r"self\.ledger\.renew\(.*\bkey\b.*;", "let _ = key;"),
     ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.budget_mut\(\)\.charge\(.*(\bbill), self\.now\);", r"self.term.budget_mut().release(self.resource, key, \1, LimitSet::ALL, CallMade::Yes);"),
-    ("headroom is told as stock", "obstacle_in", r"pays\(0\) => Some\(Reason::Headroom\)", "pays(0) => Some(Reason::Stock)"),
+    ("headroom is told as stock", "obstacle_in", r"pays\(Tier::NO_HEADROOM\) => Some\(Reason::Headroom\)", "pays(Tier::NO_HEADROOM) => Some(Reason::Stock)"),
     ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
     ("a client that had its share is told of stock", "obstacle", r"is_passed\(waits, \w+\)", "false"),
     ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),

@@ -8,7 +8,7 @@ use super::keys::Keys;
 use super::offer::Offer;
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::{Correction, Credit};
-use crate::ids::{Connection, LimitId, NO_HEADROOM, Tier};
+use crate::ids::{Connection, LimitId, Tier};
 use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
@@ -318,8 +318,8 @@ impl Ledger {
             return reset;
         }
         self.read(now, charge, |bucket, limit| {
-            let cost = limit.start_cost(charge.amount, NO_HEADROOM);
-            let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, NO_HEADROOM);
+            let cost = limit.start_cost(charge.amount, Tier::NO_HEADROOM);
+            let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, Tier::NO_HEADROOM);
             short.then(|| bucket.earliest(limit, now, cost))
         })
     }
@@ -328,7 +328,7 @@ impl Ledger {
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         charges(bill).fold(true, |fits, charge| {
             let renew = |bucket: &mut Bucket, limit: &Limit| {
-                bucket.renew(limit, now, key, limit.start_cost(charge.amount, NO_HEADROOM))
+                bucket.renew(limit, now, key, limit.start_cost(charge.amount, Tier::NO_HEADROOM))
             };
             self.update(now, charge, renew) && fits
         })

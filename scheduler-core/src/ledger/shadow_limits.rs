@@ -4,7 +4,7 @@
 //! charged where it could have started, as if it had waited. A successor learns nothing of this.
 
 use super::all_buckets::Ledger;
-use crate::ids::LimitId;
+use crate::ids::{LimitId, Tier};
 use crate::limits::{CallMade, StartKey};
 use crate::policy::{Bill, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
@@ -88,7 +88,7 @@ impl ShadowLimits {
         if bill.keyed().any(|charge| !self.ledger.keys.has_room_for(now, charge)) {
             return;
         }
-        let at = self.ledger.earliest(key.at, bill, 0).at;
+        let at = self.ledger.earliest(key.at, bill, Tier::NO_HEADROOM).at;
         let wait = at.since(key.at);
         if at > latest {
             tally.would_refuse += 1;
@@ -99,7 +99,7 @@ impl ShadowLimits {
             tally.longest_wait_ms = tally.longest_wait_ms.max(wait.millis());
         }
         if wait <= LONGEST_WAIT {
-            self.ledger.commit(now, StartKey { at, ..key }, bill, 0);
+            self.ledger.commit(now, StartKey { at, ..key }, bill, Tier::NO_HEADROOM);
         }
     }
 }

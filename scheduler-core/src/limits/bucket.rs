@@ -10,7 +10,7 @@ use super::timeline::StartKey;
 use super::usage::UsageBlock;
 use super::window_state::WindowState;
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::{Connection, NO_HEADROOM};
+use crate::ids::{Connection, Tier};
 use crate::policy::{Counting, Limit};
 use counted_bucket::CountedBucket;
 use rampmeter_protocol::time::{Span, Time};
@@ -274,7 +274,7 @@ impl Bucket {
 
     /// When the level is no longer below zero.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: NO_HEADROOM })
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: Tier::NO_HEADROOM })
     }
 
     /// When calls can take something again: the freeze is over, and stock or a place is free.

@@ -171,7 +171,7 @@ impl Timeline {
     /// The first gap, from the one before `from` on, in which the level passes `level`; otherwise
     /// the last gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
-        let end = self.seek(limit, 0, self.root, Some(from), &mut |run, _| {
+        let end = self.seek(limit, Tier::NO_HEADROOM, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
             if !passes {
                 potential -= run.sum;
@@ -256,7 +256,7 @@ impl Timeline {
         {
             return self.seek(limit, tier, node.right, from, holds);
         }
-        if from.is_none() && !holds(node.run, self.need(limit, link, usize::from(tier))) {
+        if from.is_none() && !holds(node.run, self.need(limit, link, tier)) {
             return None;
         }
         if let Some(found) = self.seek(limit, tier, node.left, from, holds) {
@@ -277,7 +277,7 @@ impl Timeline {
         if search.end.is_some_and(|end| key >= end) {
             return self.last_above(search, node.left, before);
         }
-        if self.need(search.limit, link, usize::from(search.tier)) + before <= search.threshold {
+        if self.need(search.limit, link, search.tier) + before <= search.threshold {
             return None;
         }
         if let Some(found) = self.last_above(search, node.right, through_left + node.start.cost) {
@@ -298,11 +298,11 @@ impl Timeline {
         let own = Self::own_run(limit, &start);
         let through_own = through_left.then(own);
         self.nodes[index(node_id)].run = through_own.then(self.run(right));
-        for tier in 0..limit.tiers() {
-            let own = need(limit, &start, tier as Tier);
+        for tier in (0..limit.tiers()).map(Tier::of_index) {
+            let own = need(limit, &start, tier);
             let of_own = need_behind(limit, through_left, own);
             let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
-            self.needs[index(node_id) * limit.tiers() + tier] = self.need(limit, left, tier).max(of_own).max(of_right);
+            self.needs[need_index(limit, node_id, tier)] = self.need(limit, left, tier).max(of_own).max(of_right);
         }
     }
 
@@ -332,8 +332,8 @@ impl Timeline {
         self.node(link).map_or(NOTHING, |node| node.run)
     }
 
-    fn need(&self, limit: &Limit, link: Link, tier: usize) -> Credit {
-        link.map_or(Credit::MINUS_INFINITE, |node_id| self.needs[index(node_id) * limit.tiers() + tier])
+    fn need(&self, limit: &Limit, link: Link, tier: Tier) -> Credit {
+        link.map_or(Credit::MINUS_INFINITE, |node_id| self.needs[need_index(limit, node_id, tier)])
     }
 
     fn own_run(limit: &Limit, start: &PromisedStart) -> Run {
@@ -373,6 +373,10 @@ impl Nodes for Tree<'_> {
 
 fn index(node_id: NonZeroU32) -> usize {
     node_id.get() as usize - 1
+}
+
+fn need_index(limit: &Limit, node_id: NonZeroU32, tier: Tier) -> usize {
+    index(node_id) * limit.tiers() + tier.index()
 }
 
 /// The range and the threshold of [`Timeline::last_above`].

@@ -220,13 +220,13 @@ impl Limit {
     }
 
     pub(crate) fn headroom(&self, tier: Tier) -> Credit {
-        self.headrooms[usize::from(tier)]
+        self.headrooms[tier.index()]
     }
 
     /// The level at which a start of `tier` may take `cost`, with the tier's headroom left. A cost
     /// that never leaves the headroom needs a full bucket.
     pub(crate) fn demand(&self, cost: Credit, tier: Tier) -> Credit {
-        (cost + self.headrooms[usize::from(tier)]).min(self.full)
+        (cost + self.headrooms[tier.index()]).min(self.full)
     }
 
     /// The level that a start of tier `own` needs behind a new one of tier `other`. The lower

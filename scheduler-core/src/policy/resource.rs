@@ -364,7 +364,7 @@ impl Class {
     fn new(spec: &ClassSpec, headrooms: &[u32]) -> Self {
         let headroom = parts_per_million(spec.headroom);
         let tier = headrooms.iter().position(|known| *known == headroom).expect("every headroom has a tier");
-        Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: tier as Tier }
+        Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: Tier::of_index(tier) }
     }
 }
 
@@ -372,7 +372,7 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-/// The sorted headrooms of all tiers. Tier 0 has none and serves promoted requests.
+/// The sorted headrooms of all tiers. The first has none and serves promoted requests.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
     headrooms.collect::<BTreeSet<u32>>().into_iter().collect()

@@ -15,7 +15,7 @@ use super::backfill::candidates;
 use super::dispatch_plan::HeldStart;
 use super::granting::Answered;
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId, NO_HEADROOM, Tier};
+use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
@@ -113,7 +113,7 @@ impl<R: Clone> Scheduler<R> {
     /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
         // A promoted request has starved.
-        let tier = if reason == StartReason::Promoted { NO_HEADROOM } else { self.resource.tier(class) };
+        let tier = if reason == StartReason::Promoted { Tier::NO_HEADROOM } else { self.resource.tier(class) };
         // This comes first, because no request waits for a quota, even for that of a key.
         if self.turn_away_if_spent(now, slot) {
             return;

@@ -1,7 +1,7 @@
 //! Why a request does not start yet: the limit, the reason, and the state of the bucket.
 
 use crate::arithmetic::Credit;
-use crate::ids::{LimitId, NO_HEADROOM, Tier};
+use crate::ids::{LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::Bucket;
 use crate::permits::Permit;
@@ -54,14 +54,14 @@ pub(super) fn obstacle_in<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, 
     let why = |bucket: &Bucket, limit: &Limit| {
         let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
         let in_window = |bucket: &Bucket, limit: &Limit| {
-            bucket.level_until(limit, now, now) >= limit.start_cost(cost, NO_HEADROOM).credit.min(limit.full())
+            bucket.level_until(limit, now, now) >= limit.start_cost(cost, Tier::NO_HEADROOM).credit.min(limit.full())
         };
         match bucket.freeze() {
             Some(freeze) if freeze.until() > now => Some(Reason::Frozen),
             Some(freeze) if freeze.is_being_probed() => Some(Reason::Probe),
             Some(_) | None if is_spent => Some(Reason::QuotaSpent),
             Some(_) | None if pays(tier) => None,
-            Some(_) | None if pays(0) => Some(Reason::Headroom),
+            Some(_) | None if pays(Tier::NO_HEADROOM) => Some(Reason::Headroom),
             Some(_) | None if limit.is_paced() && in_window(bucket, limit) => Some(Reason::Pace),
             Some(_) | None if limit.is_quota() => Some(Reason::QuotaSpent),
             Some(_) | None if limit.is_until_settled() => Some(Reason::InFlight),

@@ -6,7 +6,7 @@
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
 use crate::discovery::FoundLimit;
-use crate::ids::{LimitId, NO_HEADROOM};
+use crate::ids::{LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::{Bucket, WindowState};
 use crate::policy::{Class, Limit, Resource};
@@ -112,7 +112,8 @@ fn told(window: WindowState, limit: &Limit, stated: Option<Stated>, now: Time) -
 
 /// The remaining amount at `now`, and the time until the bucket is full.
 pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let paid = || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: NO_HEADROOM });
+    let paid =
+        || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM });
     let window = bucket.window_state(limit, now);
     let full = window.ends.filter(|_| limit.is_paced()).unwrap_or_else(paid);
     let comes_back = full < Time::NEVER && !limit.is_until_settled();

@@ -12,7 +12,7 @@ mod blocks;
 mod readings;
 
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::{NO_HEADROOM, Tier};
+use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
 use crate::limits::paced_window::PacedWindow;
 use crate::limits::timeline::StartKey;
@@ -142,7 +142,7 @@ impl CountedBucket {
     /// Whether `cost` would block starts at `time`, which leave the smaller of both headrooms.
     fn blocks_starts_at(&self, limit: &Limit, time: Time, used: Credit, cost: StartCost) -> bool {
         let starting = self.calls.range(StartKey { at: time, serial: 0 }..=last_key_at(time));
-        let tier = starting.map(|(_, call)| call.tier).min().unwrap_or(0).min(cost.tier);
+        let tier = starting.map(|(_, call)| call.tier).min().unwrap_or(Tier::NO_HEADROOM).min(cost.tier);
         used + cost.credit + limit.headroom(tier) > limit.full()
     }
 
@@ -389,7 +389,7 @@ impl CountedBucket {
 
     /// Something ends before a level of zero rises.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, NO_HEADROOM))
+        self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, Tier::NO_HEADROOM))
     }
 
     pub(crate) fn next_promise(&self) -> Option<Time> {

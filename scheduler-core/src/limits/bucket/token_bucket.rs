@@ -5,7 +5,7 @@
 //! If not, the search goes on after the last promise that lacks something.
 
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::NO_HEADROOM;
+use crate::ids::Tier;
 use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid, paid_at};
 use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
@@ -91,9 +91,10 @@ impl TokenBucket {
         for (at, credit) in pending_debits.steps() {
             // A start without cost makes the timeline notice what ran over until the step's end.
             let key = StartKey { at, serial: DEBIT_SERIAL };
-            extra
-                .promised
-                .insert(limit, PromisedStart { key, cost: Credit::ZERO, tier: NO_HEADROOM, pending_debits: credit });
+            extra.promised.insert(
+                limit,
+                PromisedStart { key, cost: Credit::ZERO, tier: Tier::NO_HEADROOM, pending_debits: credit },
+            );
         }
         extra.pending_debits = pending_debits;
     }
@@ -342,7 +343,7 @@ impl TokenBucket {
 
     /// A level of zero rises at once.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
-        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: NO_HEADROOM })
+        self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: Tier::NO_HEADROOM })
     }
 
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
