@@ -1,6 +1,8 @@
 //! Several limits at once: what a request takes of each, and a start that suits all.
+//!
+//! The search for a start goes round the buckets: each moves the time to its own next possibility,
+//! until all agree on one time.
 
-mod all_buckets;
 mod backlog;
 mod bills;
 mod far_debts;
@@ -11,7 +13,6 @@ mod offer;
 mod shadow_limits;
 pub mod use_meter;
 
-pub(crate) use all_buckets::Ledger;
 pub(crate) use backlog::Backlog;
 pub(crate) use bills::Bills;
 pub(crate) use key_pages::Page;
@@ -19,3 +20,434 @@ pub(crate) use keys::KeyBucket;
 pub(crate) use offer::Offer;
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use use_meter::UseMeter;
+
+use crate::adaptation::AdaptiveLimit;
+use crate::arithmetic::{Correction, Credit};
+use crate::ids::{Connection, LimitId, Tier};
+use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
+use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
+use keys::Keys;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
+
+/// The buckets of all limits of a resource.
+///
+/// Invariants: a start is committed in all buckets of its bill or in none. `adaptive_limits` has
+/// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Every
+/// change that may move a start sets `changed`.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    adaptive_limits: Vec<AdaptiveLimit>,
+    pub(crate) keys: Keys,
+    /// Whether a change may let a waiting request start earlier or later.
+    changed: bool,
+}
+
+/// A bucket that a bill charges.
+#[derive(Clone, Copy)]
+struct Charge<'a> {
+    limit: LimitId,
+    amount: Amount,
+    key: Option<&'a KeyCharge>,
+}
+
+impl<'a> Charge<'a> {
+    fn of(bill: &'a Bill, limit: LimitId) -> Self {
+        Charge { limit, amount: bill.get(limit), key: bill.key_charge(limit) }
+    }
+}
+
+fn charges(bill: &Bill) -> impl Iterator<Item = Charge<'_>> + Clone {
+    let shared = bill.iter().map(|(limit, amount)| Charge { limit, amount, key: None });
+    let keyed = bill.keyed().map(|keyed| Charge { limit: keyed.limit, amount: keyed.amount, key: Some(keyed) });
+    shared.chain(keyed)
+}
+
+impl Ledger {
+    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+        let adaptive_limits =
+            resource.limits().iter().map(|limit| AdaptiveLimit::new(limit, resource.spec().start, now));
+        Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
+    }
+
+    /// Reads the bucket of `charge`, as it is from `now` on.
+    fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
+        let adaptive = self.adaptive(charge.limit);
+        match charge.key {
+            None => answer(adaptive.bucket(), adaptive.limit()),
+            Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), self.keys.limit_of(keyed)),
+        }
+    }
+
+    /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
+    pub(crate) fn set_key_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
+        self.changed = true;
+        self.keys.set_price(limit, key, price);
+    }
+
+    /// Reads each bucket of the bill, as it is from `now` on.
+    pub(crate) fn read_each<T>(
+        &self,
+        now: Time,
+        bill: &Bill,
+        answer: impl Fn(&Bucket, &Limit) -> T,
+    ) -> impl Iterator<Item = T> {
+        charges(bill).map(move |charge| self.read(now, charge, &answer))
+    }
+
+    fn update<T>(&mut self, now: Time, charge: Charge, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        self.changed = true;
+        match charge.key {
+            None => self.adaptive_mut(charge.limit).update(change),
+            Some(keyed) => self.keys.update(now, keyed, change),
+        }
+    }
+
+    /// Takes the whole stock of the selected limits.
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
+        for adaptive in self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(adaptive.limit())) {
+            adaptive.update(|bucket, limit| bucket.drain(limit, now));
+        }
+        self.keys.drain(now, is_selected);
+        self.changed = true;
+    }
+
+    pub(crate) fn adaptive_limits(&self) -> impl Iterator<Item = &AdaptiveLimit> {
+        self.adaptive_limits.iter()
+    }
+
+    pub(crate) fn adaptive(&self, limit: LimitId) -> &AdaptiveLimit {
+        &self.adaptive_limits[limit.index()]
+    }
+
+    pub(crate) fn adaptive_mut(&mut self, limit: LimitId) -> &mut AdaptiveLimit {
+        self.changed = true;
+        &mut self.adaptive_limits[limit.index()]
+    }
+
+    pub(crate) fn note_change(&mut self) {
+        self.changed = true;
+    }
+
+    /// Whether anything was noted to have changed since the last call.
+    pub(crate) fn take_change(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Notes that a call which started at `at` was served: this ends freezes and proves stock.
+    pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
+        for charge in charges(bill) {
+            if self.read(now, charge, |bucket, _| bucket.freeze().is_some()) {
+                self.update(now, charge, |bucket, _| bucket.thaw(key));
+            }
+            if self.adaptive(charge.limit).is_unproven() {
+                self.adaptive_mut(charge.limit).note_served(at);
+            }
+        }
+    }
+
+    /// Freezes a limit until `until`. Returns whether this breaks promises after `announced`.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
+        self.update(now, Charge::of(bill, limit), |bucket, _| {
+            bucket.freeze_until(until);
+            bucket.promises_between(announced, until)
+        })
+    }
+
+    /// Freezes a limit without keys until `until`, by an operator's order. Returns whether this
+    /// breaks promises after `announced`.
+    pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
+        let adaptive = self.adaptive_mut(limit);
+        adaptive.update(|bucket, _| bucket.add_freeze(Freeze::ordered(until)));
+        adaptive.bucket().promises_between(announced, until)
+    }
+
+    /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
+    /// answer is believed.
+    pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, reading: &BucketReading) -> bool {
+        self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
+    }
+
+    /// Notes that `connection` reports a longer pause than is believed.
+    pub(crate) fn note_longer_pause(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
+        self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_longer_pause(connection));
+    }
+
+    /// Whether another client than `connection` has reported a longer pause.
+    pub(crate) fn is_reported_by_another(
+        &self,
+        now: Time,
+        bill: &Bill,
+        limit: LimitId,
+        connection: Connection,
+    ) -> bool {
+        let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(connection));
+        self.read(now, Charge::of(bill, limit), |bucket, _| is_confirmed(bucket))
+    }
+
+    /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.
+    pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
+        let adaptive = self.adaptive(limit);
+        let is_frozen = adaptive.bucket().freeze().is_some_and(|freeze| freeze.next_start() > now);
+        is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
+    }
+
+    /// Ends the freezes of `limit` and of its keys, as far as one event can. Forgets that the
+    /// upstream declared its quota spent.
+    pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
+        let adaptive = self.adaptive_mut(limit);
+        adaptive.update(|bucket, _| bucket.thaw_now());
+        adaptive.forget_spent();
+        self.keys.thaw(now, limit);
+    }
+
+    /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator().next_review(), adaptive.bucket().next_expiry()];
+        self.adaptive_limits.iter().flat_map(next).flatten().min()
+    }
+
+    /// Adapts limits to what was learned.
+    pub(crate) fn review(&mut self, now: Time) {
+        for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.bucket().next_expiry().is_some_and(|expiry| expiry <= now);
+            adaptive.advance(now);
+            self.changed |= adaptive.review(now);
+        }
+    }
+
+    /// Continues with a measured jitter of delays.
+    pub(crate) fn measure(&mut self, now: Time, jitter: Span) {
+        for adaptive in &mut self.adaptive_limits {
+            self.changed |= adaptive.measure(now, jitter);
+        }
+    }
+
+    /// Continues under other limits; limits that go on keep their buckets.
+    pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
+        let limits = resource.limits().iter().zip(succession.before());
+        let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
+            Some(before) => self.adaptive(*before).recast(now, limit),
+            None => AdaptiveLimit::new(limit, resource.spec().start, now),
+        };
+        self.adaptive_limits = limits.map(adaptive).collect();
+        self.keys.change(now, resource, succession);
+        self.changed = true;
+    }
+
+    /// Continues with the wall clock that the resource now has at the origin of time.
+    pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_nanos_at_origin()));
+        self.keys.anchor(now, resource);
+        self.changed = true;
+    }
+
+    pub(crate) fn has_unproven(&self) -> bool {
+        self.adaptive_limits.iter().any(AdaptiveLimit::is_unproven)
+    }
+
+    /// The first limit whose stock has to be proven before this bill may start.
+    pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
+        bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
+    }
+
+    pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
+        bill.iter().for_each(|(id, _)| self.adaptive_limits[id.index()].note_start(at));
+    }
+
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.advance(now));
+        self.keys.advance(now);
+    }
+
+    /// The earliest start from `from` on that all buckets of the bill can pay.
+    pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
+        self.search(from, bill, tier, |_| true)
+    }
+
+    /// The earliest start from `from` on, as if all calls in flight had ended.
+    pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
+        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().is_until_settled()).at
+    }
+
+    /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight
+    /// end now.
+    pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
+        offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
+    }
+
+    /// The limit without keys that pays its part last, if that is after `latest`.
+    pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
+        let pays = |limit| {
+            let charge = Charge::of(bill, limit);
+            self.read(now, charge, |bucket, limit| bucket.earliest(limit, now, limit.start_cost(charge.amount, tier)))
+        };
+        let last = bill.iter().map(|(limit, _)| (pays(limit), limit)).max();
+        last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
+    }
+
+    /// The earliest start that all selected buckets can pay.
+    fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Charge) -> bool) -> Offer {
+        let mut offer = Offer { at: from, limited_by: None };
+        let asked = charges(bill).filter(|charge| counts(charge));
+        let (mut agreeing, all) = (0, asked.clone().count());
+        for charge in asked.cycle() {
+            let at = self.read(from, charge, |bucket, limit| {
+                bucket.earliest(limit, offer.at, limit.start_cost(charge.amount, tier))
+            });
+            if at > offer.at {
+                offer = Offer { at, limited_by: Some(charge.limit) };
+                agreeing = 0;
+            }
+            agreeing += 1;
+            if agreeing == all {
+                break;
+            }
+        }
+        offer
+    }
+
+    /// The quotas that the upstream declared spent.
+    pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
+        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
+        spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId::of_index(index)))
+    }
+
+    /// The spent quota that pays the bill last. Stock held for the starts of `held` counts as left.
+    pub(crate) fn last_spent_quota(
+        &self,
+        now: Time,
+        bill: &Bill,
+        held: impl Iterator<Item = StartKey> + Clone,
+    ) -> Option<(Time, LimitId)> {
+        let reset = |charge: Charge| Some((self.reset_of_spent(now, charge, held.clone())?, charge.limit));
+        charges(bill).filter_map(reset).max()
+    }
+
+    /// When the quota of `charge` can pay, if the upstream declared it spent or too little is left
+    /// until its reset.
+    fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
+        let adaptive = self.adaptive(charge.limit);
+        let reset = adaptive.spent_until(now);
+        if reset.is_some() || !adaptive.limit().is_quota() {
+            return reset;
+        }
+        self.read(now, charge, |bucket, limit| {
+            let cost = limit.start_cost(charge.amount, Tier::NO_HEADROOM);
+            let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, Tier::NO_HEADROOM);
+            short.then(|| bucket.earliest(limit, now, cost))
+        })
+    }
+
+    /// Extends the call's leases; false if another call may have been promised its place.
+    pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
+        charges(bill).fold(true, |fits, charge| {
+            let renew = |bucket: &mut Bucket, limit: &Limit| {
+                bucket.renew(limit, now, key, limit.start_cost(charge.amount, Tier::NO_HEADROOM))
+            };
+            self.update(now, charge, renew) && fits
+        })
+    }
+
+    /// The ends of the leases of the call of `key`, with their limits.
+    pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
+        let holding = |charge: &Charge| self.adaptive(charge.limit).limit().is_until_settled();
+        charges(bill).filter(holding).filter_map(move |charge| {
+            let end = self.read(now, charge, |bucket, _| bucket.lease_end(key)).filter(|end| *end > now)?;
+            Some((charge.limit, end))
+        })
+    }
+
+    /// When the last lease of the call of `key` ends; its start if it has none.
+    pub(crate) fn end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
+        self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
+    }
+
+    pub(crate) fn commit(&mut self, now: Time, key: StartKey, bill: &Bill, tier: Tier) {
+        for charge in charges(bill) {
+            self.update(now, charge, |bucket, limit| {
+                bucket.commit(limit, now, key, limit.start_cost(charge.amount, tier));
+            });
+        }
+    }
+
+    /// Takes a promised start back from every bucket of its bill.
+    pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
+        for charge in charges(bill) {
+            let known = self.update(now, charge, |bucket, limit| bucket.withdraw(limit, key));
+            assert!(known, "a promise is in every bucket of its bill");
+        }
+    }
+
+    /// Takes held starts back. The buckets become what they were without them, so that nothing
+    /// counts as changed.
+    pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
+        let noted = std::mem::take(self.keys.changed_mut());
+        holds.for_each(|(start, bill)| self.withdraw(now, start, bill));
+        *self.keys.changed_mut() = noted;
+        self.changed = false;
+    }
+
+    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
+    pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
+        for limit in charged.applicable().limits() {
+            let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
+            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().is_until_settled();
+            if ends && made == CallMade::Yes {
+                self.adaptive_mut(limit).note_call_time(now.since(key.at));
+            }
+            if ends || charge.amount != actual {
+                self.update(now, charge, |bucket, limit| {
+                    let credit = |amount| limit.rate().credit(amount);
+                    let correction = Correction { charged: credit(charge.amount), actual: credit(actual) };
+                    bucket.correct(limit, now, key, correction, made);
+                });
+            }
+        }
+    }
+
+    /// When all freezes are over and the bill is paid, after all promises and the backlogs of its
+    /// buckets and keys.
+    pub(crate) fn paid_after(
+        &self,
+        now: Time,
+        backlog: &Backlog,
+        key_backlog: impl Fn(&KeyCharge) -> Credit,
+        bill: &Bill,
+        tier: Tier,
+    ) -> Offer {
+        let mut latest = Offer { at: now, limited_by: None };
+        for charge in charges(bill) {
+            let behind = charge.key.map_or_else(|| backlog.of(charge.limit), &key_backlog);
+            let at = self.read(now, charge, |bucket, limit| {
+                let paid = bucket.paid_after(limit, now, behind, limit.start_cost(charge.amount, tier));
+                bucket.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
+            });
+            if at > latest.at {
+                latest = Offer { at, limited_by: Some(charge.limit) };
+            }
+        }
+        latest
+    }
+
+    /// Commits a start that the levels have already paid for, with its known leases. A past start
+    /// keeps the places that its call still holds.
+    pub(crate) fn restore_promise(
+        &mut self,
+        now: Time,
+        key: StartKey,
+        bill: &Bill,
+        tier: Tier,
+        leases: &[(LimitId, Time)],
+    ) {
+        for charge in charges(bill) {
+            let lease = leases.iter().find(|(leased, _)| *leased == charge.limit).map(|(_, end)| *end);
+            if key.at > now || lease.is_some_and(|end| end > now) {
+                self.update(now, charge, |bucket, limit| {
+                    bucket.commit_paid(limit, now, key, limit.start_cost(charge.amount, tier), lease);
+                });
+            }
+        }
+    }
+}

@@ -3,7 +3,7 @@
 //! Their buckets charge calls at their granted starts. A call that finds too little stock is
 //! charged where it could have started, as if it had waited. A successor learns nothing of this.
 
-use super::all_buckets::Ledger;
+use super::Ledger;
 use crate::ids::{LimitId, Tier};
 use crate::limits::{CallMade, StartKey};
 use crate::policy::{Bill, Resource, Succession};

@@ -1,12 +1,265 @@
 //! Requests and grants by id, and the answers that are on their way.
 
-mod all_permits;
 mod forgettable_permits;
 mod pending_answers;
 mod permit;
 mod told_starts;
 
-pub(crate) use all_permits::Permits;
 pub(crate) use pending_answers::{Answer, PendingAnswer, PendingAnswers};
 pub(crate) use permit::{Granted, Permit, Stage, State};
 pub(crate) use told_starts::{ToldStart, ToldStarts};
+
+use crate::collections::{Index, Slab, Slot};
+use crate::identity::Identity;
+use crate::ids::Connection;
+use crate::ledger::Bills;
+use crate::limits::just_past;
+use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
+use forgettable_permits::ForgettablePermits;
+use hashbrown::HashMap;
+use permit::UNLISTED;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Permits that one event forgets, which takes a few hundred microseconds.
+const MAX_FORGOTTEN: usize = 512;
+
+/// The remembered permits, by id and by the time of their end.
+///
+/// Invariant: a permit that has a start is in `by_end`, or in `small` if it takes next to nothing.
+/// A returned permit is in `idle` or in `small`.
+#[derive(Debug)]
+pub(crate) struct Permits<R> {
+    permits: Slab<Permit<R>>,
+    bills: Bills,
+    by_id: Index,
+    /// Permits that have a start, by the second of their end.
+    by_end: BTreeMap<u32, Vec<Slot>>,
+    /// Returned permits.
+    idle: ForgettablePermits,
+    /// Permits that take next to nothing. They use the slots that no other permit needs.
+    small: ForgettablePermits,
+    /// When permits were last forgotten.
+    last_expiry: Time,
+    /// The number of the last start or arrival.
+    last_serial: u64,
+    bound: usize,
+}
+
+impl<R> Permits<R> {
+    pub(crate) fn new(bound: usize) -> Self {
+        let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
+        let (by_end, last_expiry) = (BTreeMap::new(), Time::ORIGIN);
+        let (idle, small) = (ForgettablePermits::default(), ForgettablePermits::default());
+        Permits { permits, bills, by_id, by_end, idle, small, last_expiry, last_serial: 0, bound }
+    }
+
+    /// The number of the next start or arrival. At equal times, the lower number goes first.
+    pub(crate) fn next_serial(&mut self) -> u64 {
+        self.last_serial += 1;
+        self.last_serial
+    }
+
+    pub(crate) fn last_serial(&self) -> u64 {
+        self.last_serial
+    }
+
+    pub(crate) fn find(&self, id: &PermitId) -> Option<Slot> {
+        self.by_id.find(id, |slot| self.get(slot).id == *id)
+    }
+
+    pub(crate) fn get(&self, slot: Slot) -> &Permit<R> {
+        self.permits.get(slot).expect("a slot in use")
+    }
+
+    /// The permit in `slot`, if the slot is in use.
+    pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
+        self.permits.get(slot)
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut Permit<R> {
+        self.permits.get_mut(slot).expect("a slot in use")
+    }
+
+    /// The slot with this number, from zero; none after the last.
+    pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
+        self.permits.nth_slot(number)
+    }
+
+    /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`],
+    /// or until [`Permits::started`] has named its start and that is long ago.
+    pub(crate) fn insert(
+        &mut self,
+        id: PermitId,
+        connection: Connection,
+        identity: Identity,
+        bill: Bill,
+        state: State<R>,
+    ) -> Slot {
+        let bill = self.bills.keep(bill);
+        let slot = self.permits.insert(Permit { id, bill, connection, identity, state });
+        self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
+        slot
+    }
+
+    pub(crate) fn remove(&mut self, slot: Slot) -> Permit<R> {
+        let permit = self.permits.remove(slot).expect("a slot in use");
+        self.by_id.remove(&permit.id, slot);
+        self.bills.release(&permit.bill);
+        permit
+    }
+
+    /// Gives a waiting request another bill, for the same client. No queue may have the former one.
+    pub(crate) fn set_bill(&mut self, slot: Slot, bill: Bill) {
+        let client = self.get(slot).bill.client;
+        let bill = self.bills.keep(bill.of_client(client));
+        let former = std::mem::replace(&mut self.get_mut(slot).bill, bill);
+        self.bills.release(&former);
+    }
+
+    /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
+    /// start and the ends of its leases. A permit whose bill is small is forgotten first.
+    pub(crate) fn started(&mut self, slot: Slot, end: Time, is_small: bool) {
+        match &mut self.get_mut(slot).state {
+            _ if is_small => self.small.push(slot, end),
+            State::Granted(granted) => {
+                granted.end = second_after(end);
+                let second = granted.end;
+                self.by_end.entry(second).or_default().push(slot);
+            }
+            State::Returned | State::Waiting(_) => self.push_idle(slot, end),
+        }
+        self.forget_small();
+    }
+
+    /// Marks a permit as given back. It is remembered for a while from now on.
+    pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
+        let was_listed = self.unlist(slot);
+        self.get_mut(slot).state = State::Returned;
+        if was_listed {
+            self.started(slot, now, false);
+        }
+    }
+
+    /// Forgets a permit that has a start.
+    pub(crate) fn forget_now(&mut self, slot: Slot) {
+        let was_known = self.unlist(slot) || self.small.take_out(slot) || self.idle.take_out(slot);
+        assert!(was_known, "what has a start is listed, small or idle");
+        self.remove(slot);
+    }
+
+    pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
+        self.unlist(slot);
+        self.started(slot, end, false);
+    }
+
+    /// Whether there is room for one more permit. Makes room if that forgets no permit too early.
+    pub(crate) fn has_room(&mut self, now: Time) -> bool {
+        if self.busy() >= self.bound {
+            self.forget(now, MIN_RETENTION);
+        }
+        self.busy() < self.bound
+    }
+
+    /// Forgets permits that ended before `now` less the retention.
+    pub(crate) fn expire(&mut self, now: Time) {
+        self.last_expiry = now;
+        self.forget(now, RETENTION);
+        for _ in 0..MAX_FORGOTTEN {
+            let expired = self.idle.pop_expired(now).or_else(|| self.small.pop_expired(now));
+            let Some(slot) = expired else { return };
+            self.remove(slot);
+        }
+    }
+
+    /// When [`Permits::expire`] will have something to do.
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
+        let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
+        let first = started.into_iter().chain(self.idle.oldest()).chain(self.small.oldest()).min()?;
+        Some((first + RETENTION).max(just_past(self.last_expiry)))
+    }
+
+    /// Charges all granted permits to the limits of another set, as far as they go on.
+    pub(crate) fn change(&mut self, succession: &Succession) {
+        // Bills are told apart by their addresses, so all former ones have to stay until the end.
+        // The map is looked up, never iterated: addresses order nothing.
+        let former = std::mem::take(&mut self.bills);
+        let mut known: HashMap<(*const Bill, bool), Arc<Bill>> = HashMap::new();
+        for permit in self.permits.iter_mut() {
+            let waits = permit.as_waiting().is_some();
+            let changed = || if waits { (*permit.bill).clone() } else { succession.bill(&permit.bill) };
+            let changed = known.entry((Arc::as_ptr(&permit.bill), waits)).or_insert_with(|| self.bills.keep(changed()));
+            permit.bill = Arc::clone(changed);
+            if let State::Granted(granted) = &mut permit.state {
+                granted.limited_by = granted.limited_by.and_then(|limit| succession.of(limit));
+            }
+        }
+        drop(former);
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Permit<R>> {
+        self.permits.iter()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// How many permits take something or wait.
+    fn busy(&self) -> usize {
+        self.len() - self.idle.len() - self.small.len()
+    }
+
+    fn push_idle(&mut self, slot: Slot, since: Time) {
+        self.idle.push(slot, since);
+        let oldest = if self.idle.len() > MAX_IDLE_PERMITS { self.idle.pop() } else { None };
+        oldest.into_iter().for_each(|slot| drop(self.remove(slot)));
+    }
+
+    /// Forgets the oldest small permits as far as other permits need their slots.
+    fn forget_small(&mut self) {
+        while self.len() - self.idle.len() > self.bound && self.small.len() > MAX_IDLE_PERMITS {
+            self.small.pop().into_iter().for_each(|slot| drop(self.remove(slot)));
+        }
+    }
+
+    /// Takes a permit out of the list of its second; false if it is in none.
+    fn unlist(&mut self, slot: Slot) -> bool {
+        let Some(Granted { end, .. }) = self.get(slot).granted().filter(|granted| granted.end != UNLISTED) else {
+            return false;
+        };
+        let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
+        // Searched from the back, as most permits are renewed or given back soon.
+        let position = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
+        listed.swap_remove(position);
+        if listed.is_empty() {
+            self.by_end.remove(&end);
+        }
+        true
+    }
+
+    fn forget(&mut self, now: Time, retention: Span) {
+        for _ in 0..MAX_FORGOTTEN {
+            let Some(mut first) = self.by_end.first_entry() else { return };
+            if end_of(*first.key()) + retention > now {
+                return;
+            }
+            let slot = first.get_mut().pop();
+            if first.get().is_empty() {
+                first.remove();
+            }
+            slot.into_iter().for_each(|slot| drop(self.remove(slot)));
+        }
+    }
+}
+
+fn end_of(second: u32) -> Time {
+    Time::ORIGIN + Span::from_secs(second.into())
+}
+
+/// The number of the first whole second at or after `at`, in the first 136 years.
+fn second_after(at: Time) -> u32 {
+    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX).min(UNLISTED - 1)
+}

@@ -1,75 +1,17 @@
 //! The queue of one class: clients share it fairly, and requests of one client keep their order.
 
-use super::clients::{Clients, Slice, SliceFate};
+use super::clients::{Clients, SliceFate};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
-use super::key_queue::KeyQueuePosition;
 use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
 use super::wait_correction::WaitCorrection;
+use super::waiting_request::{ClassPosition, Waiting};
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId};
-use crate::policy::{Bill, Call, Class, LimitSet, Resource};
+use crate::ids::LimitId;
+use crate::policy::{Bill, Class, LimitSet, Resource};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
-
-/// The state of a waiting request, beside its id and bill.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting<R> {
-    pub(crate) to: R,
-    pub(crate) class: ClassId,
-    pub(crate) arrival: Arrival,
-    pub(crate) client: Arc<str>,
-    pub(crate) position: ClassPosition,
-    pub(crate) deadline: Option<Time>,
-    pub(crate) progress: bool,
-    /// The start that the last update named.
-    pub(crate) last_estimate: Option<Time>,
-    /// The start that the first update named, unless the request waited in a key queue at that
-    /// time.
-    pub(crate) first_estimate: Option<Time>,
-    /// The key in whose queue it waits, if not in that of its class.
-    pub(crate) at_key: Option<Slot>,
-    /// The call, if the bill does not imply it.
-    pub(crate) call: Option<Box<Call>>,
-    /// The version of limits under which it waits.
-    pub(crate) version: LimitsVersion,
-}
-
-impl<R> Waiting<R> {
-    pub(crate) fn key_position(&self) -> KeyQueuePosition {
-        KeyQueuePosition { class: self.class, arrival: self.arrival }
-    }
-
-    fn deadline_position(&self) -> DeadlinePosition {
-        let (client, deadline) = (Arc::clone(&self.client), self.deadline.unwrap_or(Time::NEVER));
-        DeadlinePosition { version: self.version, client, tree: self.position.tree, deadline, arrival: self.arrival }
-    }
-
-    fn position_in_class(&self) -> ArrivalPosition {
-        self.arrival_position(false)
-    }
-
-    fn position_at_key(&self) -> ArrivalPosition {
-        self.arrival_position(true)
-    }
-
-    fn arrival_position(&self, is_at_key: bool) -> ArrivalPosition {
-        ArrivalPosition { version: self.version, is_at_key, tree: self.position.tree, arrival: self.arrival }
-    }
-}
-
-/// The position of a request in the queue of its class, once it has entered.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ClassPosition {
-    pub(crate) turn: Turn,
-    slice: Slice,
-    pub(crate) set: LimitSet,
-    /// Its tree in the fair order.
-    tree: LimitSet,
-    /// Its node in the fair order.
-    node: Option<Slot>,
-}
 
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -12,10 +12,12 @@ mod queues;
 mod recent_service;
 mod virtual_clock;
 mod wait_correction;
+mod waiting_request;
 
-pub(crate) use class_queue::{ClassPosition, ClassQueue, Service, StartReason, Waiting};
+pub(crate) use class_queue::{ClassQueue, Service, StartReason};
 pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, KeyQueuePosition, QueueDemand};
 pub(crate) use queue_updates::is_worth_telling;
 pub(crate) use queues::Queues;
 pub(crate) use recent_service::{GrantedService, RecentService, ServiceCount};
+pub(crate) use waiting_request::{ClassPosition, Waiting};

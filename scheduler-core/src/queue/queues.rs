@@ -1,11 +1,12 @@
 //! All waiting requests.
 
 use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Service, Waiting};
+use super::class_queue::{ClassQueue, Service};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
 use super::queue_position::LimitsVersion;
 use super::queue_updates::QueueUpdates;
+use super::waiting_request::Waiting;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;

@@ -266,7 +266,7 @@ fn four_thousand_keys_are_compared_for_the_lowest_level() {
     }
 }
 
-/// Reaches `all_permits::MAX_FORGOTTEN`.
+/// Reaches `permits::MAX_FORGOTTEN`.
 #[test]
 fn one_event_forgets_512_permits() {
     let mut world = World::new(&resource(vec![limit("requests", 10_000.0, span(1000))]));
