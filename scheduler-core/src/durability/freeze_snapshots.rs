@@ -40,7 +40,7 @@ impl<R> RecordedParts<'_, R> {
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
-        let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
+        let keys = self.ledger.frozen_keys(now).take(MAX_FREEZES);
         let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()
     }
@@ -57,7 +57,7 @@ impl<R> RecordedParts<'_, R> {
             (None, false) => self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.freeze_until(until)),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
-                self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));
+                self.ledger.restore_key_freeze(then, &charge, until);
             }
             (Some(_), false) | (None, true) => {}
         }

@@ -38,12 +38,12 @@ impl<R> RecordedParts<'_, R> {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
         }
-        if self.ledger.keys.in_use() < MAX_UNPAGED_KEYS {
-            self.ledger.keys.reuse_sparse_page();
+        if self.ledger.count_keys_in_use() < MAX_UNPAGED_KEYS {
+            self.ledger.reuse_sparse_page();
         }
         let mut demand = self.demand_for_keys();
-        let used = self.ledger.keys.keys_in_use(now, MAX_EXAMINED);
-        let are_all = used.len() == self.ledger.keys.in_use();
+        let used = self.ledger.keys_in_use(now, MAX_EXAMINED);
+        let are_all = used.len() == self.ledger.count_keys_in_use();
         let latest = self.term.budget().key_budgets();
         for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name));
@@ -56,7 +56,7 @@ impl<R> RecordedParts<'_, R> {
     /// Writes keys to new pages until the rest can be listed. The scheduler grants nothing
     /// afterwards.
     pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let used = self.ledger.keys.keys_in_use(now, usize::MAX);
+        let used = self.ledger.keys_in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.write_pages(now, usize::MAX, &mut used)
     }
@@ -79,9 +79,9 @@ impl<R> RecordedParts<'_, R> {
                 demand.remove(name);
             }
             let stored = self.term.budget().confirmed();
-            let id = self.ledger.keys.pages.next_id(self.term.epoch(), stored);
+            let id = self.ledger.pages_mut().next_id(self.term.epoch(), stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.keys.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -90,10 +90,9 @@ impl<R> RecordedParts<'_, R> {
     /// Keys on no page, the least demanded first. Keys with promises come last, and only if the
     /// checkpoint has no room for them. A page counts their stock until the last promise as spent.
     fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
-        let keys = &self.ledger.keys;
         let rank = |(name, budget): (&KeyName, &Credit)| {
-            let slot = keys.find(name.limit, &name.key)?;
-            let known = keys.get(slot).filter(|known| known.page.is_none())?;
+            let slot = self.ledger.find_key(name.limit, &name.key)?;
+            let known = self.ledger.key_at(slot).filter(|known| known.page.is_none())?;
             Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
         let mut least: Vec<_> = demand.iter().filter_map(rank).collect();
@@ -158,7 +157,7 @@ impl<R> RecordedParts<'_, R> {
             self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // Keys that a predecessor left empty stay empty for a successor, too.
-        let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
+        let begins = unknown.into_iter().filter_map(|limit| self.ledger.absent_keys_empty_at(now, limit)).max();
         let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
         let rates = if listed.is_empty() && pages.is_empty() { Vec::new() } else { self.key_rates() };
         KeysSnapshot { listed, known: known.collect(), others_empty_in, rates, pages }
@@ -187,12 +186,12 @@ impl<R> RecordedParts<'_, R> {
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
-        self.ledger.keys.pages.iter().map(page).collect()
+        self.ledger.pages().iter().map(page).collect()
     }
 
     /// The snapshot of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
-        let fresh = self.ledger.keys.absent(limit, now);
+        let fresh = self.ledger.absent_key(now, limit);
         let limit = &self.resource[limit];
         let BucketRecord { micros, pending_debits, usage } = fresh.key_record(limit, now, budget);
         let limit = limit.spec().name.clone();
@@ -200,7 +199,7 @@ impl<R> RecordedParts<'_, R> {
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.keys.bucket(now, name.limit, &name.key)
+        self.ledger.key_bucket(now, name.limit, &name.key)
     }
 }
 

@@ -33,7 +33,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.recorded_parts().ledger.keys.drain(now, |_| true);
+        scheduler.recorded_parts().ledger.drain_keys(now);
         scheduler
     }
 
@@ -94,19 +94,18 @@ impl<R> RecordedParts<'_, R> {
             let limit = &self.resource[id];
             let known = snapshots.known.iter().find(|known| known.limit == limit.spec().name);
             let empty_in = snapshots.others_empty_in.or(known.map(|_| Offset::ZERO));
-            match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
-                (Some(known), _) => {
-                    self.ledger.keys.set_absent(id, Bucket::from_record(limit, then, &known.record()));
-                }
-                (None, Some(offset)) => self.ledger.keys.set_absent_empty(id, then, offset.after(then)),
-                (None, None) => {}
-            }
+            let absent = match (known.filter(|_| all_pages || !limit.lists_keys()), empty_in) {
+                (Some(known), _) => Bucket::from_record(limit, then, &known.record()),
+                (None, Some(offset)) => Bucket::empty_until(limit, then, offset.after(then)),
+                (None, None) => continue,
+            };
+            self.ledger.restore_absent_keys(id, absent);
         }
         let rates = snapshots.rates_by_limit();
         snapshots.pages.iter().for_each(|page| self.restore_page(then, page, &rates));
         for known in &snapshots.listed {
             if let Some((limit, was)) = self.key_bucket_of(then, known, &rates) {
-                self.ledger.keys.restore(limit, known.key.as_str().into(), then, was);
+                self.ledger.restore_key(limit, known.key.as_str().into(), then, was);
             }
         }
     }
@@ -128,10 +127,10 @@ impl<R> RecordedParts<'_, R> {
             was.advance(limit, then);
             if !was.is_as_new(limit, then) {
                 let restored = Bucket::from_record(limit, then, &was.key_record(limit, then, spent[id.index()]));
-                slots.push(self.ledger.keys.restore(id, known.key.as_str().into(), then, restored));
+                slots.push(self.ledger.restore_key(id, known.key.as_str().into(), then, restored));
             }
         }
-        self.ledger.keys.add_page(page.id, taken, spent, slots);
+        self.ledger.add_page(page.id, taken, spent, slots);
     }
 
     /// The limit of a key and its bucket at `then`; none if the limit is gone.

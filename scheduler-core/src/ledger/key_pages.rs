@@ -85,11 +85,11 @@ impl KeyPages {
     }
 
     /// Notes that a key has left its page.
-    pub(crate) fn leave(&mut self, number: PageNumber) {
+    pub(super) fn leave(&mut self, number: PageNumber) {
         self.pages.get_mut(&number).expect("a key is on a page that there is").remaining -= 1;
     }
 
-    pub(crate) fn add(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) -> PageNumber {
+    pub(super) fn add(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) -> PageNumber {
         self.written += 1;
         let number = PageNumber(NonZeroU32::new(self.written).expect("it was counted up"));
         let remaining = keys.len();
@@ -122,7 +122,7 @@ impl KeyPages {
     }
 
     /// Gives up all pages: their records are outdated.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pages.values_mut().for_each(|page| page.remaining = 0);
     }
 }

@@ -62,7 +62,7 @@ impl KeyBucket {
 /// `in_use`, or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of
 /// all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys {
+pub(super) struct Keys {
     /// The limits of the resource.
     limits: Arc<[Limit]>,
     buckets: Slab<KeyBucket>,
@@ -79,7 +79,7 @@ pub(crate) struct Keys {
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
-    pub(crate) pages: KeyPages,
+    pub(super) pages: KeyPages,
     prices: KeyPrices,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
@@ -88,7 +88,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(resource: &Resource, now: Time) -> Self {
+    pub(super) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits();
         Keys {
             limits: resource.shared_limits(),
@@ -100,53 +100,48 @@ impl Keys {
     }
 
     /// Sets the bucket of every key of `limit` that has none of its own.
-    pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
+    pub(super) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
 
-    /// Every key of `limit` without a bucket may have been used until `empty`, seen from `now`.
-    pub(crate) fn set_absent_empty(&mut self, limit: LimitId, now: Time, empty: Time) {
-        self.set_absent(limit, Bucket::empty_until(&self.limits[limit.index()], now, empty));
-    }
-
     /// When every key of `limit` without a bucket was empty at the latest; none if they are full.
-    pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
+    pub(super) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    pub(crate) fn count(&self, limit: LimitId) -> usize {
+    pub(super) fn count(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
 
-    pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
+    pub(super) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
         self.buckets.get(slot)
     }
 
-    pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
+    pub(super) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
         let is_it = |slot| self.get(slot).is_some_and(|known| known.limit == limit && *known.key == *key);
         self.index.find(key, is_it)
     }
 
     /// The bucket of this key, as it is from `now` on.
-    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+    pub(super) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
         let known = self.find(limit, key).and_then(|slot| self.get(slot));
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
     /// The limit that `charge` is for, with the price of its key.
-    pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
+    pub(super) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
         self.prices.priced_limit(&self.limits[charge.limit.index()], &charge.key)
     }
 
     /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
-    pub(crate) fn set_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
+    pub(super) fn set_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
         self.find(limit, &key).into_iter().for_each(|slot| self.note_change(slot));
         self.prices.set(&self.limits[limit.index()], key, price);
     }
 
     /// Changes the bucket that `charge` is for, and makes it if there is none.
-    pub(crate) fn update<T>(
+    pub(super) fn update<T>(
         &mut self,
         now: Time,
         charge: &KeyCharge,
@@ -183,7 +178,7 @@ impl Keys {
     }
 
     /// Frozen buckets and the ends of their freezes, the last first.
-    pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(super) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         while self.frozen.first().is_some_and(|(until, _)| *until < now) {
             self.frozen.pop_first();
         }
@@ -192,12 +187,12 @@ impl Keys {
     }
 
     /// Whether a key of `limit` is frozen.
-    pub(crate) fn has_frozen(&self, limit: LimitId) -> bool {
+    pub(super) fn has_frozen(&self, limit: LimitId) -> bool {
         self.frozen_of(limit).next().is_some()
     }
 
     /// Ends the freezes of some keys of `limit`.
-    pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
+    pub(super) fn thaw(&mut self, now: Time, limit: LimitId) {
         for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
             self.note_change(slot);
             self.change_at(now, slot, |bucket, _| bucket.thaw_now());
@@ -211,19 +206,19 @@ impl Keys {
     }
 
     /// Notes that the key queue of a bucket, if it has one, is to be looked at.
-    pub(crate) fn note_change(&mut self, slot: Slot) {
+    pub(super) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.changed.insert(slot);
         }
     }
 
     /// Whether key queues are to be looked at.
-    pub(crate) fn have_changed(&self) -> bool {
+    pub(super) fn have_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// A bucket whose key queue is to be looked at.
-    pub(crate) fn pop_changed(&mut self) -> Option<Slot> {
+    pub(super) fn pop_changed(&mut self) -> Option<Slot> {
         self.changed.pop_first()
     }
 
@@ -232,19 +227,19 @@ impl Keys {
     }
 
     /// Notes whether requests wait for a bucket. If so, it is kept and its changes are noted.
-    pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
+    pub(super) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
 
     /// Buckets of short limits with far debts, and when these are paid, the last first.
-    pub(crate) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(super) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far.of_short_limits().filter_map(move |debt| self.far_debt(now, debt))
     }
 
     /// The same for limits whose keys checkpoints list.
-    pub(crate) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(super) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far.of_listed_limits().filter_map(move |debt| self.far_debt(now, debt))
     }
 
@@ -253,17 +248,17 @@ impl Keys {
         Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
         self.buckets.iter()
     }
 
     /// How many keys of limits whose keys checkpoints list are on no page.
-    pub(crate) fn in_use(&self) -> usize {
+    pub(super) fn in_use(&self) -> usize {
         self.in_use.len()
     }
 
     /// At most `most` keys in use; keys that are full again are dropped from these.
-    pub(crate) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+    pub(super) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
             let known = self.buckets.get(slot).expect("a key in use is known");
@@ -276,14 +271,14 @@ impl Keys {
     }
 
     /// Gives a key the bucket that it had at `then`.
-    pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
+    pub(super) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
     /// The slot of the bucket that `charge` is for, which is made if there is none.
-    pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
+    pub(super) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());
             let bucket = self.absent(limit, now);
@@ -295,7 +290,7 @@ impl Keys {
     }
 
     /// Whether there is a bucket for this key, or can be one.
-    pub(crate) fn has_room_for(&mut self, now: Time, charge: &KeyCharge) -> bool {
+    pub(super) fn has_room_for(&mut self, now: Time, charge: &KeyCharge) -> bool {
         if self.buckets.len() < self.bound || self.find(charge.limit, &charge.key).is_some() {
             return true;
         }
@@ -303,12 +298,12 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    pub(crate) fn bound(&self) -> usize {
+    pub(super) fn bound(&self) -> usize {
         self.bound
     }
 
     /// Spends what was promised until `now`, and forgets some of the buckets that are full.
-    pub(crate) fn advance(&mut self, now: Time) {
+    pub(super) fn advance(&mut self, now: Time) {
         while let Some((at, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, slot));
             if let Some(known) = self.buckets.get_mut(slot) {
@@ -327,7 +322,7 @@ impl Keys {
     }
 
     /// By limit, the bucket with the lowest level of those inspected, debtors first.
-    pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
+    pub(super) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
         let owing = self.far.slots().chain(due).filter_map(|slot| self.get(slot));
@@ -342,7 +337,7 @@ impl Keys {
     }
 
     /// Continues under other limits: buckets of limits that are gone are forgotten.
-    pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
+    pub(super) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (Arc::clone(&self.limits), resource.limits());
         let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
             Some(from) => self.absent_under(now, from, to),
@@ -379,13 +374,13 @@ impl Keys {
     }
 
     /// Continues with the wall clock that the resource now has at the origin of time.
-    pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
+    pub(super) fn anchor(&mut self, now: Time, resource: &Resource) {
         let (before, after) = (std::mem::replace(&mut self.limits, resource.shared_limits()), resource.limits());
         self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
     }
 
     /// Takes the whole stock of the selected limits.
-    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
+    pub(super) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let limits = Arc::clone(&self.limits);
         self.change_all(now, |bucket, index| {
             if is_selected(&limits[index]) {
@@ -417,7 +412,7 @@ impl Keys {
         slots.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
+    pub(super) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
         let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if absent.is_as_new(limit, now) {
             return Bucket::new(limit, now, limit.full());
@@ -428,7 +423,7 @@ impl Keys {
     }
 
     /// Takes the keys of a sparse page into use, so that checkpoints list them again.
-    pub(crate) fn reuse_sparse_page(&mut self) {
+    pub(super) fn reuse_sparse_page(&mut self) {
         let Some((number, slots)) = self.pages.sparse() else { return };
         for slot in slots {
             if self.get(slot).is_some_and(|known| known.page == Some(number)) {
@@ -439,7 +434,7 @@ impl Keys {
     }
 
     /// Notes that a page records these keys as they are, but for grants since then.
-    pub(crate) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
+    pub(super) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);

@@ -3,6 +3,7 @@
 //! The search for a start goes round the buckets: each moves the time to its own next possibility,
 //! until all agree on one time.
 
+mod awaited_keys;
 mod backlog;
 mod bills;
 mod far_debts;
@@ -10,6 +11,7 @@ pub mod key_pages;
 mod key_prices;
 mod keys;
 mod offer;
+mod recorded_keys;
 mod shadow_limits;
 pub mod use_meter;
 
@@ -29,6 +31,7 @@ use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The buckets of all limits of a resource.
@@ -39,7 +42,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
-    pub(crate) keys: Keys,
+    keys: Keys,
     /// Whether a change may let a waiting request start earlier or later.
     changed: bool,
 }
@@ -78,6 +81,36 @@ impl Ledger {
             None => answer(adaptive.bucket(), adaptive.limit()),
             Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), self.keys.limit_of(keyed)),
         }
+    }
+
+    /// The limit that `charge` is for, with the price of its key.
+    pub(crate) fn limit_of_key(&self, charge: &KeyCharge) -> &Limit {
+        self.keys.limit_of(charge)
+    }
+
+    /// The bucket of this key, as it is from `now` on.
+    pub(crate) fn key_bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+        self.keys.bucket(now, limit, key)
+    }
+
+    /// How many keys of a limit have buckets.
+    pub(crate) fn key_count(&self, limit: LimitId) -> usize {
+        self.keys.count(limit)
+    }
+
+    /// By limit, the key with the lowest level of those inspected, debtors first.
+    pub(crate) fn lowest_keys(&self, now: Time) -> Vec<Option<&KeyBucket>> {
+        self.keys.lowest(now)
+    }
+
+    /// The first keyed limit of the bill that has no room for another key.
+    pub(crate) fn limit_without_room(&mut self, now: Time, bill: &Bill) -> Option<LimitId> {
+        bill.keyed().find(|charge| !self.keys.has_room_for(now, charge)).map(|charge| charge.limit)
+    }
+
+    /// The most keys that may have buckets.
+    pub(crate) fn max_keys(&self) -> usize {
+        self.keys.bound()
     }
 
     /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.

@@ -85,7 +85,7 @@ impl ShadowLimits {
             tally.would_refuse += 1;
             return;
         }
-        if bill.keyed().any(|charge| !self.ledger.keys.has_room_for(now, charge)) {
+        if self.ledger.limit_without_room(now, bill).is_some() {
             return;
         }
         let at = self.ledger.earliest(key.at, bill, Tier::NO_HEADROOM).at;

@@ -7,7 +7,7 @@ use crate::event::Ask;
 use crate::ledger::Offer;
 use crate::limits::NEAR;
 use crate::permits::{Stage, State};
-use crate::policy::{Bill, KeyCharge, MAX_PERIOD};
+use crate::policy::{Bill, MAX_PERIOD};
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
@@ -62,10 +62,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Whether there is room for the buckets of a bill's keys.
     pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
-        let keys = &mut self.ledger.keys;
-        match bill.keyed().find(|charge| !keys.has_room_for(now, charge)) {
-            Some(KeyCharge { limit, .. }) => {
-                Err(Refusal::TooManyKeys { limit: *limit, bound: keys.bound(), retry_after: RETRY_AFTER_BOUND })
+        match self.ledger.limit_without_room(now, bill) {
+            Some(limit) => {
+                let bound = self.ledger.max_keys();
+                Err(Refusal::TooManyKeys { limit, bound, retry_after: RETRY_AFTER_BOUND })
             }
             None => Ok(()),
         }

@@ -194,7 +194,7 @@ impl<R: Clone> Scheduler<R> {
     /// different numbers, so that none overwrites a page that another has named.
     #[must_use]
     pub fn with_pages_from(mut self, first: u32) -> Self {
-        self.ledger.keys.pages.number_from(first);
+        self.ledger.pages_mut().number_from(first);
         self
     }
 
@@ -241,7 +241,7 @@ impl<R: Clone> Scheduler<R> {
         // 3. Postponed and found limits come into force.
         self.apply_next_limits(now);
         // 4. Waiting requests that can start are granted their starts.
-        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
+        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.has_changed_keys());
         self.queues.updates.note(changed);
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);
