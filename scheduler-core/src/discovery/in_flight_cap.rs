@@ -11,8 +11,9 @@ use super::slowdown_detector::{Finding, SlowdownDetector};
 use rampmeter_protocol::time::{Span, Time};
 
 /// The number of served calls before a higher cap is tried: one refused try costs half a percent.
-const FIRST_WAIT: u64 = 200;
-const LONGEST_WAIT: u64 = 3200;
+const CALLS_BEFORE_TRY: u64 = 200;
+/// The same after several refused tries.
+const MOST_CALLS_BEFORE_TRY: u64 = 3200;
 /// The part of a cap that calls must use before a higher one is tried. Reserved starts leave some
 /// of it unused.
 const USED: (u64, u64) = (3, 4);
@@ -24,7 +25,8 @@ pub(crate) struct InFlightCap {
     cohort: Option<Cohort>,
     /// The number of calls served since the cap changed, while calls used it.
     served: u64,
-    wait: u64,
+    /// How many such calls precede a try of a higher cap.
+    calls_before_try: u64,
     /// By how much the next try is higher.
     step: u64,
     slowdown: SlowdownDetector,
@@ -68,7 +70,7 @@ impl InFlightCap {
                 self.cohort = Some(Cohort { until: now, left: in_flight, least });
                 if self.step > 1 {
                     // The last try of a higher cap was refused.
-                    self.wait = (self.wait() * 2).min(LONGEST_WAIT);
+                    self.calls_before_try = (self.calls_before_try() * 2).min(MOST_CALLS_BEFORE_TRY);
                 }
                 self.step = 1;
             }
@@ -92,10 +94,10 @@ impl InFlightCap {
         let is_used = |cap: &u64| (in_flight + 1).saturating_mul(USED.1) >= cap.saturating_mul(USED.0);
         let Some(cap) = self.cap.filter(is_used) else { return };
         self.served += 1;
-        if self.served >= self.wait() {
+        if self.served >= self.calls_before_try() {
             if self.step > 1 {
                 // The last try was not refused.
-                self.wait = FIRST_WAIT;
+                self.calls_before_try = CALLS_BEFORE_TRY;
             }
             self.cap = Some(cap + self.step.max(1));
             self.step = (self.step.max(1) * 2).min(cap.max(2));
@@ -103,8 +105,8 @@ impl InFlightCap {
         }
     }
 
-    fn wait(&self) -> u64 {
-        self.wait.max(FIRST_WAIT / 2)
+    fn calls_before_try(&self) -> u64 {
+        self.calls_before_try.max(CALLS_BEFORE_TRY / 2)
     }
 }
 

@@ -167,7 +167,7 @@ impl<R> RecordedParts<'_, R> {
         let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);
         let end = leases.iter().map(|(_, end)| *end).fold(key.at, Time::max);
         let slot = self.permits.insert(permit.id.clone(), Connection::UNKNOWN, Identity::default(), bill, state);
-        self.permits.started(slot, end, is_small);
+        self.permits.forget_after(slot, end, is_small);
     }
 
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {

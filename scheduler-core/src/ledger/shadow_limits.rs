@@ -12,7 +12,7 @@ use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A call that would have waited longer is not charged: its client would have gone elsewhere.
-const LONGEST_WAIT: Span = Span::from_secs(10);
+const LONGEST_CHARGED_WAIT: Span = Span::from_secs(10);
 
 /// The shadow limits of a resource, and what they have measured.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ impl ShadowLimits {
             tally.would_wait += 1;
             tally.longest_wait_ms = tally.longest_wait_ms.max(wait.millis());
         }
-        if wait <= LONGEST_WAIT {
+        if wait <= LONGEST_CHARGED_WAIT {
             self.ledger.commit(now, StartKey { at, ..key }, bill, Tier::NO_HEADROOM);
         }
     }

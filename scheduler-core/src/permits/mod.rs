@@ -89,7 +89,7 @@ impl<R> Permits<R> {
     }
 
     /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`],
-    /// or until [`Permits::started`] has named its start and that is long ago.
+    /// or until the end that [`Permits::forget_after`] was given is long ago.
     pub(crate) fn insert(
         &mut self,
         id: PermitId,
@@ -119,9 +119,9 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Notes that a permit has a start. It is forgotten some time after `end`: the later of its
-    /// start and the ends of its leases. A permit whose bill is small is forgotten first.
-    pub(crate) fn started(&mut self, slot: Slot, end: Time, is_small: bool) {
+    /// Forgets a permit that has a start some time after `end`: the later of its start and the ends
+    /// of its leases. A permit whose bill is small is forgotten first.
+    pub(crate) fn forget_after(&mut self, slot: Slot, end: Time, is_small: bool) {
         match &mut self.get_mut(slot).state {
             _ if is_small => self.small.push(slot, end),
             State::Granted(granted) => {
@@ -139,7 +139,7 @@ impl<R> Permits<R> {
         let was_listed = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
         if was_listed {
-            self.started(slot, now, false);
+            self.forget_after(slot, now, false);
         }
     }
 
@@ -150,9 +150,10 @@ impl<R> Permits<R> {
         self.remove(slot);
     }
 
-    pub(crate) fn renewed(&mut self, slot: Slot, end: Time) {
+    /// Gives a permit another end, because its leases have.
+    pub(crate) fn move_end(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
-        self.started(slot, end, false);
+        self.forget_after(slot, end, false);
     }
 
     /// Whether there is room for one more permit. Makes room if that forgets no permit too early.

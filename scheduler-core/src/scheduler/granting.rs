@@ -83,7 +83,7 @@ impl<R: Clone> Scheduler<R> {
             self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
         }
         let end = self.ledger.end(now, start, &bill);
-        self.permits.started(slot, end, self.resource.is_small(&bill));
+        self.permits.forget_after(slot, end, self.resource.is_small(&bill));
         self.counters.granted += 1;
     }
 

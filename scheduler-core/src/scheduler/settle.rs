@@ -122,7 +122,7 @@ impl<R: Clone> Scheduler<R> {
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
-        self.permits.started(slot, now, false);
+        self.permits.forget_after(slot, now, false);
         self.counters.returned += 1;
         self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
@@ -153,7 +153,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         let fits = self.charges(now).renew(granted.start, &bill);
-        self.permits.renewed(slot, self.ledger.end(now, granted.start, &bill));
+        self.permits.move_end(slot, self.ledger.end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
 
@@ -180,7 +180,7 @@ impl<R: Clone> Scheduler<R> {
         let end = self.ledger.end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
-        self.permits.started(slot, end, false);
+        self.permits.forget_after(slot, end, false);
         Ok(())
     }
 

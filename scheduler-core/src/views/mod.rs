@@ -35,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
         }
         for limit in &mut limits {
             let found = self.unwritten().found(&limit.name);
-            found.into_iter().for_each(|found| report::tell_found(limit, found, now));
+            found.into_iter().for_each(|found| report::describe_found(limit, found, now));
         }
         limits.extend(report::shadow_statuses(self.shadow_limits(), now));
         limits

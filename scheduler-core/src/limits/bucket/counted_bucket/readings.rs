@@ -139,8 +139,8 @@ impl CountedBucket {
         }
     }
 
-    /// Learns that a window ends within `ends`. The window of an answered call has begun, so it ends
-    /// within a period.
+    /// Learns that a window ends within `ends`. The window of an answered call has begun, so it
+    /// ends within a period.
     fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> Heard {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return Heard::Agrees };
