@@ -4,6 +4,7 @@
 
 use crate::code::Code;
 use crate::cost::Cost;
+use crate::epoch::Epoch;
 use crate::left::Left;
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
@@ -17,8 +18,10 @@ const EXPONENT_FROM: u64 = 10_000_000_000_000_000;
 ///
 /// ```
 /// use rampmeter_protocol::answer::{Answer, Granted};
+/// use rampmeter_protocol::epoch::Epoch;
 ///
-/// let granted = Granted { id: "a".into(), delay_ms: 250.0, epoch: 7, ..Granted::default() };
+/// let epoch = Epoch::new(7);
+/// let granted = Granted { id: "a".into(), delay_ms: 250.0, epoch, ..Granted::default() };
 /// let mut text = Vec::new();
 /// Answer::Granted(granted).write(&mut text).unwrap();
 /// assert_eq!(text, br#"{"status":"granted","id":"a","delay_ms":250.0,"epoch":7}"#);
@@ -72,7 +75,7 @@ pub struct Granted<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
     /// The epoch of the leader that answers; it grows with every change of leader.
-    pub epoch: u64,
+    pub epoch: Epoch,
 }
 
 /// A place in the queue.
@@ -91,7 +94,7 @@ pub struct Queued<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
     /// The epoch of the leader that answers; it grows with every change of leader.
-    pub epoch: u64,
+    pub epoch: Epoch,
 }
 
 /// A refusal.
@@ -111,7 +114,7 @@ pub struct Refused<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
     /// The epoch of the leader that answers; it grows with every change of leader.
-    pub epoch: u64,
+    pub epoch: Epoch,
 }
 
 impl Answer<'_> {
@@ -141,7 +144,7 @@ impl Granted<'_> {
 impl<'a> Refused<'a> {
     /// A refusal that names no request, no limit and no time to ask again.
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
-        Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: 0 }
+        Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
     }
 }
 
@@ -191,7 +194,7 @@ struct Flat<'a> {
     #[serde(default)]
     at_ms: Option<u64>,
     #[serde(default)]
-    epoch: u64,
+    epoch: Epoch,
     #[serde(default)]
     extended: bool,
 }
@@ -269,12 +272,19 @@ mod tests {
             left: vec![left],
             cost,
             at_ms,
-            epoch: 7,
+            epoch: Epoch::new(7),
         };
-        let queued = Queued { id: id(), position: 3, eta_ms: 1234.5, limited_by: limited_by(), at_ms, epoch: 7 };
+        let queued =
+            Queued { id: id(), position: 3, eta_ms: 1234.5, limited_by: limited_by(), at_ms, epoch: Epoch::new(7) };
         let (code, message) = (Code::QueueFull, Text::from("\"few\": ü"));
-        let refused =
-            Refused { id: Some(id()), code, message, retry_after_ms: Some(20.0), limited_by: limited_by(), epoch: 7 };
+        let refused = Refused {
+            id: Some(id()),
+            code,
+            message,
+            retry_after_ms: Some(20.0),
+            limited_by: limited_by(),
+            epoch: Epoch::new(7),
+        };
         [
             (
                 Answer::Granted(granted),

@@ -1,24 +1,77 @@
-//! Which epochs a leader can have had.
+//! The epochs of leaders, and which epochs a leader can have had.
 //!
 //! Epochs count changes of leader, or begin at the wall clock in milliseconds if the count was
 //! lost. A number beyond the wall clock is therefore a mistake or a lie.
 
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
 /// How far wall clocks may be apart, as far as epochs are concerned.
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
+
+/// The epoch of a leader of one resource. A later leader has a higher one; numbers may be skipped.
+///
+/// A leader leads in an epoch once compare-and-set has written it to the store. It may go on in a
+/// higher one. Epochs of different resources have no order.
+///
+/// The type holds every 64-bit number, because stored records and answers are read unchecked. A
+/// request with an epoch above [`MAX_EPOCH`](crate::bounds::MAX_EPOCH) is refused while it is
+/// parsed.
+///
+/// ```
+/// use rampmeter_protocol::epoch::Epoch;
+///
+/// assert!(Epoch::NONE < Epoch::FIRST && Epoch::FIRST < Epoch::FIRST.next());
+/// assert_eq!(Epoch::new(7).next().to_string(), "8");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Epoch(u64);
+
+impl Epoch {
+    /// No leader's epoch. It stands in answers of schedulers that do not lead the resource.
+    pub const NONE: Epoch = Epoch(0);
+    /// The epoch of a resource's first leader.
+    pub const FIRST: Epoch = Epoch(1);
+
+    /// The epoch with this number.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Epoch(number)
+    }
+
+    /// The lowest epoch of a successor; the highest number has no successor and stays.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Epoch(self.0.saturating_add(1))
+    }
+
+    /// The number, for logs and metrics.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Epoch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The highest epoch that a scheduler accepts from a client as another leader's, at the wall time
 /// `unix_ms`.
 #[must_use]
-pub fn highest_of_a_leader(unix_ms: u64) -> u64 {
-    unix_ms.saturating_add(CLOCK_TOLERANCE_MS)
+pub fn highest_of_a_leader(unix_ms: u64) -> Epoch {
+    Epoch(unix_ms.saturating_add(CLOCK_TOLERANCE_MS))
 }
 
 /// The highest epoch that a client accepts from an event, at the wall time `unix_ms`.
 ///
 /// A leader may count on from [`highest_of_a_leader`], and its clock may be ahead of the client's.
 #[must_use]
-pub fn highest_of_an_event(unix_ms: u64) -> u64 {
-    highest_of_a_leader(unix_ms).saturating_add(2 * CLOCK_TOLERANCE_MS)
+pub fn highest_of_an_event(unix_ms: u64) -> Epoch {
+    Epoch(highest_of_a_leader(unix_ms).0.saturating_add(2 * CLOCK_TOLERANCE_MS))
 }
 
 #[cfg(test)]
@@ -28,8 +81,8 @@ mod tests {
     #[test]
     fn a_client_believes_whatever_a_leader_may_count_on_from() {
         let (of_client, of_scheduler) = (1_000_000, 1_000_000 + CLOCK_TOLERANCE_MS);
-        let next = highest_of_a_leader(of_scheduler) + 1;
+        let next = highest_of_a_leader(of_scheduler).next();
         assert!(next <= highest_of_an_event(of_client));
-        assert_eq!(highest_of_an_event(u64::MAX), u64::MAX);
+        assert_eq!(highest_of_an_event(u64::MAX), Epoch(u64::MAX));
     }
 }

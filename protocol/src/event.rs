@@ -1,5 +1,6 @@
 //! What a scheduler announces to all clients.
 
+use crate::epoch::Epoch;
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +14,7 @@ pub enum Event {
     /// ids.
     Leader {
         /// Its epoch.
-        epoch: u64,
+        epoch: Epoch,
         /// The scheduler.
         leader: String,
     },
@@ -23,7 +24,7 @@ pub enum Event {
         limits: Vec<LimitNews>,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        epoch: Option<u64>,
+        epoch: Option<Epoch>,
     },
     /// A freeze begins. Starts that were promised before and that fall into the next `for_ms` are
     /// void.
@@ -34,7 +35,7 @@ pub enum Event {
         for_ms: f64,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        epoch: Option<u64>,
+        epoch: Option<Epoch>,
     },
     /// An operator has ended freezes. Their ends are not announced otherwise.
     Thaw {
@@ -42,7 +43,7 @@ pub enum Event {
         limits: Vec<Name>,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        epoch: Option<u64>,
+        epoch: Option<Epoch>,
     },
     /// An event of a later version of the protocol.
     #[serde(other)]
@@ -63,7 +64,7 @@ pub struct LimitNews {
 impl Event {
     /// The epoch of the sender, if the event names it.
     #[must_use]
-    pub fn epoch(&self) -> Option<u64> {
+    pub fn epoch(&self) -> Option<Epoch> {
         match self {
             Event::Leader { epoch, .. } => Some(*epoch),
             Event::Limits { epoch, .. } | Event::Freeze { epoch, .. } | Event::Thaw { epoch, .. } => *epoch,
@@ -85,15 +86,19 @@ mod tests {
         let limit = LimitNews { name: name("per-minute"), capacity: 600.0, period_ms: 60_000.0 };
         [
             (
-                Event::Leader { epoch: 7, leader: "scheduler-a".to_owned() },
+                Event::Leader { epoch: Epoch::new(7), leader: "scheduler-a".to_owned() },
                 r#"{"event":"leader","epoch":7,"leader":"scheduler-a"}"#,
             ),
             (
-                Event::Limits { limits: vec![limit], epoch: Some(7) },
+                Event::Limits { limits: vec![limit], epoch: Some(Epoch::new(7)) },
                 r#"{"event":"limits","limits":[{"name":"per-minute","capacity":600.0,"period_ms":60000.0}],"epoch":7}"#,
             ),
             (
-                Event::Freeze { limits: vec![name("per-minute"), name("per-month")], for_ms: 3000.0, epoch: Some(7) },
+                Event::Freeze {
+                    limits: vec![name("per-minute"), name("per-month")],
+                    for_ms: 3000.0,
+                    epoch: Some(Epoch::new(7)),
+                },
                 r#"{"event":"freeze","limits":["per-minute","per-month"],"for_ms":3000.0,"epoch":7}"#,
             ),
             (
@@ -101,7 +106,7 @@ mod tests {
                 r#"{"event":"freeze","limits":["per-minute"],"for_ms":0.5}"#,
             ),
             (
-                Event::Thaw { limits: vec![name("per-minute")], epoch: Some(7) },
+                Event::Thaw { limits: vec![name("per-minute")], epoch: Some(Epoch::new(7)) },
                 r#"{"event":"thaw","limits":["per-minute"],"epoch":7}"#,
             ),
         ]

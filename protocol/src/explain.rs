@@ -1,5 +1,6 @@
 //! Why a request waits.
 
+use crate::epoch::Epoch;
 use crate::id::PermitId;
 use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
@@ -27,7 +28,7 @@ pub struct Explanation {
     /// The resource.
     pub resource: Name,
     /// The epoch of the leader that answers.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The limits as they are now.
     pub limits: Vec<LimitStatus>,
     /// The request that the question was about.

@@ -9,6 +9,7 @@
 //! No drift of clocks has to be known. A bound from round trips alone would take every answer over
 //! a path of 50 ms for late. Two answers that are late alike show a long path.
 
+use crate::epoch::Epoch;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
 
 /// How much later than promised a call may start. The margin of the scheduler covers as much.
@@ -30,7 +31,7 @@ pub struct Stamped {
     /// The answer's stamp. Older schedulers write none.
     pub at_ms: Option<u64>,
     /// The answer's epoch. Each leader's clock has an origin of its own.
-    pub epoch: u64,
+    pub epoch: Epoch,
 }
 
 /// The time from a stamp to its receipt, measured on two clocks. Only its changes have a meaning.
@@ -52,21 +53,22 @@ pub struct TimelyStart {
 /// sets the base delay. Until there is such an answer, no slower answer is known to be in time.
 ///
 /// ```
+/// use rampmeter_protocol::epoch::Epoch;
 /// use rampmeter_protocol::lateness::{BaseDelay, Stamped};
 /// use rampmeter_protocol::time::{Span, Time};
 ///
 /// let at = |ms| Time::ORIGIN + Span::from_millis(ms);
 /// let mut base = BaseDelay::default();
-/// let quick = Stamped { asked: at(0), received: at(2), at_ms: Some(7001), epoch: 1 };
+/// let quick = Stamped { asked: at(0), received: at(2), at_ms: Some(7001), epoch: Epoch::FIRST };
 /// assert_eq!(base.start(quick, Span::from_secs(5), None).map(|start| start.after), Ok(Span::from_secs(5)));
 /// // Three seconds late: two of five seconds' delay are left, and an immediate start is missed.
-/// let late = Stamped { asked: at(10), received: at(4001), at_ms: Some(8000), epoch: 1 };
+/// let late = Stamped { asked: at(10), received: at(4001), at_ms: Some(8000), epoch: Epoch::FIRST };
 /// assert_eq!(base.start(late, Span::from_secs(5), None).map(|start| start.after), Ok(Span::from_millis(2001)));
 /// assert!(base.start(late, Span::ZERO, None).is_err());
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BaseDelay {
-    epoch: u64,
+    epoch: Epoch,
     /// When the period of `least` began.
     since: Time,
     least: Option<OneWayDelay>,
@@ -113,7 +115,7 @@ impl BaseDelay {
     }
 
     /// Forgets delays of another leader and old ones.
-    fn forget_old(&mut self, epoch: u64, now: Time) {
+    fn forget_old(&mut self, epoch: Epoch, now: Time) {
         let age = now.since(self.since);
         if epoch != self.epoch || age > MEMORY + MEMORY {
             *self = BaseDelay { epoch, since: now, least: None, before: None };
@@ -163,7 +165,8 @@ mod tests {
         let (mut base, mut before) = (BaseDelay::default(), None);
         let starts = answers.iter().map(|(asked, stamp, received, delay)| {
             let (asked, received, at_ms) = (at(*asked), at(*received), Some(1_000_000 + stamp));
-            let start = base.start(Stamped { asked, received, at_ms, epoch: 1 }, Span::from_millis(*delay), before);
+            let start =
+                base.start(Stamped { asked, received, at_ms, epoch: Epoch::FIRST }, Span::from_millis(*delay), before);
             before = start.err();
             start.ok().map(|start| start.after)
         });
@@ -206,7 +209,8 @@ mod tests {
 
     #[test]
     fn another_leader_has_another_clock() {
-        let answer = |received, at_ms, epoch| Stamped { asked: at(0), received: at(received), at_ms, epoch };
+        let answer =
+            |received, at_ms, epoch| Stamped { asked: at(0), received: at(received), at_ms, epoch: Epoch::new(epoch) };
         let mut base = BaseDelay::default();
         assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
         assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "and nothing is known of it");

@@ -1,5 +1,6 @@
 //! An operator's order about limits: to pause them, to end their pauses, or to take their stock.
 
+use crate::epoch::Epoch;
 use crate::incoming::{Incoming, Invalid};
 use crate::millis::Millis;
 use crate::name::Name;
@@ -73,7 +74,7 @@ pub struct LimitOrderDone {
     /// The resource.
     pub resource: Name,
     /// The epoch of the leader that answers.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The limits that are frozen, whose pauses have ended, or whose stock was taken.
     pub limits: Vec<Name>,
     /// Whether more keys are still paused: the same order ends their pauses, too.

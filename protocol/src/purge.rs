@@ -1,5 +1,6 @@
 //! Ending waits by an operator's order.
 
+use crate::epoch::Epoch;
 use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ pub struct Purged {
     /// The resource.
     pub resource: Name,
     /// The epoch of the leader that answers.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// How many waits were ended.
     pub ended: u64,
 }

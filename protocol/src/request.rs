@@ -2,6 +2,7 @@
 
 use crate::bounds::MAX_EPOCH;
 use crate::cost::Cost;
+use crate::epoch::Epoch;
 use crate::id::PermitId;
 use crate::labels::Labels;
 use crate::millis::Millis;
@@ -52,7 +53,7 @@ pub struct PermitRequest<'a> {
     pub age_ms: Millis,
     /// The highest epoch that the client has seen for the resource.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "epoch")]
-    pub epoch: Option<u64>,
+    pub epoch: Option<Epoch>,
     /// The wall clock at sending, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unix_ms")]
     pub sent_unix_ms: Option<u64>,
@@ -71,10 +72,10 @@ pub struct PermitRequest<'a> {
     pub trace: Option<TraceContext>,
 }
 
-fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    let epoch = Option::<u64>::deserialize(deserializer)?;
+fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Epoch>, D::Error> {
+    let epoch = Option::<Epoch>::deserialize(deserializer)?;
     match epoch {
-        Some(epoch) if epoch > MAX_EPOCH => {
+        Some(epoch) if epoch.get() > MAX_EPOCH => {
             Err(serde::de::Error::custom(format!("an epoch is a whole number from 0 to {MAX_EPOCH}, not {epoch}")))
         }
         epoch => Ok(epoch),

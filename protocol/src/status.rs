@@ -1,5 +1,6 @@
 //! The status of a resource.
 
+use crate::epoch::Epoch;
 use crate::forecast::LimitForecast;
 use crate::name::Name;
 use crate::reason::{Holder, PauseCause, Reason};
@@ -12,7 +13,7 @@ pub struct Status {
     /// The resource.
     pub resource: Name,
     /// The epoch of the leader that answers.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The scheduler process that leads the resource.
     pub leader: String,
     /// Its limits, with their state.

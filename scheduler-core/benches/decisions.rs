@@ -6,6 +6,7 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
@@ -77,7 +78,7 @@ impl World {
         let bill = resource.bill(&Labels::new(), cost.into_iter()).expect("a bill");
         let ids = (0..IDS).map(|number| PermitId::new(&format!("0199a7c2-5d1e-7000-8000-{number:012x}")));
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
-        let scheduler = Scheduler::new(resource, 1, now);
+        let scheduler = Scheduler::new(resource, Epoch::FIRST, now);
         World {
             scheduler: if store == Store::Kept { scheduler.fenced() } else { scheduler },
             now,

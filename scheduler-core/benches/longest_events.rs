@@ -12,6 +12,7 @@
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
@@ -204,7 +205,7 @@ struct World<'a> {
 impl<'a> World<'a> {
     fn build(shape: &'a Shape, count: u64, figures: &'a mut Figures) -> Self {
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
-        let scheduler = Scheduler::new(resource(&shape.limits), 1, now);
+        let scheduler = Scheduler::new(resource(&shape.limits), Epoch::FIRST, now);
         let scheduler = if shape.is_fenced { scheduler.fenced() } else { scheduler };
         let mut world =
             World { shape, scheduler, now, asked: 0, walks: [Walk::default(); 2], clock: Clock::start(), figures };
@@ -315,7 +316,7 @@ impl<'a> World<'a> {
         self.event("freeze", Event::Freeze { limits: vec![requests], span: Span::from_secs(1) });
         self.event("thaw", Event::Thaw(vec![requests]));
         self.event("empty", Event::Empty(vec![requests]));
-        self.event("store is another", Event::StoreReplaced { epoch: 2 });
+        self.event("store is another", Event::StoreReplaced { epoch: Epoch::new(2) });
         self.event("hand-over", Event::HandOver);
         self.wake_for("wake, to go on with hand-over");
         for _ in 0..FORGOTTEN_WITHIN {

@@ -5,6 +5,7 @@ use crate::identity::Identity;
 use crate::ids::{CheckpointNumber, ClassId, Connection, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -50,11 +51,11 @@ pub enum Event<R> {
     /// The store is new, but clients know earlier leaders, whose epochs are below this one.
     StoreReplaced {
         /// The epoch from now on.
-        epoch: u64,
+        epoch: Epoch,
     },
     /// The store confirms that this scheduler leads. The store also holds this epoch, which is
     /// above every epoch that clients have named.
-    EpochConfirmed(u64),
+    EpochConfirmed(Epoch),
     /// Another scheduler may lead by now, for example after this process stood still. The scheduler
     /// grants nothing until the store holds a checkpoint taken after this event.
     Doubt,

@@ -46,6 +46,7 @@ fn hash_of(value: impl Hash) -> u64 {
 mod tests {
     use super::*;
     use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::epoch::Epoch;
     use rampmeter_protocol::request::Mode;
 
     fn request(cost: [(&'static str, f64); 2], labels: [(&'static str, &'static str); 2]) -> PermitRequest<'static> {
@@ -61,7 +62,8 @@ mod tests {
         let asked = || here(request([("requests", 1.0), ("units", 2.0)], [("a", "1"), ("b", "2")]));
         let first = Identity::of("_INBOX_worker", &asked());
         let in_another_order = here(request([("units", 2.0), ("requests", 1.0)], [("b", "2"), ("a", "1")]));
-        let repeated = PermitRequest { mode: Mode::Wait, epoch: Some(7), progress: true, ..in_another_order };
+        let repeated =
+            PermitRequest { mode: Mode::Wait, epoch: Some(Epoch::new(7)), progress: true, ..in_another_order };
         assert!(first.may_be(Identity::of("_INBOX_worker", &repeated)));
         let unstated = here(PermitRequest::default());
         assert!(first.may_be(Identity::of("_INBOX_worker", &unstated)), "a repetition may leave out the rest");

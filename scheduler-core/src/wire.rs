@@ -9,6 +9,7 @@ use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -125,7 +126,7 @@ pub fn settle<R>(
 pub fn answer<R>(
     resource: &Resource,
     now: Time,
-    epoch: u64,
+    epoch: Epoch,
     command: Command<R>,
     Extras { left, cost }: Extras<'_>,
     send: impl FnOnce(R, &Answer<'_>),
@@ -159,14 +160,14 @@ pub fn answer<R>(
 
 /// An announcement as the wire has it.
 #[must_use]
-pub fn news(resource: &Resource, epoch: u64, freeze: &FreezeNotice) -> News {
+pub fn news(resource: &Resource, epoch: Epoch, freeze: &FreezeNotice) -> News {
     let limits = freeze.limits.iter().map(|limit| resource[*limit].spec().name.clone()).collect();
     News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
 /// A refusal as the wire has it, with the limit's name in the message.
 #[must_use]
-pub fn refused<'a>(resource: &'a Resource, epoch: u64, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
+pub fn refused<'a>(resource: &'a Resource, epoch: Epoch, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
     let limited_by = limit_name(resource, why.limited_by());
     let message = match &limited_by {
         Some(limit) => format!("`{limit}`: {why}"),

@@ -10,6 +10,7 @@ mod common;
 
 use common::{Wish, World, limit, resource, shared, span, wish, with_bulk};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
@@ -230,7 +231,7 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
 fn clients(count: usize, period: Span, far: bool) -> World {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies: each, ..limit("requests", 40.0, period) }]);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
     for number in 0..count {
         if number % 250 == 0 {
             checkpoint(&mut world, moment(number));

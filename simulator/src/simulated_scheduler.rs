@@ -6,6 +6,7 @@ use crate::simulated_store::SimulatedStore;
 use crate::worker::Address;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Incoming;
@@ -58,7 +59,7 @@ pub(crate) struct SimulatedScheduler {
 
 impl SimulatedScheduler {
     pub(crate) fn new(resource: Resource, reader: Reader, is_fenced: bool) -> Self {
-        let core = Scheduler::new(resource, 1, Time::ORIGIN);
+        let core = Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN);
         SimulatedScheduler {
             core: if is_fenced { core.fenced() } else { core },
             store: is_fenced.then(SimulatedStore::default),
@@ -153,7 +154,7 @@ impl SimulatedScheduler {
     }
 
     fn succeed(&mut self, now: Time, then: Time, state: &Snapshot) {
-        let core = Scheduler::restore(self.core.resource().clone(), self.core.epoch() + 1, now, then, state);
+        let core = Scheduler::restore(self.core.resource().clone(), self.core.epoch().next(), now, then, state);
         self.core = if self.store.is_some() { core.fenced() } else { core };
         let leader = News::Leader { epoch: self.core.epoch(), leader: "successor".to_owned() };
         self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));

@@ -270,7 +270,7 @@ IN_HTTP = [
     ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
 ]
 IN_SESSION = [
-    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms) || "),
+    ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),
     ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),

@@ -20,6 +20,7 @@ use crate::patience::{until, within};
 use crate::witness::{LateAnswers, Witness};
 use crate::worker::Worker;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_upstream::{Config, Stats, Upstream};
 use std::collections::BTreeMap;
@@ -157,7 +158,7 @@ impl Drill {
     ///
     /// # Panics
     /// If there is none.
-    pub async fn note_successor(&mut self, epoch: u64, since: Time) {
+    pub async fn note_successor(&mut self, epoch: Epoch, since: Time) {
         let takeover = self.witness.successor(epoch, since).await;
         self.note("successor heard", takeover.heard);
         self.note("successor grants", takeover.granted);

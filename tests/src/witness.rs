@@ -4,6 +4,7 @@ use crate::patience::until;
 use async_nats::Message;
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +24,7 @@ pub struct Sighting {
     /// When it arrived.
     pub at: Time,
     /// Its epoch.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The inbox of the connection that it answers; `None` for events.
     inbox: Option<String>,
     /// The permit that it grants, if it is a grant.
@@ -68,8 +69,8 @@ impl Witness {
 
     /// The highest epoch so far.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
-        lock(&self.seen).iter().map(|sighting| sighting.epoch).max().unwrap_or(0)
+    pub fn epoch(&self) -> Epoch {
+        lock(&self.seen).iter().map(|sighting| sighting.epoch).max().unwrap_or(Epoch::NONE)
     }
 
     /// How long after `since` the first message of an epoch above `epoch` came, and its first
@@ -77,7 +78,7 @@ impl Witness {
     ///
     /// # Panics
     /// If there is none within the patience of tests.
-    pub async fn successor(&self, epoch: u64, since: Time) -> Takeover {
+    pub async fn successor(&self, epoch: Epoch, since: Time) -> Takeover {
         let mut heard = None;
         let granted = until("a successor grants", async || {
             let seen = lock(&self.seen);
@@ -108,7 +109,7 @@ impl Witness {
 
     /// How many answers of epochs below `epoch` came after `since`.
     #[must_use]
-    pub fn answers_of_before(&self, epoch: u64, since: Time) -> usize {
+    pub fn answers_of_before(&self, epoch: Epoch, since: Time) -> usize {
         let seen = lock(&self.seen);
         let after = seen.iter().rev().take_while(|sighting| sighting.at >= since);
         after.filter(|sighting| sighting.inbox.is_some() && sighting.epoch < epoch).count()
@@ -163,9 +164,9 @@ pub struct LateAnswers {
 /// The highest epoch that a connection was answered in.
 #[derive(Default)]
 struct KnownEpoch {
-    epoch: u64,
+    epoch: Epoch,
     /// The highest epoch so far, and since when.
-    newest: (u64, Time),
+    newest: (Epoch, Time),
 }
 
 impl KnownEpoch {
@@ -200,7 +201,7 @@ fn read(at: Time, message: &Message) -> Vec<Sighting> {
 }
 
 fn sighting(at: Time, inbox: Option<String>, answer: &Value) -> Option<Sighting> {
-    let epoch = answer["epoch"].as_u64().filter(|epoch| *epoch > 0)?;
+    let epoch = answer["epoch"].as_u64().map(Epoch::new).filter(|epoch| *epoch > Epoch::NONE)?;
     let granted = (answer["status"] == "granted").then(|| answer["id"].as_str().map(str::to_owned)).flatten();
     Some(Sighting { at, epoch, inbox, granted })
 }
@@ -216,7 +217,7 @@ mod tests {
     fn grant(ms: u64, epoch: u64, id: &str) -> Sighting {
         // Permits with capital letters belong to another connection.
         let inbox = if id < "a" { "other" } else { "one" };
-        Sighting { at: at(ms), epoch, inbox: Some(inbox.to_owned()), granted: Some(id.to_owned()) }
+        Sighting { at: at(ms), epoch: Epoch::new(epoch), inbox: Some(inbox.to_owned()), granted: Some(id.to_owned()) }
     }
 
     fn check(seen: Vec<Sighting>, used: &[&str], late: usize, acted_upon: usize) {

@@ -12,6 +12,7 @@ use crate::policy::spec::Follow;
 use crate::policy::{Bill, Limit, Resource};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
@@ -22,7 +23,7 @@ impl<R: Clone> Scheduler<R> {
     /// A limit without a snapshot starts as the resource says. Levels are capped at the capacity.
     /// Lessons count for limits with the same policy.
     #[must_use]
-    pub fn restore(resource: Resource, epoch: u64, now: Time, then: Time, snapshot: &Snapshot) -> Self {
+    pub fn restore(resource: Resource, epoch: Epoch, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::beginning(resource, epoch, now, &snapshot.found);
         scheduler.recorded_parts().restore(now, then, snapshot);
         scheduler.enforce_found(now);
@@ -31,7 +32,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// A scheduler whose predecessor's state is lost: every bucket starts empty.
     #[must_use]
-    pub fn cautious(resource: Resource, epoch: u64, now: Time) -> Self {
+    pub fn cautious(resource: Resource, epoch: Epoch, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
         scheduler.recorded_parts().ledger.drain_keys(now);
         scheduler
@@ -48,11 +49,11 @@ impl<R: Clone> Scheduler<R> {
 
     /// A scheduler whose buckets are all full, whatever the resource says.
     #[must_use]
-    pub fn full(resource: Resource, epoch: u64, now: Time) -> Self {
+    pub fn full(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler::at_level(resource, epoch, now, Limit::full)
     }
 
-    fn at_level(resource: Resource, epoch: u64, now: Time, level: impl Fn(&Limit) -> Credit) -> Self {
+    fn at_level(resource: Resource, epoch: Epoch, now: Time, level: impl Fn(&Limit) -> Credit) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         let levels: Vec<Credit> = scheduler.resource().limits().iter().map(level).collect();
         for (index, level) in levels.into_iter().enumerate() {

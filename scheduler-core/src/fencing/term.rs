@@ -3,6 +3,7 @@
 use super::grant_budget::GrantBudget;
 use crate::ids::CheckpointNumber;
 use crate::policy::Resource;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The term of a leader.
@@ -11,7 +12,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// cover, and begins with the first of them. A term without a store covers everything.
 #[derive(Clone, Debug)]
 pub(crate) struct Term {
-    epoch: u64,
+    epoch: Epoch,
     since: Time,
     is_ending: bool,
     budget: GrantBudget,
@@ -19,7 +20,7 @@ pub(crate) struct Term {
 
 impl Term {
     /// A term without a store.
-    pub(crate) fn new(resource: &Resource, epoch: u64, now: Time) -> Self {
+    pub(crate) fn new(resource: &Resource, epoch: Epoch, now: Time) -> Self {
         Term { epoch, since: now, is_ending: false, budget: GrantBudget::new(resource) }
     }
 
@@ -28,12 +29,12 @@ impl Term {
         Term { budget: self.budget.fenced(), since: Time::NEVER, ..self }
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> Epoch {
         self.epoch
     }
 
     /// Goes on in a higher epoch.
-    pub(crate) fn raise_epoch(&mut self, epoch: u64) {
+    pub(crate) fn raise_epoch(&mut self, epoch: Epoch) {
         self.epoch = self.epoch.max(epoch);
     }
 
@@ -83,6 +84,7 @@ mod tests {
     use crate::policy::spec::{LimitSpec, ResourceSpec};
     use crate::policy::{Bill, Resource};
     use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::epoch::Epoch;
     use rampmeter_protocol::labels::Labels;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::time::{Span, Time};
@@ -103,7 +105,7 @@ mod tests {
     #[test]
     fn a_term_without_a_store_covers_everything() {
         let (resource, bill) = ten_per_second();
-        let mut term = Term::new(&resource, 1, at(0));
+        let mut term = Term::new(&resource, Epoch::FIRST, at(0));
         term.budget_mut().charge(&resource, &bill, at(0));
         term.budget_mut().doubt();
         let budget = term.budget();
@@ -114,7 +116,7 @@ mod tests {
     #[test]
     fn a_term_with_a_store_begins_with_the_first_checkpoint_that_the_store_holds() {
         let (resource, bill) = ten_per_second();
-        let mut term = Term::new(&resource, 1, at(0)).fenced();
+        let mut term = Term::new(&resource, Epoch::FIRST, at(0)).fenced();
         assert!(!term.budget().covers(&resource, &bill, at(0)) && !term.budget().is_trusted());
         let level = resource.limits()[0].full();
         let immediate = [ImmediateDemand { wanted: level, level }];
@@ -128,8 +130,8 @@ mod tests {
 
     #[test]
     fn an_epoch_never_falls() {
-        let mut term = Term::new(&ten_per_second().0, 3, at(0));
-        [7, 5].into_iter().for_each(|epoch| term.raise_epoch(epoch));
-        assert_eq!(term.epoch(), 7);
+        let mut term = Term::new(&ten_per_second().0, Epoch::new(3), at(0));
+        [7, 5].into_iter().for_each(|epoch| term.raise_epoch(Epoch::new(epoch)));
+        assert_eq!(term.epoch(), Epoch::new(7));
     }
 }

@@ -20,6 +20,7 @@
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::CheckpointNumber;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
@@ -28,7 +29,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageId {
     /// The epoch of its writer.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The address among those of the epoch.
     pub address: u32,
     /// Distinguishes the page from earlier ones at this address.
@@ -98,7 +99,7 @@ impl KeyPages {
     }
 
     /// Where to keep the next page. The store holds the checkpoint `stored`.
-    pub(crate) fn next_id(&mut self, epoch: u64, stored: CheckpointNumber) -> PageId {
+    pub(crate) fn next_id(&mut self, epoch: Epoch, stored: CheckpointNumber) -> PageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let address = free.map_or(self.first_unused, |(_, address)| address);
         self.first_unused = self.first_unused.max(address.saturating_add(1));
@@ -106,7 +107,7 @@ impl KeyPages {
     }
 
     /// Gives up the pages that no key is on: the `next` checkpoint does not name them.
-    pub(crate) fn drop_empty(&mut self, epoch: u64, next: CheckpointNumber) {
+    pub(crate) fn drop_empty(&mut self, epoch: Epoch, next: CheckpointNumber) {
         let free = &mut self.free;
         self.pages.retain(|_, page| {
             let address = Some(page.id.address).filter(|_| page.remaining == 0 && page.id.epoch == epoch);

@@ -21,6 +21,7 @@ use crate::limits::{BucketReading, Interval, UNCONFIRMED};
 use crate::policy::spec::Follow;
 use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
@@ -209,7 +210,7 @@ impl<R> Feedback<'_, R> {
     /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
     /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
     /// too long, on the word of a client.
-    pub(crate) fn distrust_stock(&mut self, now: Time, epoch: u64) {
+    pub(crate) fn distrust_stock(&mut self, now: Time, epoch: Epoch) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
         self.term.budget_mut().doubt();

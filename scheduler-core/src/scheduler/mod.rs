@@ -38,6 +38,7 @@ use dispatch_plan::DispatchPlan;
 use former_limits::FormerLimits;
 use key_labels::KeyLabels;
 use outbox::Outbox;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::Time;
 use unwritten_limits::UnwrittenLimits;
@@ -57,7 +58,7 @@ use unwritten_limits::UnwrittenLimits;
 /// for earlier promises.
 ///
 /// ```
-/// use rampmeter_protocol::{amount::Amount, id::PermitId, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
+/// use rampmeter_protocol::{amount::Amount, epoch::Epoch, id::PermitId, labels::Labels, name::Name, request::Mode, time::{Span, Time}};
 /// use rampmeter_scheduler_core::command::Command;
 /// use rampmeter_scheduler_core::event::{Ask, Event};
 /// use rampmeter_scheduler_core::policy::resource::Resource;
@@ -72,7 +73,7 @@ use unwritten_limits::UnwrittenLimits;
 /// let resource = Resource::new(&ResourceSpec::new(name("api"), vec![two_per_second]))?;
 /// let bill = resource.bill(&Labels::new(), [].into_iter())?;
 /// let class = resource.default_class();
-/// let mut scheduler = Scheduler::new(resource, 1, Time::ORIGIN);
+/// let mut scheduler = Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN);
 /// let mut delays = Vec::new();
 /// for worker in ["a", "b", "c"] {
 ///     let ask = Ask::new(worker, PermitId::new(worker)?, bill.clone(), class, Mode::Reserve);
@@ -144,12 +145,12 @@ pub enum WakeupReason {
 impl<R: Clone> Scheduler<R> {
     /// A scheduler that takes `resource` over at `now`, without any record of it.
     #[must_use]
-    pub fn new(resource: Resource, epoch: u64, now: Time) -> Self {
+    pub fn new(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler::beginning(resource, epoch, now, &[])
     }
 
     /// The same, with the limits that a predecessor has found.
-    pub(crate) fn beginning(resource: Resource, epoch: u64, now: Time, found: &[FoundSnapshot]) -> Self {
+    pub(crate) fn beginning(resource: Resource, epoch: Epoch, now: Time, found: &[FoundSnapshot]) -> Self {
         let unwritten = UnwrittenLimits::new(&resource, now, found);
         let resource = unwritten.complete(resource);
         let mut scheduler = Scheduler {
@@ -220,7 +221,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The leader's epoch.
     #[must_use]
-    pub fn epoch(&self) -> u64 {
+    pub fn epoch(&self) -> Epoch {
         self.term.epoch()
     }
 

@@ -10,6 +10,7 @@ use crate::limits::{StartKey, just_past};
 use crate::permits::{Permit, Permits, ToldStarts};
 use crate::policy::{Bill, KeyCharge, Resource};
 use crate::queue::{KeyQueue, KeyQueuePosition, QueueDemand, Queues, Waiting};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::Time;
 
 /// All waiting requests at some time, and what they wait for.
@@ -34,7 +35,7 @@ pub(super) fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePositio
 }
 
 impl<'a, R> Waits<'a, R> {
-    pub(crate) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> Epoch {
         self.term.epoch()
     }
 

@@ -4,6 +4,7 @@ use crate::common::{Said, World, amount, limit, name, resource, span, wish, with
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
@@ -61,7 +62,7 @@ fn time_that_goes_back_is_a_bug_of_the_driver() {
 fn extreme_limits_neither_overflow_nor_panic() {
     for (limit, now) in extremes() {
         let spec = at_the_edge(&limit);
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now));
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, now));
         for (round, class) in (0..6).flat_map(|round| ["urgent", "bulk"].map(|class| (round, class))) {
             for mode in [Mode::Allow, Mode::Reserve, Mode::Wait] {
                 for (number, cost) in costs(&limit).into_iter().enumerate() {
@@ -77,7 +78,7 @@ fn extreme_limits_neither_overflow_nor_panic() {
         let later = now + Span::from_secs(1);
         let snapshot = world.scheduler.snapshot(later, usize::MAX);
         let mut successor =
-            World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, now + YEAR, later, &snapshot));
+            World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), now + YEAR, later, &snapshot));
         for world in [&mut world, &mut successor] {
             world.ask(now + YEAR, &wish(Mode::Reserve, &[("units", LEAST)]));
             world.handle(Time::NEVER, Event::Wake);
@@ -89,7 +90,7 @@ fn extreme_limits_neither_overflow_nor_panic() {
 #[test]
 fn no_number_of_debits_overflows() {
     for (limit, now) in extremes() {
-        let mut world = World::of(Scheduler::new(Resource::new(&at_the_edge(&limit)).unwrap(), 1, now));
+        let mut world = World::of(Scheduler::new(Resource::new(&at_the_edge(&limit)).unwrap(), Epoch::FIRST, now));
         for number in 0..4_000 {
             let id = number.to_string();
             world.ask(now, &wish(Mode::Reserve, &[("units", 0.0)]).named(&id));
@@ -253,7 +254,7 @@ enum Kind {
 fn transcript(events: &[(u64, Kind)]) -> String {
     let mut spec = with_bulk(crate::common::ten_per_second(), 0.2);
     spec.classes[1].max_starvation = Some(span(700));
-    let mut scheduler = Scheduler::new(Resource::new(&spec).unwrap(), 3, Time::ORIGIN);
+    let mut scheduler = Scheduler::new(Resource::new(&spec).unwrap(), Epoch::new(3), Time::ORIGIN);
     let (mut now, mut text) = (Time::ORIGIN, String::new());
     for (number, (pause, kind)) in events.iter().enumerate() {
         now += span(*pause);

@@ -4,6 +4,7 @@ use crate::common::{World, limit, resource, span, wish};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -42,7 +43,7 @@ fn ten(alignment: Alignment) -> World {
     let algorithm = Algorithm::FixedWindow(alignment);
     let spec = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]);
     let unix = u64::try_from(ORIGIN.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap();
-    World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(unix), 1, Time::ORIGIN))
+    World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(unix), Epoch::FIRST, Time::ORIGIN))
 }
 
 /// The first instant of a date.

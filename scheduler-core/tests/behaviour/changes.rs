@@ -1,6 +1,7 @@
 //! Changes of limits, and hand-overs, that take several steps because many requests wait.
 
 use crate::common::{Said, Wish, World, limit, name, resource, shared, span, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
@@ -248,7 +249,7 @@ fn a_hand_over_during_a_change_reaches_every_request() {
 /// charged, and a successor goes on from that checkpoint.
 #[test]
 fn a_checkpoint_of_the_middle_of_a_change_counts() {
-    let mut world = World::of(Scheduler::new(Resource::new(&per_second(10.0)).unwrap(), 1, at(0)).fenced());
+    let mut world = World::of(Scheduler::new(Resource::new(&per_second(10.0)).unwrap(), Epoch::FIRST, at(0)).fenced());
     let store = |world: &mut World| {
         let checkpoint = world.scheduler.checkpoint(at(0)).unwrap();
         world.handle(at(0), Event::CheckpointStored(checkpoint.number));
@@ -264,7 +265,7 @@ fn a_checkpoint_of_the_middle_of_a_change_counts() {
     assert!(is_changing(&world));
     assert_eq!(asked.iter().filter(|asked| world.start(**asked).is_some()).count(), granted);
     let resource = Resource::new(&per_second(20.0)).unwrap();
-    let mut successor = World::of(Scheduler::restore(resource, 2, at(0), at(0), &middle.state));
+    let mut successor = World::of(Scheduler::restore(resource, Epoch::new(2), at(0), at(0), &middle.state));
     let again: Vec<usize> = (granted..MANY).map(|number| successor.ask(at(0), &plain(number))).collect();
     for (world, asked) in [(&mut world, &asked[granted..]), (&mut successor, &again[..])] {
         finish(world);

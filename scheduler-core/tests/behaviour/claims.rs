@@ -4,6 +4,7 @@
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{World, limit, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
@@ -228,13 +229,13 @@ fn an_operator_takes_the_stock_of_any_limit() {
 fn another_epoch_takes_no_stock_and_another_store_that_of_short_limits() {
     for (event, levels) in [
         (Event::HigherEpochNamed, "requests=10 units=100"),
-        (Event::EpochConfirmed(9), "requests=10 units=100"),
-        (Event::StoreReplaced { epoch: 9 }, "requests=0 units=100"),
+        (Event::EpochConfirmed(Epoch::new(9)), "requests=10 units=100"),
+        (Event::StoreReplaced { epoch: Epoch::new(9) }, "requests=0 units=100"),
     ] {
         let mut world = World::new(&with_quota());
         let epoch = if matches!(event, Event::HigherEpochNamed) { 1 } else { 9 };
         world.handle(Time::ORIGIN, event);
-        assert_eq!(world.scheduler.epoch(), epoch);
+        assert_eq!(world.scheduler.epoch(), Epoch::new(epoch));
         play_on(world, &format!("0 levels -> {levels}"));
     }
 }

@@ -1,6 +1,7 @@
 //! Bounds of counts: each is reached, and what is beyond it is left out.
 
 use crate::common::{Said, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::reason::Reason;
@@ -81,7 +82,7 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
         };
         let given: Vec<DebitSnapshot> = (1..=inherited).map(step).collect();
         snapshot.levels[0].pending_debits.clone_from(&given);
-        let restored = Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(0), ms(0), &snapshot);
+        let restored = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot);
         let kept = World::of(restored).scheduler.snapshot(ms(0), usize::MAX).levels.remove(0).pending_debits;
         assert!((100..=128).contains(&kept.len()), "{} of {inherited}", kept.len());
         assert!(given.iter().all(|step| owed(&kept, step.ends_in.nanos() - 1) >= step.micros), "{inherited}");
@@ -120,7 +121,7 @@ fn ask(world: &mut World, now: u64, guild: usize, mode: Mode) -> usize {
 }
 
 fn fenced(spec: &ResourceSpec) -> World {
-    World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced())
+    World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, ms(0)).fenced())
 }
 
 fn checkpointed(world: &mut World, now: u64) -> Checkpoint {
@@ -130,7 +131,7 @@ fn checkpointed(world: &mut World, now: u64) -> Checkpoint {
 }
 
 fn successor(spec: &ResourceSpec, now: u64, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(now), ms(now), snapshot))
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(now), ms(now), snapshot))
 }
 
 /// Reaches `grant_budget::MAX_OPEN`.

@@ -1,6 +1,7 @@
 //! Deadlines, cancelled requests, and the order of the requests that stay.
 
 use crate::common::{Said, Wish, World, limit, ms, name, play, resource, span, ten_per_second, wish, with_bulk};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
@@ -446,7 +447,7 @@ fn a_hand_over_sends_all_requests_elsewhere() {
 fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
     let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(4_000)) }]);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
     let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
     world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
     let ask = |world: &mut World, now, id: &'static str, key, mode, max_wait| {

@@ -1,6 +1,7 @@
 //! Unwritten limits.
 
 use crate::common::{World, amount, limit, ms, name, play, resource, span, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
@@ -251,14 +252,14 @@ fn a_keys_rate_outlives_its_scheduler() {
     answered(&mut world, 0, 1, &[("guild", "a")], refused(Some(span(1)), Vec::new()));
     let snapshot = world.scheduler.snapshot(ms(10_000), usize::MAX);
     let spec = unwritten();
-    let restored = Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(10_000), ms(10_000), &snapshot);
+    let restored = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(10_000), ms(10_000), &snapshot);
     let mut successor = World::of(restored);
     assert_eq!(in_force(&successor, KEY_RATE), in_force(&world, KEY_RATE));
     let slowed = three_calls_take(&mut successor, 20_000, "a");
     assert!(slowed >= span(1900) && slowed <= span(2100), "one a second: {slowed}");
     // Other labels make other keys.
     let other = ResourceSpec { discover_key: vec!["channel".to_owned()], ..unwritten() };
-    let restored = Scheduler::restore(Resource::new(&other).unwrap(), 2, ms(10_000), ms(10_000), &snapshot);
+    let restored = Scheduler::restore(Resource::new(&other).unwrap(), Epoch::new(2), ms(10_000), ms(10_000), &snapshot);
     assert_eq!(in_force(&World::of(restored), KEY_RATE).unwrap().capacity, amount(2.0));
 }
 
@@ -316,7 +317,7 @@ fn a_refusal_with_a_time_or_without_other_calls_is_no_cap() {
 fn what_was_found_outlives_its_scheduler() {
     let restored = |spec: &ResourceSpec, world: &mut World, at: u64| {
         let snapshot = world.scheduler.snapshot(ms(at), usize::MAX);
-        World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(at), ms(at), &snapshot))
+        World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), &snapshot))
     };
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[("route", "roles"), ("guild", "a")], passed(vec![told("abcd", 3.0, 5.0)]));

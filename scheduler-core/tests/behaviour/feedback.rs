@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
 use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
@@ -416,7 +417,7 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let now = Time::ORIGIN + span(upstream.at);
     let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
     let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
-    let mut fenced = Scheduler::<usize>::restore(resource, 2, now, now, &whole).fenced();
+    let mut fenced = Scheduler::<usize>::restore(resource, Epoch::new(2), now, now, &whole).fenced();
     let Checkpoint { state: checkpoint, .. } = fenced.checkpoint(now).unwrap();
     (upstream, [("snapshot", whole), ("checkpoint", checkpoint)])
 }
@@ -424,7 +425,7 @@ fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
 fn successor(upstream: &Upstream, limit: LimitSpec, now: Time, snapshot: &Snapshot) -> Upstream {
     let resource = Resource::new(&resource(vec![limit])).unwrap();
     let then = Time::ORIGIN + span(upstream.at);
-    let world = World::of(Scheduler::restore(resource, 2, now, then, snapshot));
+    let world = World::of(Scheduler::restore(resource, Epoch::new(2), now, then, snapshot));
     Upstream { world, at: now.nanos().div_ceil(1_000_000), rejected: 0, ..*upstream }
 }
 
@@ -668,5 +669,5 @@ fn beyond_the_bound_a_kind_of_call_keeps_its_estimate() {
 }
 
 fn restored_costs(left: &Snapshot, then: Time) -> Scheduler<usize> {
-    Scheduler::restore(Resource::new(&Routes::spec()).unwrap(), 2, then, then, left)
+    Scheduler::restore(Resource::new(&Routes::spec()).unwrap(), Epoch::new(2), then, then, left)
 }

@@ -4,6 +4,7 @@ use crate::common::{Counter, Held, Judge, Said, Wish, World, limit, resource, sp
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -75,7 +76,7 @@ struct Store {
 }
 
 /// Pages by place, each with the number of its writer.
-type Pages = BTreeMap<(u64, u32), (u64, Vec<KeySnapshot>)>;
+type Pages = BTreeMap<(Epoch, u32), (u64, Vec<KeySnapshot>)>;
 
 impl Store {
     fn write_pages(&mut self, checkpoint: &Checkpoint) {
@@ -139,7 +140,7 @@ const PATIENCE: Span = Span::from_millis(40);
 impl Play {
     fn new(spec: ResourceSpec) -> Self {
         let now = Time::ORIGIN + Span::from_secs(100);
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, now).fenced());
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, now).fenced());
         let checkpoint = world.scheduler.checkpoint(now).unwrap();
         let levels = checkpoint.state.clone();
         let store =
@@ -301,7 +302,7 @@ impl Play {
     fn take_over(&mut self, known_for: Span, leader_dies: bool) {
         let then = self.store.taken.max(self.now - known_for);
         let resource = Resource::new(&self.spec).unwrap();
-        let epoch = self.writers.len() as u64 + 1;
+        let epoch = Epoch::new(self.writers.len() as u64 + 1);
         let successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
         let mut world = World::of(successor);
         let checkpoint = world.scheduler.checkpoint(self.now).unwrap();
@@ -572,7 +573,8 @@ fn a_finished_call_frees_no_place_of_a_checkpoint_that_never_counted_it() {
 /// A call that is renewed after its lease takes a place that earlier checkpoints did not count.
 #[test]
 fn a_lease_renewed_late_is_charged_to_checkpoints_without_it() {
-    let mut world = World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), 1, Time::ORIGIN).fenced());
+    let mut world =
+        World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
     let checkpoint = |world: &mut World, now: Time| {
         let checkpoint = world.scheduler.checkpoint(now).unwrap();
         world.handle(now, Event::CheckpointStored(checkpoint.number));
@@ -599,7 +601,7 @@ fn a_far_start_waits_for_the_store() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for (noticed, granted) in [(100, true), (600, false), (60_000, false)] {
         for stored in [true, false] {
-            let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+            let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
             let first = world.scheduler.checkpoint(at(0)).unwrap();
             world.handle(at(0), Event::CheckpointStored(first.number));
             let near = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("near"));
@@ -629,7 +631,7 @@ fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered(
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for horizon in [0, 50] {
         let spec = ResourceSpec { horizon: span(horizon), ..spec() };
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, at(0)).fenced());
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, at(0)).fenced());
         let waiting = world.ask(at(0), &wish_of(Mode::Wait, [1, 0, 0], 0));
         let next = world.scheduler.next_wakeup().expect("the client is told how it stands").at;
         assert!(next >= at(100), "horizon of {horizon} ms: woken at {next}");
@@ -644,7 +646,7 @@ fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered(
 #[test]
 fn a_request_that_is_judged_again_waits_no_longer() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+    let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
     let first = world.scheduler.checkpoint(at(0)).unwrap();
     world.handle(at(0), Event::CheckpointStored(first.number));
     let before = world.scheduler.checkpoint(at(0)).unwrap();
@@ -660,7 +662,7 @@ fn a_request_that_is_judged_again_waits_no_longer() {
 fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for cancelled in [true, false] {
-        let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), 1, at(0)).fenced());
+        let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
         let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
         assert_eq!(world.settle(at(1), "p", Outcome::Used(Vec::new())), Said::Refused(Refusal::StillWaiting));
         let repeated = world.ask(at(1), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
@@ -682,7 +684,7 @@ fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
 #[test]
 fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
     for spec in [spec(), by_the_hour(Algorithm::TokenBucket, 24), two_in_flight()] {
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), 1, Time::ORIGIN).fenced());
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
         let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
         world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
         for round in 0..100 {

@@ -1,6 +1,7 @@
 //! Pauses that an operator orders.
 
 use crate::common::{World, limit, ms, play, play_on, resource, span, ten_per_second};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
@@ -87,7 +88,7 @@ fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
     for spec in [ten_per_second(), resource(vec![window])] {
         let mut before = play(&spec, "0 wait a -> a@0\n 0 freeze requests 9000 ->");
         let snapshot = before.scheduler.snapshot(ms(100), usize::MAX);
-        let successor = Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(5_000), ms(100), &snapshot);
+        let successor = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(5_000), ms(100), &snapshot);
         let mut after = World::of(successor);
         assert_eq!(pauses(&mut after, 5_000), [(4_000.0, Some(PauseCause::Operator))], "{spec:?}");
         play_on(after, "5000 wait b ->\n 9000 -> b@9000");

@@ -3,6 +3,7 @@
 use crate::common::{Judge, Wish, World, amount, limit, ms, play, play_on, play_under, resource, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
@@ -442,7 +443,7 @@ fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_other_keys_wait() {
     let written: usize = listed.iter().map(|key| format!("{key:?}").len()).sum();
     assert!((700_000..900_000).contains(&written), "{written} bytes");
     let unlisted = (0..8000).map(name).find(|name| !listed.contains(&**name)).unwrap();
-    let restored = Scheduler::restore(Resource::new(&ten_each()).unwrap(), 2, ms(0), ms(0), &snapshot);
+    let restored = Scheduler::restore(Resource::new(&ten_each()).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot);
     let asks = format!(
         "0 allow a client:{unlisted} -> a:not_in_time+100.000001\n0 allow b client:new -> b:not_in_time+100.000001"
     );
@@ -461,7 +462,8 @@ fn a_faster_limit_pays_no_promise_of_a_predecessor_early() {
         ",
     );
     let snapshot = before.scheduler.snapshot(ms(0), 0);
-    let restored = Scheduler::restore(Resource::new(&per_client(20_000)).unwrap(), 2, ms(0), ms(0), &snapshot);
+    let restored =
+        Scheduler::restore(Resource::new(&per_client(20_000)).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot);
     let mut world = World::of(restored);
     world.handle(ms(1000), Event::Limits(Box::new(Resource::new(&per_client(5_000)).unwrap())));
     play_on(world, "19000 reserve c client:x requests=10 -> c@25000.000001");
@@ -480,7 +482,8 @@ fn a_successor_with_a_faster_limit_pays_no_promise_early() {
             ",
         );
         let snapshot = before.scheduler.snapshot(ms(0), listed);
-        let restored = Scheduler::restore(Resource::new(&per_client(5_000)).unwrap(), 2, ms(1000), ms(0), &snapshot);
+        let restored =
+            Scheduler::restore(Resource::new(&per_client(5_000)).unwrap(), Epoch::new(2), ms(1000), ms(0), &snapshot);
         play_on(World::of(restored), "19000 reserve c client:x requests=10 -> c@25000.0005");
     }
 }
@@ -498,7 +501,7 @@ fn a_successor_knows_what_every_key_has_left() {
     );
     let (spec, now) = (ten_each(), ms(100));
     let snapshot = world.scheduler.snapshot(now, usize::MAX);
-    let restored = || Scheduler::restore(Resource::new(&spec).unwrap(), 2, now, now, &snapshot);
+    let restored = || Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), now, now, &snapshot);
     play_on(
         World::of(restored()),
         "
@@ -521,7 +524,7 @@ fn a_successor_knows_what_every_key_has_left() {
     );
     // A scheduler without state begins with empty buckets.
     play_on(
-        World::of(Scheduler::cautious(Resource::new(&spec).unwrap(), 2, now)),
+        World::of(Scheduler::cautious(Resource::new(&spec).unwrap(), Epoch::new(2), now)),
         "
         150   allow d client:z                -> d:not_in_time+50
         200   allow e client:z                -> e@200

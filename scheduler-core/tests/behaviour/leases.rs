@@ -1,6 +1,7 @@
 //! Long calls in flight keep their places, even with a scheduler that started after them.
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -19,7 +20,7 @@ fn two_of_each() -> ResourceSpec {
 /// A successor that knows the levels at `then` and no permit, as after a crash.
 fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
     let snapshot = Snapshot { permits: Vec::new(), ..world.scheduler.snapshot(ms(then), 0) };
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(then), ms(then), &snapshot))
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(then), ms(then), &snapshot))
 }
 
 #[test]
@@ -154,7 +155,8 @@ fn no_call_is_counted_anew_beyond_the_bound_of_permits() {
 /// The checkpoint covers one start: a place is given back only to the checkpoint that counted it.
 #[test]
 fn a_call_counted_anew_is_charged_to_the_checkpoint() {
-    let mut world = World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), 1, ms(0)).fenced());
+    let mut world =
+        World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), Epoch::FIRST, ms(0)).fenced());
     let checkpoint = world.scheduler.checkpoint(ms(0)).unwrap();
     world.handle(ms(0), Event::CheckpointStored(checkpoint.number));
     play_on(
@@ -186,7 +188,7 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
     );
     let snapshot = before.scheduler.snapshot(ms(6_600), usize::MAX);
     play_on(
-        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), 2, ms(6_600), ms(6_600), &snapshot)),
+        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), Epoch::new(2), ms(6_600), ms(6_600), &snapshot)),
         "
         6600  levels                 -> requests=0
         6600  used a                 -> a:settled
@@ -205,7 +207,7 @@ fn a_call_without_a_recorded_end_keeps_its_place() {
     let mut snapshot = before.scheduler.snapshot(ms(7_000), usize::MAX);
     snapshot.permits.iter_mut().for_each(|permit| permit.held_until.clear());
     play_on(
-        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), 2, ms(7_000), ms(7_000), &snapshot)),
+        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), Epoch::new(2), ms(7_000), ms(7_000), &snapshot)),
         "
         7000  extend a               -> a:extended
         25000 levels                 -> requests=2
@@ -258,7 +260,7 @@ fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
     let snapshot = Snapshot { permits: Vec::new(), ..before.scheduler.snapshot(ms(1_000), 0) };
     let ahead = Resource::new(&four()).unwrap().at_unix(800_000_000);
     play_on(
-        World::of(Scheduler::restore(ahead, 2, ms(1_000), ms(1_000), &snapshot)),
+        World::of(Scheduler::restore(ahead, Epoch::new(2), ms(1_000), ms(1_000), &snapshot)),
         "19900 levels -> requests=0\n 20000 levels -> requests=4",
     );
 }

@@ -1,6 +1,7 @@
 //! The stock held back, so that a late call finds what an early one was promised.
 
 use crate::common::{World, amount, limit, ms, play, resource, span, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::ids::Connection;
@@ -128,7 +129,7 @@ fn a_successor_has_measured_nothing_yet() {
     assert_eq!(margin_and_level(&mut world, 12_000), (200, 9_800));
     let snapshot = world.scheduler.snapshot(ms(12_000), usize::MAX);
     let resource = world.scheduler.resource().clone();
-    let mut successor = World::of(Scheduler::restore(resource, 2, ms(12_000), ms(12_000), &snapshot));
+    let mut successor = World::of(Scheduler::restore(resource, Epoch::new(2), ms(12_000), ms(12_000), &snapshot));
     assert_eq!(margin_and_level(&mut successor, 12_000), (5_100, 4_900));
 }
 

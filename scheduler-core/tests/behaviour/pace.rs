@@ -205,7 +205,7 @@ proptest! {
                     (call.units, call.is_open) = (units, false);
                 },
                 Step::HandOver => {
-                    let (resource, epoch) = (world.scheduler.resource().clone(), world.scheduler.epoch() + 1);
+                    let (resource, epoch) = (world.scheduler.resource().clone(), world.scheduler.epoch().next());
                     let snapshot = world.scheduler.snapshot(now, 1000);
                     world.scheduler = Scheduler::restore(resource, epoch, now, now, &snapshot);
                     let first = world.scheduler.checkpoint(now).map(|checkpoint| checkpoint.number);

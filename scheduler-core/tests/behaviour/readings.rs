@@ -2,6 +2,7 @@
 //! window ends.
 
 use crate::common::{World, limit, ms, name, play, play_on, resource, span};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, ResourceSpec};
@@ -436,7 +437,7 @@ fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
 }
 
 fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(at), ms(at), snapshot))
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), snapshot))
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Permits have ids: a repeated request gets the same answer and is charged once.
 
 use crate::common::{Said, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -64,7 +65,7 @@ fn a_successor_takes_the_first_repetition_for_the_request() {
     let mut before = play(&spec, "0 reserve a from=x requests=10 -> a@0\n 0 reserve b from=x -> b@100");
     let snapshot = before.scheduler.snapshot(ms(0), usize::MAX);
     play_on(
-        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(0), ms(0), &snapshot)),
+        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot)),
         "
         0    reserve b from=x                    -> b@100
         0    reserve b from=y                    -> b:id_in_use

@@ -2,6 +2,7 @@
 
 use crate::common::{Said, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot, Snapshot};
@@ -18,7 +19,7 @@ fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> Wor
 }
 
 fn restored(spec: &ResourceSpec, now: Time, then: Time, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), 2, now, then, snapshot))
+    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), now, then, snapshot))
 }
 
 /// Plays `before`, restarts at `then` with a successor that starts at `now`, and plays `after`.
@@ -200,7 +201,7 @@ fn a_successor_returns_what_was_not_needed_after_it_came() {
 fn lost_state_starts_empty() {
     let resource = Resource::new(&ten_per_second()).unwrap();
     play_on(
-        World::of(Scheduler::cautious(resource, 2, ms(1000))),
+        World::of(Scheduler::cautious(resource, Epoch::new(2), ms(1000))),
         "
         1000  levels                             -> requests=0
         1000  allow a                            -> a:not_in_time+100
@@ -399,7 +400,7 @@ fn a_snapshot_says_what_was_charged() {
 fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let mut stopped = play(spec, before);
     let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);
-    let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, ms(0)).fenced());
+    let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
     let mut crashed = checkpointed(fenced, 0);
     crashed = play_on(crashed, before);
     let checkpoint = crashed.scheduler.checkpoint(ms(then)).unwrap();
@@ -461,7 +462,7 @@ fn a_spent_quota_survives_a_hand_over_and_a_crash() {
 #[test]
 fn a_freeze_is_in_a_checkpoint_within_a_fifth_of_a_second() {
     for answer in ["429 after=9000", "403 after=9000"] {
-        let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
+        let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), Epoch::FIRST, ms(0)).fenced());
         let mut world = play_on(checkpointed(fenced, 0), "0 allow a -> a@0");
         world = play_on(checkpointed(world, 250), &format!("400 answered a {answer} -> a:settled"));
         assert!(
@@ -490,7 +491,7 @@ fn what_is_promised_in_a_later_window_of_a_key_outlives_two_stops() {
     for stop in [ms(61_000), ms(660_000)] {
         let snapshot = world.scheduler.snapshot(stop, 0);
         let resource = Resource::new(&spec).unwrap();
-        world = World::of(Scheduler::restore(resource, 2, stop, stop, &snapshot));
+        world = World::of(Scheduler::restore(resource, Epoch::new(2), stop, stop, &snapshot));
     }
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) < ms(1_200_000), "its own window is free");
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) >= ms(1_800_000), "the next one is not");

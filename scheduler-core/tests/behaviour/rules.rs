@@ -2,6 +2,7 @@
 
 use crate::common::{Said, World, limit, ms, name, play_under, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::Time;
@@ -269,7 +270,7 @@ fn limit_of_all() -> LimitSpec {
 
 #[test]
 fn nothing_is_granted_under_new_limits_before_a_checkpoint_of_them() {
-    let mut world = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, ms(0)).fenced());
+    let mut world = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), Epoch::FIRST, ms(0)).fenced());
     let former = world.scheduler.checkpoint(ms(0)).unwrap().number;
     world.handle(ms(0), Event::CheckpointStored(former));
     let before = world.ask(ms(0), &wish(Mode::Reserve, &[]));

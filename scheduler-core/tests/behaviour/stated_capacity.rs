@@ -1,6 +1,7 @@
 //! Capacities that the upstream states in its answers.
 
 use crate::common::{World, limit, ms, play, play_on, resource, span};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler_core::command::Note;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Follow, Learn, LimitSpec, ResourceSpec};
@@ -162,7 +163,7 @@ fn a_successor_knows_the_stated_capacity() {
         let requests = world.scheduler.resource().limit("requests").unwrap();
         assert!(world.notes.contains(&Note::CapacityChanged(requests)), "{:?}", world.notes);
         let left = world.scheduler.snapshot(ms(0), 0);
-        let restored = |spec| Scheduler::restore(Resource::new(spec).unwrap(), 2, ms(0), ms(0), &left);
+        let restored = |spec| Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(0), ms(0), &left);
         let mut successor = play_on(World::of(restored(&spec)), "100000 levels -> requests=50");
         let told = successor.scheduler.limit_status(ms(100_000))[0].told.unwrap();
         assert_eq!((told.capacity, told.capacity_for_ms), (Some(50.0), Some(100_000.0)));

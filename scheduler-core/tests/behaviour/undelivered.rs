@@ -1,6 +1,7 @@
 //! Clients that are gone cost others neither time nor tokens, and operators end waits.
 
 use crate::common::{Said, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -104,7 +105,7 @@ fn a_successor_knows_a_permit_that_was_asked_for_again() {
     );
     let snapshot = world.scheduler.snapshot(ms(10), 100);
     let resource = Resource::new(&ten_per_second()).unwrap();
-    let successor = World::of(Scheduler::restore(resource, 2, ms(10), ms(10), &snapshot));
+    let successor = World::of(Scheduler::restore(resource, Epoch::new(2), ms(10), ms(10), &snapshot));
     play_on(
         successor,
         "

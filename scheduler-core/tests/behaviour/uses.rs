@@ -138,7 +138,7 @@ proptest! {
                 },
                 Step::HandOver => {
                     add(&mut counted, &world.scheduler.take_use());
-                    let (resource, epoch) = (world.scheduler.resource().clone(), world.scheduler.epoch() + 1);
+                    let (resource, epoch) = (world.scheduler.resource().clone(), world.scheduler.epoch().next());
                     let snapshot = world.scheduler.snapshot(now, 1000);
                     world.scheduler = Scheduler::restore(resource, epoch, now, now, &snapshot);
                     confirm(&mut world, now);

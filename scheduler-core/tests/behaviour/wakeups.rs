@@ -1,6 +1,7 @@
 //! When the scheduler wants to be woken, and why.
 
 use crate::common::{World, ms, ten_per_second, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
@@ -31,7 +32,7 @@ fn waiting(mut world: World) -> World {
 fn a_wakeup_tells_its_reason() {
     let plain = reasons(waiting(World::new(&ten_per_second())));
     assert_eq!(plain, [WakeupReason::Dispatch, WakeupReason::Progress, WakeupReason::Expiry].into());
-    let scheduler = Scheduler::new(Resource::new(&ten_per_second()).unwrap(), 1, Time::ORIGIN).fenced();
+    let scheduler = Scheduler::new(Resource::new(&ten_per_second()).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced();
     let mut without_store = World::of(scheduler);
     without_store.ask(Time::ORIGIN, &wish(Mode::Reserve, &[]));
     assert_eq!(reasons(without_store), [WakeupReason::PendingAnswers].into());

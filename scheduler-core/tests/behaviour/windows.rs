@@ -1,6 +1,7 @@
 //! Limits that count in windows of time.
 
 use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span, wish, with_bulk};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Outcome;
@@ -139,7 +140,7 @@ fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     let snapshot = before.scheduler.snapshot(ms(9_500), 0);
     let ahead = Resource::new(&spec).unwrap().at_unix(3_000_000_000);
     play_on(
-        World::of(Scheduler::restore(ahead, 2, ms(9_500), ms(9_500), &snapshot)),
+        World::of(Scheduler::restore(ahead, Epoch::new(2), ms(9_500), ms(9_500), &snapshot)),
         "
         10100 reserve b                -> b@17000
         17000 reserve c requests=9     -> c@17000
@@ -478,7 +479,7 @@ const UNIX: u64 = 1_795_000_000_000_000_000;
 /// A successor whose wall clock shows `then` when that of its predecessor shows `at`.
 fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix: u64) -> World {
     let resource = Resource::new(spec).unwrap().at_unix(unix);
-    World::of(Scheduler::restore(resource, 2, then, then, &before.scheduler.snapshot(at, 100)))
+    World::of(Scheduler::restore(resource, Epoch::new(2), then, then, &before.scheduler.snapshot(at, 100)))
 }
 
 #[test]
@@ -496,7 +497,7 @@ fn a_successor_knows_usage_and_promises() {
     for (algorithm, set, next, freed) in table {
         let spec = ten(algorithm.clone());
         let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
-        let world = World::of(Scheduler::new(resource, 1, Time::ORIGIN));
+        let world = World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN));
         let mut before = play_on(world, "300 reserve a requests=10 -> a@300");
         let b = before.ask(ms(600), &wish(Mode::Reserve, &[("requests", 6.0)]).named("b"));
         assert!(before.start(b).is_some_and(|start| start >= ms(1000)), "{algorithm:?}");
@@ -530,7 +531,7 @@ fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
         let spec = ten(algorithm);
         let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
         let mut before = play_on(
-            World::of(Scheduler::new(resource, 1, Time::ORIGIN)),
+            World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN)),
             "
             300 reserve a requests=10 -> a@300
             300 reserve b requests=10 -> b@1300
@@ -554,7 +555,7 @@ fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
 fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     let mut spec = fixed(Alignment::Epoch);
     spec.limits.push(limit("units", 40.0, span(40_000)));
-    let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), 1, Time::ORIGIN));
+    let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), Epoch::FIRST, Time::ORIGIN));
     let mut before = play_on(
         world,
         "
@@ -584,7 +585,7 @@ fn what_no_record_tells_of_windows_its_permits_tell() {
     let mut snapshot = before.scheduler.snapshot(ms(100), 100);
     snapshot.levels.iter_mut().for_each(|level| level.usage = None);
     play_on(
-        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), 2, ms(100), ms(100), &snapshot)),
+        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(100), ms(100), &snapshot)),
         "100 reserve c requests=5 -> c@2000\n 100 reserve d requests=4 -> d@1000",
     );
 }

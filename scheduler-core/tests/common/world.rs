@@ -2,6 +2,7 @@
 
 use super::amount;
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -105,7 +106,7 @@ impl<'a> Wish<'a> {
 
 impl World {
     pub(crate) fn new(spec: &ResourceSpec) -> Self {
-        World::of(Scheduler::new(Resource::new(spec).unwrap(), 1, Time::ORIGIN))
+        World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, Time::ORIGIN))
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
@@ -129,7 +130,7 @@ impl World {
                 return to;
             }
         };
-        let id = wish.id.map_or(PermitId::secret(u128::from(self.scheduler.epoch()) << 64 | to as u128), |id| {
+        let id = wish.id.map_or(PermitId::secret(u128::from(self.scheduler.epoch().get()) << 64 | to as u128), |id| {
             PermitId::new(id).unwrap()
         });
         let identity = wish.identity(&by_unit);

@@ -1,5 +1,6 @@
 //! Whether this scheduler does its work, resource by resource.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -15,10 +16,10 @@ pub enum Duty {
     /// The scheduler answers requests.
     Leading {
         /// The epoch of its term.
-        epoch: u64,
+        epoch: Epoch,
         /// A higher epoch that a client has named lately. The store says that this scheduler leads.
         #[serde(skip_serializing_if = "Option::is_none")]
-        named_epoch: Option<u64>,
+        named_epoch: Option<Epoch>,
     },
     /// Another scheduler answers requests; this one takes over when that one is gone.
     Standby,

@@ -199,7 +199,7 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
         "1 while the resource can't be served; /readyz says why",
         Samples(troubled.collect()),
     );
-    let epochs = reports.iter().map(|report| (resource(report), Gauge(report.status.epoch as f64)));
+    let epochs = reports.iter().map(|report| (resource(report), Gauge(report.status.epoch.get() as f64)));
     registry.register("epoch", "Grows with every change of leader", Samples(epochs.collect()));
     let ahead = reports.iter().map(|report| (resource(report), Gauge(report.tally.clock_ahead_secs)));
     registry.register(

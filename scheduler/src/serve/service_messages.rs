@@ -1,5 +1,6 @@
 //! The messages of NATS' own discovery (ADR-32), as `nats micro` reads them.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -127,7 +128,7 @@ pub(crate) struct ServedRequests {
 /// The state of a resource, shown with its endpoint for permits.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct EndpointData {
-    pub(crate) epoch: u64,
+    pub(crate) epoch: Epoch,
     /// How many requests wait.
     pub(crate) queued: u64,
     /// What each limit has left.

@@ -9,6 +9,7 @@ use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Serialize;
@@ -208,7 +209,7 @@ impl Store {
     pub async fn write_permits(
         &self,
         resource: &Name,
-        epoch: u64,
+        epoch: Epoch,
         permits: &[PermitRecord],
     ) -> Result<usize, StoreError> {
         let parts = parts(permits);
@@ -241,9 +242,9 @@ impl Store {
         within(self.bucket.put(key, value.into())).await
     }
 
-    async fn read_part(&self, key: String, of_epoch: u64) -> Result<Vec<PermitRecord>, StoreError> {
+    async fn read_part(&self, key: String, of_epoch: Epoch) -> Result<Vec<PermitRecord>, StoreError> {
         let value = within(self.bucket.get(key)).await?;
-        let part = value.and_then(|value| decode::<(u64, Vec<PermitRecord>)>(&value).ok());
+        let part = value.and_then(|value| decode::<(Epoch, Vec<PermitRecord>)>(&value).ok());
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 

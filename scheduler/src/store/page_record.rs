@@ -1,5 +1,6 @@
 //! The stored form of a reference to a page of keys.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeySnapshot, PageId};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A reference to a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PageRecord {
-    epoch: u64,
+    epoch: Epoch,
     place: u32,
     serial: u64,
     /// The age of the page in nanoseconds at the writing of the record.

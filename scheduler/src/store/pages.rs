@@ -5,6 +5,7 @@ use super::operation::{StoreError, unavailable, within};
 use super::page_record::StoredPages;
 use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage, PageId};
 
@@ -56,7 +57,7 @@ impl Store {
         let prefix = page_prefix(resource);
         let is_former = |key: &String| {
             let epoch = key.strip_prefix(&prefix).and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());
-            epoch.is_some_and(|epoch| epoch < state.epoch)
+            epoch.is_some_and(|epoch| Epoch::new(epoch) < state.epoch)
         };
         for key in keys.into_iter().filter(|key| is_former(key) && !named.contains(key)) {
             within(self.bucket.purge(key)).await?;

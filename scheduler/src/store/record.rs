@@ -8,6 +8,7 @@ use super::page_record::{PageRecord, StoredPages};
 use super::permit_record::PermitRecord;
 use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, RateRow, UsedKeyRow};
 use super::usage_record::UsageRecord;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
     KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, Snapshot, Usage,
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StateRecord {
     /// Grows with every change of leader.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The scheduler that wrote the record.
     pub leader: String,
     /// A random number for each term. After a power loss a revision can occur twice, and the nonce
@@ -336,7 +337,7 @@ mod tests {
         let saved = Moment { unix_ms: 0, boot: None };
         let (leader, keys) = (String::new(), KeysRecord::default());
         let state = StateRecord {
-            epoch: 1,
+            epoch: Epoch::FIRST,
             leader,
             nonce: 0,
             checkpoint: 1,
@@ -364,7 +365,7 @@ mod tests {
     fn the_format_stays_as_it_is() {
         let name = |name: &str| Name::new(name).unwrap();
         let state = StateRecord {
-            epoch: 7,
+            epoch: Epoch::new(7),
             leader: "host-1-2f".to_owned(),
             nonce: 99,
             checkpoint: 3,

@@ -5,6 +5,7 @@
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::Span;
@@ -307,7 +308,7 @@ async fn a_successor_has_the_rules_of_its_predecessor() {
     leader.until_ready().await;
     standby.stop().await;
     let status = until("the first leads again", async || {
-        Some(worker.status_of_leader().await).filter(|status| status.leader != first && status.epoch > 2)
+        Some(worker.status_of_leader().await).filter(|status| status.leader != first && status.epoch > Epoch::new(2))
     })
     .await;
     assert_eq!(capacities(&status), [("other", 6.0), ("few", 7.0)]);

@@ -6,6 +6,7 @@
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::bounds::MAX_EPOCH;
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::{Worker, body};
@@ -343,10 +344,10 @@ async fn an_epoch_of_the_future_is_believed_later() {
     let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
     let ask = json!({"epoch": soon}).to_string();
     worker.request("permit", ask.clone()).await;
-    assert_eq!(worker.status().await.epoch, 1);
+    assert_eq!(worker.status().await.epoch, Epoch::FIRST);
     until("the epoch can have been seen", async || {
         worker.request("permit", ask.clone()).await;
-        (worker.status().await.epoch > soon).then_some(())
+        (worker.status().await.epoch.get() > soon).then_some(())
     })
     .await;
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
@@ -216,13 +217,13 @@ async fn serve_brings_a_nats_server_and_keeps_its_data() {
     let url = format!("nats://127.0.0.1:{}", free_port());
     let data = tempfile::tempdir().unwrap();
     let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
-    let mut before = 0;
+    let mut before = Epoch::NONE;
     for _ in 0..2 {
         let process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
         let (code, json, _) = run(&["status", "--nats", &url, "--json"]).await;
         let all: Vec<Status> = serde_json::from_str(&json).unwrap();
         assert!(code == Some(0) && all[0].epoch > before, "it goes on from epoch {before}: {all:?}");
-        assert_eq!(all[0].epoch == 1, before == 0, "what is stored was read");
+        assert_eq!(all[0].epoch == Epoch::FIRST, before == Epoch::NONE, "what is stored was read");
         before = all[0].epoch;
         process.stop().await;
         assert!(async_nats::connect(&url).await.is_err(), "the server has ended with the scheduler");

@@ -6,6 +6,7 @@
 use crate::RAMPMETER;
 use crate::command_line::free_port;
 use async_nats::ConnectErrorKind;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::nats;
 use rampmeter_tests::patience::until;
@@ -36,7 +37,7 @@ async fn error(url: &str, data: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-async fn epoch(url: &str) -> u64 {
+async fn epoch(url: &str) -> Epoch {
     let output = run(RAMPMETER, &["status", "--nats", url, "--json"]).await;
     serde_json::from_slice::<Vec<Status>>(&output.stdout).unwrap()[0].epoch
 }
@@ -63,7 +64,7 @@ async fn the_server_requires_the_login_of_the_url_and_shows_it_nowhere() {
         let (plain, data) = (free_url(), TempDir::new().unwrap());
         let with = |login: &str| plain.replace("nats://", &format!("nats://{login}@"));
         let process = start(&with(login), data.path()).await;
-        assert_eq!(epoch(&with(login)).await, 1);
+        assert_eq!(epoch(&with(login)).await, Epoch::FIRST);
         let guessed = run(RAMPMETER, &["status", "--nats", &with(wrong)]).await;
         let told = String::from_utf8(guessed.stderr).unwrap();
         assert!(!guessed.status.success() && told.contains("does not take this user and password"), "{told}");

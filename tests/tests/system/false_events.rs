@@ -7,6 +7,7 @@ use async_nats::jetstream::{self, consumer::push, stream};
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler::serve::Running;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::Worker;
@@ -49,7 +50,7 @@ impl Stage {
     async fn check_that_permits_come(&self) {
         let permit = within("a permit", self.hub.acquire(1).into_future()).await.unwrap();
         drop(permit.begin());
-        assert_eq!(self.worker.status().await.epoch, 1, "the client has told of no other leader");
+        assert_eq!(self.worker.status().await.epoch, Epoch::FIRST, "the client has told of no other leader");
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::RAMPMETER;
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::process::{self, Process};
@@ -122,7 +123,7 @@ async fn a_freeze_voids_promises_and_survives_a_hand_over() {
     scheduler::stop(first).await;
     let limit = until("the next one leads", async || {
         let status = worker.status_of_leader().await;
-        (status.epoch > 1).then(|| status.limits[0].clone())
+        (status.epoch > Epoch::FIRST).then(|| status.limits[0].clone())
     });
     let limit = limit.await;
     assert!(limit.frozen_ms > 3_000_000.0, "{limit:?}");

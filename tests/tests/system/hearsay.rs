@@ -6,6 +6,7 @@
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_tests::openmetrics::Page;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::{Worker, body};
@@ -64,13 +65,14 @@ async fn a_higher_epoch_takes_no_stock_and_refuses_no_call() {
             let answer = ask_once(&worker, json!({ "epoch": named, "mode": "allow" })).await;
             assert_eq!((&answer["status"], answer["delay_ms"].as_f64()), (&json!("granted"), Some(0.0)), "{asked}");
         }
-        let risen =
-            until("the epoch has risen", async || Some(worker.status().await.epoch).filter(|epoch| *epoch > named))
-                .await;
+        let risen = until("the epoch has risen", async || {
+            Some(worker.status().await.epoch).filter(|epoch| epoch.get() > named)
+        })
+        .await;
         assert_eq!(levels(&worker).await, [90.0, 990.0, 990.0], "{named}");
         // Once in a term.
         for _ in 0..3 {
-            ask_once(&worker, json!({ "epoch": risen + 1, "cost": { "requests": 0 } })).await;
+            ask_once(&worker, json!({ "epoch": risen.next(), "cost": { "requests": 0 } })).await;
         }
         assert_eq!(worker.status().await.epoch, risen);
         until("readiness tells it", async || named_in_readiness(&running).await).await;
@@ -108,7 +110,7 @@ async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
     let _next = scheduler::start(&nats, HUB).await;
     let status = worker.status_of_leader().await;
     let told = ask_once(&worker, json!({ "cost": { "requests": 0 } })).await;
-    assert!(status.epoch >= 2 && told["epoch"] == status.epoch, "{told}");
+    assert!(status.epoch >= Epoch::new(2) && told["epoch"] == status.epoch.get(), "{told}");
     assert_eq!(levels(&worker).await, [99.0, 999.0, 999.0]);
 }
 

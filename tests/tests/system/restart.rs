@@ -7,6 +7,7 @@ use async_nats::StatusCode;
 use bytes::Bytes;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::{Clock, unix_ms};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_tests::api::http;
 use rampmeter_tests::machine::{in_time, undisturbed};
@@ -90,7 +91,7 @@ async fn a_restart_under_load_forgets_no_promise() {
     let at_most = CAPACITY - granted + RATE * clock.now().since(Clock::START).secs();
     let level = status.limits[0].level;
     assert!((at_most - 5.0..=at_most).contains(&level), "level {level}, expected a little below {at_most}");
-    assert_eq!(status.epoch, 2);
+    assert_eq!(status.epoch, Epoch::new(2));
     let again = worker.ask(json!({"id": "promised", "cost": all})).await;
     assert_near(clock.now() + delay(&again), promised_start);
     assert_eq!(worker.settle(json!({"id": "to-return", "used": false})).await["status"], "settled");
@@ -195,12 +196,12 @@ async fn a_standby_takes_over_when_the_leader_stops() {
     worker.ask(json!({"id": "a"})).await;
     let second = scheduler::start(&nats, HUB).await;
     let led_by_first = worker.status().await;
-    assert_eq!(led_by_first.epoch, 1);
+    assert_eq!(led_by_first.epoch, Epoch::FIRST);
     scheduler::stop(first).await;
 
     let led_by_second = worker.status_of_leader().await;
 
-    assert_eq!(led_by_second.epoch, 2);
+    assert_eq!(led_by_second.epoch, Epoch::new(2));
     assert_ne!(led_by_second.leader, led_by_first.leader);
     assert!((-991.0..-981.0).contains(&led_by_second.limits[0].level), "{:?}", led_by_second.limits);
     assert_eq!(worker.settle(json!({"id": "a"})).await["status"], "settled");
@@ -209,7 +210,7 @@ async fn a_standby_takes_over_when_the_leader_stops() {
 
 /// What a scheduler of `resource` finds in a store after `damage`, which follows one term of a
 /// leader.
-async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, u64) {
+async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, Epoch) {
     let nats = nats::start().await;
     scheduler::stop(scheduler::start(&nats, resource).await).await;
     damage(&nats).await;
@@ -232,7 +233,7 @@ async fn a_store_that_never_knew_the_resource_starts_as_configured() {
 #[tokio::test]
 async fn state_that_is_whole_goes_on() {
     let (level, epoch) = level_after(HUB, async |_| ()).await;
-    assert_eq!((level, epoch), (CAPACITY, 2));
+    assert_eq!((level, epoch), (CAPACITY, Epoch::new(2)));
 }
 
 #[tokio::test]
@@ -246,7 +247,7 @@ async fn damaged_state_starts_empty() {
     };
     let (level, epoch) = level_after(HUB, damage).await;
     assert!(level < CAPACITY / 2.0, "{level}");
-    assert!(epoch >= before, "the epoch is unknown, so it begins above all earlier ones: {epoch}");
+    assert!(epoch >= Epoch::new(before), "the epoch is unknown, so it begins above all earlier ones: {epoch}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 use crate::RAMPMETER;
 use async_nats::jetstream;
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, process, scheduler};
@@ -104,7 +105,7 @@ async fn no_state_is_taken_by_mistake() {
     let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
     assert_eq!(code, Some(0), "{text}");
     let status = until("the leader has taken notice", async || {
-        Some(worker.status_of_leader().await).filter(|status| status.epoch > 1)
+        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
     })
     .await;
     assert!(text.contains(&format!("hub starts empty in epoch {}", status.epoch)), "{text}");
@@ -131,7 +132,7 @@ async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     assert_eq!(code, Some(0), "{text}");
     let worker = Worker::connect(&nats, "hub").await;
     let status = until("the leader has taken notice", async || {
-        Some(worker.status_of_leader().await).filter(|status| status.epoch > 1)
+        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
     })
     .await;
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);

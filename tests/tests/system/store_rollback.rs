@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use rampmeter_nats_server::Server;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::json;
@@ -36,19 +37,19 @@ margin = 0
 "#;
 
 /// Takes this many requests in a term of its own, and returns its epoch.
-async fn take_and_stop(nats: &Server, requests: u64, id: &str) -> u64 {
+async fn take_and_stop(nats: &Server, requests: u64, id: &str) -> Epoch {
     let running = scheduler::start(nats, HUB).await;
     let worker = Worker::connect(nats, "hub").await;
     let asked = json!({ "id": id, "cost": { "requests": requests }, "labels": { "guild": "g" } });
     let granted = worker.ask(asked).await;
     assert_eq!(granted["status"], "granted", "{granted}");
     scheduler::stop(running).await;
-    granted["epoch"].as_u64().unwrap()
+    Epoch::new(granted["epoch"].as_u64().unwrap())
 }
 
 /// What a new scheduler finds, rounded down: epoch, levels, and whether the permit `first` is
 /// known.
-async fn found(nats: &Server) -> (u64, [f64; 3], bool) {
+async fn found(nats: &Server) -> (Epoch, [f64; 3], bool) {
     let running = scheduler::start(nats, HUB).await;
     let worker = Worker::connect(nats, "hub").await;
     let status = worker.status().await;
@@ -65,17 +66,17 @@ async fn found(nats: &Server) -> (u64, [f64; 3], bool) {
 async fn a_server_that_is_restarted_with_all_schedulers_costs_the_stock_of_short_limits_and_no_more() {
     let mut nats = nats::start().await;
     take_and_stop(&nats, 30, "first").await;
-    assert_eq!(found(&nats).await, (2, [70.0, 970.0, 970.0], true), "the scheduler alone");
+    assert_eq!(found(&nats).await, (Epoch::new(2), [70.0, 970.0, 970.0], true), "the scheduler alone");
     let mut nats_of_others = nats::start().await;
     take_and_stop(&nats_of_others, 30, "first").await;
     nats_of_others.restart().await.unwrap();
     let (epoch, levels, known) = found(&nats_of_others).await;
     assert_eq!((levels, known), ([0.0, 970.0, 970.0], true));
-    assert!(epoch > 2, "no client has seen a higher one");
+    assert!(epoch > Epoch::new(2), "no client has seen a higher one");
     // From then on the scheduler knows it again.
     take_and_stop(&nats_of_others, 0, "zero").await;
     let (later, ..) = found(&nats_of_others).await;
-    assert_eq!(later, epoch + 2);
+    assert_eq!(later, epoch.next().next());
     nats.stop().await.unwrap();
 }
 
@@ -84,7 +85,7 @@ async fn rolled_back(leaders_between: usize) {
     let mut nats = nats::start().await;
     take_and_stop(&nats, 10, "first").await;
     let kept = nats::back_up(&mut nats).await;
-    let mut seen = 0;
+    let mut seen = Epoch::NONE;
     for leader in 0..leaders_between {
         seen = take_and_stop(&nats, 0, &format!("between-{leader}")).await;
     }

@@ -8,6 +8,7 @@ use super::renewing::Place;
 use super::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::code::Remedy;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::lateness::{Stamped, TimelyStart};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::Mode;
@@ -24,7 +25,7 @@ const MAX_USED_UP: u32 = 100;
 struct Stamp {
     batch: BatchNumber,
     at_ms: Option<u64>,
-    epoch: u64,
+    epoch: Epoch,
 }
 
 impl Session {
@@ -63,7 +64,7 @@ impl Session {
     /// If no caller waits for the ask any more, its permit or its place in the queue is given back
     /// instead. If a deposed leader answered, the ask is sent again, with the known
     /// epoch, which tells that leader that it is deposed.
-    fn current(&mut self, now: Time, id: &str, epoch: u64) -> Option<AskNumber> {
+    fn current(&mut self, now: Time, id: &str, epoch: Epoch) -> Option<AskNumber> {
         let number = self.ids.ask(id)?;
         if let Some(resource) = self.cancelled.get(number) {
             self.note_epoch(now, resource, epoch);
@@ -82,7 +83,7 @@ impl Session {
 
     /// Notes the epoch of an answer; a new epoch means a new leader. Returns whether the answer
     /// counts: that of a deposed leader does not.
-    fn note_epoch(&mut self, now: Time, resource: ResourceNumber, epoch: u64) -> bool {
+    fn note_epoch(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) -> bool {
         if self.outbox(resource).schedulers.epoch.is_past(now, epoch) {
             return false;
         }
@@ -165,7 +166,7 @@ impl Session {
     fn refuse(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
-        if refusal.epoch == 0 {
+        if refusal.epoch == Epoch::NONE {
             self.note_contact(now, resource, false);
         } else if !self.note_epoch(now, resource, refusal.epoch) {
             return self.ask_later(now, number);

@@ -2,6 +2,7 @@
 
 use super::longest_silence::LongestSilence;
 use super::numbers::{BatchNumber, ResourceNumber};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::OneWayDelay;
 use rampmeter_protocol::millis::Millis;
@@ -80,7 +81,7 @@ impl Ask {
     }
 
     /// Marks the ask as sent and fills in the fields that change from one sending to the next.
-    pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<u64>) -> &PermitRequest<'static> {
+    pub(super) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<Epoch>) -> &PermitRequest<'static> {
         self.stage = Stage::Sent { silent_until: now + self.patience };
         self.last_batch = Some(batch);
         self.first_sent.get_or_insert(now);

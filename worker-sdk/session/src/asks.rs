@@ -2,6 +2,7 @@
 
 use super::ask::{Ask, Due};
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
@@ -56,7 +57,7 @@ impl Asks {
         now: Time,
         number: AskNumber,
         batch: BatchNumber,
-        epoch: Option<u64>,
+        epoch: Option<Epoch>,
     ) -> &PermitRequest<'static> {
         let ask = self.by_number.get_mut(&number).expect("an outbox holds pending asks only");
         ask.send(now, batch, epoch);

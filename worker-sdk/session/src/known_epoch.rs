@@ -1,5 +1,6 @@
 //! The epoch of the leader that a session listens to.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long an epoch counts that only an event has named. A new leader answers sooner.
@@ -17,31 +18,31 @@ pub(super) struct KnownEpoch {
 
 #[derive(Debug)]
 struct Known {
-    epoch: u64,
+    epoch: Epoch,
     /// Until when it counts, if no answer has confirmed it.
     until: Time,
 }
 
 impl KnownEpoch {
     /// The epoch, for the leader that is asked.
-    pub(super) fn get(&self) -> Option<u64> {
+    pub(super) fn get(&self) -> Option<Epoch> {
         self.known.as_ref().map(|known| known.epoch)
     }
 
     /// Whether the leader of `epoch` has a successor.
-    pub(super) fn is_past(&self, now: Time, epoch: u64) -> bool {
+    pub(super) fn is_past(&self, now: Time, epoch: Epoch) -> bool {
         self.known.as_ref().is_some_and(|known| epoch < known.epoch && now < known.until)
     }
 
     /// An event names the epoch of a leader.
-    pub(super) fn announce(&mut self, now: Time, epoch: u64) {
+    pub(super) fn announce(&mut self, now: Time, epoch: Epoch) {
         if self.get() != Some(epoch) {
             self.known = Some(Known { epoch, until: now + UNCONFIRMED });
         }
     }
 
     /// An answer names the epoch of its leader. Returns whether that leader is new.
-    pub(super) fn confirm(&mut self, epoch: u64) -> bool {
+    pub(super) fn confirm(&mut self, epoch: Epoch) -> bool {
         let known = self.known.replace(Known { epoch, until: Time::NEVER });
         known.is_some_and(|known| epoch > known.epoch)
     }

@@ -71,7 +71,7 @@ use ids::Ids;
 use leases::Leases;
 use longest_silence::LongestSilence;
 use outbox::Outbox;
-use rampmeter_protocol::epoch::highest_of_an_event;
+use rampmeter_protocol::epoch::{Epoch, highest_of_an_event};
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -293,7 +293,7 @@ impl Session {
 
     /// A term has begun. Its epoch may already be known, because a leader with an empty store
     /// counts from one. It learns of the former terms from the repeated requests.
-    fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: u64) {
+    fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) {
         self.outbox(resource).schedulers.epoch.announce(now, epoch);
         self.note_contact(now, resource, true);
     }

@@ -3,6 +3,7 @@
 use super::upstream::{Answer, Habits, Headers, Upstream};
 use super::{PERIOD, spec};
 use crate::common::{Said, World, amount, ms, wish};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
@@ -92,7 +93,7 @@ pub(super) struct Play {
     /// The last checkpoint that is stored, and the one that is being written.
     stored: Option<(Time, Checkpoint)>,
     writing: Option<(Time, Checkpoint)>,
-    epoch: u64,
+    epoch: Epoch,
     /// The last time that the scheduler has heard of.
     now: Time,
     down_until: u64,
@@ -108,7 +109,7 @@ pub(super) fn saturated(
     (habits, events): (&Habits, Events),
     (counted_from, end): (u64, u64),
 ) -> Outcomes {
-    let scheduler = Scheduler::new(Resource::new(&spec(habits)).unwrap(), 1, Time::ORIGIN);
+    let scheduler = Scheduler::new(Resource::new(&spec(habits)).unwrap(), Epoch::FIRST, Time::ORIGIN);
     let mut play = Play {
         world: World::of(if events.kills.is_some() { scheduler.fenced() } else { scheduler }),
         events,
@@ -122,7 +123,7 @@ pub(super) fn saturated(
         told: 0,
         stored: None,
         writing: None,
-        epoch: 1,
+        epoch: Epoch::FIRST,
         now: Time::ORIGIN,
         down_until: 0,
         random: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1,
@@ -262,7 +263,7 @@ impl Play {
     fn die(&mut self, spec: &ResourceSpec, at: u64) {
         let written = self.writing.take().filter(|_| self.random(2) == 0).or(self.stored.take());
         let (then, checkpoint) = written.expect("the first write is older");
-        self.epoch += 1;
+        self.epoch = self.epoch.next();
         self.down_until = at + FAILOVER;
         self.outcomes.kills += 1;
         self.outcomes.disbelieved += self.world.scheduler.counters().disbelieved;

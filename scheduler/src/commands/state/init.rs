@@ -8,6 +8,7 @@ use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
 use rampmeter_protocol::clock::{Clock, unix_ms};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -69,7 +70,7 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     for resource in resources {
         let (name, epoch) = (resource.name().clone(), write(&store, resource, args.level).await?);
         let level = if args.level == Level::Full { "full" } else { "empty" };
-        output::line_if_read(format_args!("{name} starts {level} in epoch {}", epoch + 1));
+        output::line_if_read(format_args!("{name} starts {level} in epoch {}", epoch.next()));
     }
     Ok(())
 }
@@ -110,10 +111,10 @@ async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyh
 
 /// Writes the record, and returns its epoch. The epoch is at least the wall clock in milliseconds,
 /// which no leader's epoch exceeds. A leader with a lower epoch steps down.
-async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<u64> {
+async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<Epoch> {
     let Found { revision, state } = store.read(resource.name()).await?;
-    let known = if let FoundState::Record(record) = &state { record.epoch } else { 0 };
-    let epoch = unix_ms().max(known + 1);
+    let known = if let FoundState::Record(record) = &state { record.epoch } else { Epoch::NONE };
+    let epoch = Epoch::new(unix_ms()).max(known.next());
     let name = resource.name().clone();
     let now = Clock::start().now();
     let mut scheduler = match level {

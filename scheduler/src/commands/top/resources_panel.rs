@@ -53,7 +53,7 @@ fn cells(status: &Status, paces: &Paces) -> Vec<SheetCell> {
             Tone::Plain
         }),
         SheetCell::text(delayed_by(status)),
-        SheetCell::number(status.epoch as f64, status.epoch.to_string()),
+        SheetCell::number(status.epoch.get() as f64, status.epoch.to_string()),
         SheetCell::text(&status.leader),
     ]
 }

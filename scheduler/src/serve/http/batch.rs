@@ -2,6 +2,7 @@
 
 use super::element::{Answered, Ask, Outcome, Word, refuse};
 use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
@@ -178,7 +179,7 @@ impl<A: Ask> Slot<A> {
         &mut self,
         answered: Answered,
         base_delay: &mut BaseDelay,
-        stamped: impl Fn((Option<u64>, u64)) -> Stamped,
+        stamped: impl Fn((Option<u64>, Epoch)) -> Stamped,
     ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {

@@ -3,6 +3,7 @@
 use super::token_holder::{Forbidden, TokenHolder};
 use rampmeter_protocol::answer::{self, Answer};
 use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
@@ -121,7 +122,7 @@ pub(super) struct Granted {
     /// What is left of its limits, if the client asked.
     pub(super) left: Vec<Left<'static>>,
     /// The stamp and the epoch of the answer.
-    pub(super) said: (Option<u64>, u64),
+    pub(super) said: (Option<u64>, Epoch),
 }
 
 /// A refusal.
@@ -141,7 +142,7 @@ pub(super) enum Word {
     /// The answer.
     Final(Option<PermitId>, Answered),
     /// The request waits, by an answer of this stamp and epoch.
-    Queued(Option<PermitId>, (Option<u64>, u64)),
+    Queued(Option<PermitId>, (Option<u64>, Epoch)),
     /// This scheduler does not answer any more, and another one will.
     Unavailable,
 }

@@ -66,12 +66,13 @@ pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, r
 mod tests {
     use super::*;
     use crate::store::KeysRecord;
+    use rampmeter_protocol::epoch::Epoch;
 
     fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
         let saved = Moment { unix_ms: 0, boot: None };
         let leader = format!("leader-{nonce}");
         StateRecord {
-            epoch,
+            epoch: Epoch::new(epoch),
             leader,
             nonce,
             checkpoint,

@@ -5,6 +5,7 @@ use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::messages::reply::ReplyTo;
 use crate::store::{Found, FoundState, Moment, PermitRecord, Revision, StateRecord, StoreError, StoredPages};
 use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -20,7 +21,7 @@ pub(crate) enum PredecessorState {
     /// A record that may have had successors, which the store has lost.
     Doubtful(Inherited),
     /// A state that was known once, and its epoch. Another leader may have gone on from it.
-    Outdated(Snapshot, u64),
+    Outdated(Snapshot, Epoch),
     /// A record that cannot be used.
     Lost,
 }
@@ -83,7 +84,7 @@ impl PredecessorState {
                 record.saved.certainly_past(&Moment::now(), Some(by_store))
             }
         };
-        let (epoch, remembered) = (record.epoch, permits.len());
+        let (epoch, remembered) = (record.epoch.get(), permits.len());
         tracing::info!(resource = %name, epoch, %there_for, permits = remembered, "going on from the stored state");
         let latest = state.is_latest(&record);
         let inherited = Inherited { record, permits, pages, there_for };
@@ -104,28 +105,28 @@ impl PredecessorState {
             PredecessorState::None => {
                 let start = start_text(resource.spec().start);
                 tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
-                Scheduler::new(resource, 1, now)
+                Scheduler::new(resource, Epoch::FIRST, now)
             }
             PredecessorState::Latest(inherited) => {
-                let epoch = inherited.record.epoch.saturating_add(1);
+                let epoch = inherited.record.epoch.next();
                 inherited.restore(resource, epoch, now)
             }
             PredecessorState::Doubtful(inherited) => {
-                let epoch = unix_ms().max(inherited.record.epoch.saturating_add(1));
+                let epoch = Epoch::new(unix_ms()).max(inherited.record.epoch.next());
                 inherited.restore(resource, epoch, now).without_stock(now)
             }
             PredecessorState::Outdated(snapshot, epoch) => {
-                let epoch = unix_ms().max(epoch.saturating_add(1));
+                let epoch = Epoch::new(unix_ms()).max(epoch.next());
                 Scheduler::restore(resource, epoch, now, now, &snapshot)
             }
-            PredecessorState::Lost => Scheduler::cautious(resource, unix_ms(), now),
+            PredecessorState::Lost => Scheduler::cautious(resource, Epoch::new(unix_ms()), now),
         };
         core.fenced().with_pages_from(rand::random::<u32>() / 2)
     }
 }
 
 impl Inherited {
-    fn restore(self, resource: Resource, epoch: u64, now: Time) -> Scheduler<ReplyTo> {
+    fn restore(self, resource: Resource, epoch: Epoch, now: Time) -> Scheduler<ReplyTo> {
         let snapshot = self.record.snapshot(&self.permits, self.pages);
         Scheduler::restore(resource, epoch, now, now - self.there_for, &snapshot)
     }
@@ -150,7 +151,7 @@ async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Predece
 pub(crate) fn is_fresh(found: &Found) -> bool {
     match &found.state {
         FoundState::Nothing => true,
-        FoundState::Record(record) => record.epoch == 1 && record.checkpoint == 1,
+        FoundState::Record(record) => record.epoch == Epoch::FIRST && record.checkpoint == 1,
         FoundState::Damaged(..) | FoundState::Newer(_) => false,
     }
 }

@@ -22,6 +22,7 @@ use crate::serve::stop::{Stop, stopped};
 use crate::store::{Found, FoundState, Moment, Store, StoreError};
 use anyhow::bail;
 use rampmeter_dialects::Reader;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::views::Use;
@@ -89,7 +90,7 @@ pub struct ResourceLeader {
 
 /// One term as leader.
 struct Term {
-    epoch: u64,
+    epoch: Epoch,
     writer: StateWriter,
     channels: LeaderChannels,
     running: RunningLoop,

@@ -97,8 +97,8 @@ fn refusal(error: &ProviderError) -> (HeaderMap, Answer<'static>) {
     let mut headers = HeaderMap::new();
     headers.insert(ERROR_CODE_HEADER, code.status().to_string());
     headers.insert(ERROR_HEADER, error.to_string());
-    let (message, retry_after_ms) = (error.to_string().into(), Some(AFTER_FAILURE.millis()));
-    (headers, Answer::Refused(Refused { id: None, code, message, retry_after_ms, limited_by: None, epoch: 0 }))
+    let (message, retry_after_ms) = (error.to_string(), Some(AFTER_FAILURE.millis()));
+    (headers, Answer::Refused(Refused { retry_after_ms, ..Refused::new(code, message) }))
 }
 
 fn json(answer: &impl serde::Serialize) -> Vec<u8> {

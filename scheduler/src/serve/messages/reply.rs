@@ -8,6 +8,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::code::{Code, ERROR_CODE_HEADER, ERROR_HEADER};
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::text::Text;
 use serde::Serialize;
@@ -195,6 +196,6 @@ fn one_line(message: &str) -> String {
 
 /// A refusal as the wire has it.
 #[must_use]
-pub fn refusal<'a>(id: Option<&'a str>, code: Code, message: String, epoch: u64) -> Answer<'a> {
+pub fn refusal<'a>(id: Option<&'a str>, code: Code, message: String, epoch: Epoch) -> Answer<'a> {
     Answer::Refused(Refused { id: id.map(Text::from), epoch, ..Refused::new(code, message) })
 }

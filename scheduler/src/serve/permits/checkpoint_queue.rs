@@ -38,6 +38,7 @@ impl CheckpointQueue {
 mod tests {
     use super::*;
     use crate::store::Moment;
+    use rampmeter_protocol::epoch::Epoch;
     use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
     use rampmeter_scheduler_core::durability::snapshot::Snapshot;
     use rampmeter_scheduler_core::ids::CheckpointNumber;
@@ -46,7 +47,7 @@ mod tests {
         let checkpoint =
             Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
         let moment = Moment { unix_ms: 0, boot: None };
-        PendingCheckpoint { checkpoint, epoch: 1, moment, rules: 0, named_epoch: None }
+        PendingCheckpoint { checkpoint, epoch: Epoch::FIRST, moment, rules: 0, named_epoch: None }
     }
 
     #[test]

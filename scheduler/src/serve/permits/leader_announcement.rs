@@ -1,5 +1,6 @@
 //! A permit loop's announcements of its term: the leader's name, and the beginning of grants.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::event::Event as News;
 use tokio::sync::oneshot;
 
@@ -30,7 +31,7 @@ impl LeaderAnnouncement {
     }
 
     /// The announcement to workers. Workers that wait ask again.
-    pub(crate) fn news(&self, epoch: u64) -> News {
+    pub(crate) fn news(&self, epoch: Epoch) -> News {
         News::Leader { epoch, leader: self.leader.clone() }
     }
 }
@@ -47,6 +48,6 @@ mod tests {
         announcement.open();
         assert_eq!(opened.try_recv(), Ok(()));
         announcement.open();
-        assert_eq!(announcement.news(7), News::Leader { epoch: 7, leader: "a".to_owned() });
+        assert_eq!(announcement.news(Epoch::new(7)), News::Leader { epoch: Epoch::new(7), leader: "a".to_owned() });
     }
 }

@@ -9,6 +9,7 @@ use crate::serve::permits::watch::leadership_check::{Finding, LeadershipCheck};
 use crate::serve::permits::watch::loopback_check::LoopbackCheck;
 use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use crate::serve::permits::watch::stall_detector::HEARTBEAT;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -185,19 +186,23 @@ impl TermGuard {
     }
 
     /// The store says that this scheduler leads, although a client has named a higher epoch.
-    fn raise_epoch(&mut self, now: Time, epoch: u64) {
+    fn raise_epoch(&mut self, now: Time, epoch: Epoch) {
         let resource = self.core.resource().name();
-        tracing::warn!(%resource, epoch, "this scheduler leads; its epoch rises, and every level stays as it is");
+        tracing::warn!(
+            %resource,
+            epoch = epoch.get(),
+            "this scheduler leads; its epoch rises, and every level stays as it is"
+        );
         self.core.handle(now, Event::EpochConfirmed(epoch));
         self.announce();
     }
 
     /// The store has no record of the resource, and yet a worker knows of a leader.
-    fn begin_in_another_store(&mut self, now: Time, epoch: u64) {
+    fn begin_in_another_store(&mut self, now: Time, epoch: Epoch) {
         let resource = self.core.resource().name();
         tracing::error!(
             %resource,
-            epoch,
+            epoch = epoch.get(),
             "the store is new, and a worker knows of another: limits of short periods start empty; \
              `rampmeter empty` takes the stock of the others"
         );

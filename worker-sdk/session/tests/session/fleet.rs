@@ -1,6 +1,7 @@
 //! A thousand waiting workers, each a client of its own, and schedulers that come and go.
 
 use crate::network::elements;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::Unreachable;
@@ -16,7 +17,7 @@ const ROUND_TRIP: Span = Span::from_millis(1);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Weather {
     /// A scheduler that puts every request into its queue.
-    Fair { epoch: u64 },
+    Fair { epoch: Epoch },
     /// Servers without a scheduler behind them.
     NoScheduler,
     /// No server.
@@ -125,7 +126,7 @@ impl Fleet {
     }
 
     /// A new leader announces itself to all clients of the first resource.
-    fn announce(&mut self, now: Time, client: usize, epoch: u64) {
+    fn announce(&mut self, now: Time, client: usize, epoch: Epoch) {
         let news = json!({"event": "leader", "epoch": epoch, "leader": "x"}).to_string();
         self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes(), unix_ms: 0 });
     }
@@ -179,7 +180,7 @@ impl Fleet {
     }
 }
 
-fn queued(request: &Value, epoch: u64) -> Value {
+fn queued(request: &Value, epoch: Epoch) -> Value {
     json!({"status": "queued", "id": request["id"], "position": 1, "eta_ms": 1, "epoch": epoch})
 }
 

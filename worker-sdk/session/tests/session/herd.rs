@@ -5,6 +5,7 @@
 //! do not happen.
 
 use crate::fleet::{Fleet, Sent, Weather, peak};
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
@@ -37,7 +38,7 @@ const BACK_OFF: Span = Span::from_millis(250);
 
 /// All requests wait in the queue, and were told so in the same moment.
 fn waiting_fleet() -> Fleet {
-    let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: 1 });
+    let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: Epoch::FIRST });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..1));
     fleet.ask(Time::ORIGIN, GIANT, HUB, 0..GIANT_ASKS);
     fleet
@@ -47,7 +48,7 @@ fn waiting_fleet() -> Fleet {
 fn without_scheduler() -> Fleet {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::NoScheduler);
-    fleet.change(ENDS, Weather::Fair { epoch: 2 });
+    fleet.change(ENDS, Weather::Fair { epoch: Epoch::new(2) });
     fleet.pass_until(OVER);
     fleet
 }
@@ -56,7 +57,7 @@ fn without_scheduler() -> Fleet {
 fn without_server(until: Time) -> Fleet {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::Disconnected);
-    fleet.change(until, Weather::Fair { epoch: 1 });
+    fleet.change(until, Weather::Fair { epoch: Epoch::FIRST });
     fleet.pass_until(until + REST);
     fleet
 }
@@ -176,10 +177,10 @@ fn every(first: Time, pause: Span) -> impl Iterator<Item = Time> {
 /// A healthy fleet has its whole budgets left.
 #[test]
 fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {
-    let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: 1 });
+    let mut fleet = Fleet::new(WORKERS + 1, Weather::Fair { epoch: Epoch::FIRST });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..1));
     fleet.ask(Time::ORIGIN, GIANT, HUB, 0..64 * BURST);
-    fleet.change(BEGINS, Weather::Fair { epoch: 2 });
+    fleet.change(BEGINS, Weather::Fair { epoch: Epoch::new(2) });
     fleet.pass_until(BEGINS + Span::from_millis(20));
     let asks: usize = fleet.sent_in(BEGINS, OVER).map(|sent| sent.asks.len()).sum();
     assert_eq!(asks as u64, WORKERS as u64 + 64 * BURST);
@@ -233,7 +234,7 @@ fn empty_budgets_are_not_in_step() {
 fn a_fleet_at_its_safe_rate_is_even_and_within_it() {
     let interval = Span::from_secs(10);
     let rate = SafeRate::new(1, interval.duration()).expect("a safe rate");
-    let mut fleet = Fleet::new(WORKERS, Weather::Fair { epoch: 1 });
+    let mut fleet = Fleet::new(WORKERS, Weather::Fair { epoch: Epoch::FIRST });
     fleet.set_unreachable(Unreachable::SafeRate { after: Patience::default(), rate });
     (0..WORKERS).for_each(|worker| fleet.ask(Time::ORIGIN, worker, HUB, 0..4));
     fleet.change(BEGINS, Weather::NoScheduler);

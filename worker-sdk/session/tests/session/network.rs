@@ -1,6 +1,7 @@
 //! One client, a scheduler that changes, and a network between them that loses, copies and
 //! reorders. Of the session it uses only the vocabulary.
 
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
@@ -32,7 +33,7 @@ enum Happening {
     Requests(BatchNumber, Vec<u8>),
     Answer(BatchNumber, Value),
     NoScheduler(BatchNumber),
-    Grant { batch: BatchNumber, id: String, epoch: u64 },
+    Grant { batch: BatchNumber, id: String, epoch: Epoch },
     NewLeader,
     News(Value),
     Disconnect,
@@ -45,7 +46,7 @@ pub(crate) struct World {
     chaos: Chaos,
     agenda: BTreeMap<(Time, u64), Happening>,
     happenings: u64,
-    epoch: u64,
+    epoch: Epoch,
     /// What the present leader has in its queue.
     queue: BTreeSet<String>,
     granted: BTreeSet<u64>,
@@ -67,7 +68,7 @@ impl World {
             chaos,
             agenda: BTreeMap::new(),
             happenings: 0,
-            epoch: 1,
+            epoch: Epoch::FIRST,
             queue: BTreeSet::new(),
             granted: BTreeSet::new(),
             given_up: BTreeSet::new(),
@@ -230,7 +231,7 @@ impl World {
     }
 
     /// A leader that has gone takes its queue with it.
-    fn grant(&mut self, now: Time, batch: BatchNumber, id: &str, epoch: u64) {
+    fn grant(&mut self, now: Time, batch: BatchNumber, id: &str, epoch: Epoch) {
         if epoch == self.epoch && self.queue.contains(id) {
             self.grant_now(now, batch, id);
         }
@@ -249,7 +250,7 @@ impl World {
     }
 
     fn change_leader(&mut self, now: Time) {
-        self.epoch += 1;
+        self.epoch = self.epoch.next();
         self.queue.clear();
         let news = json!({"event": "leader", "epoch": self.epoch, "leader": "x"});
         self.travel(now, &Happening::News(news));

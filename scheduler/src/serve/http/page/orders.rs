@@ -198,6 +198,7 @@ fn token(caller: &Caller) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::epoch::Epoch;
     use std::convert::Infallible;
 
     /// How often a thaw is ordered if the last of this many orders leaves no key paused.
@@ -207,7 +208,7 @@ mod tests {
             given += 1;
             let (resource, limits, more) =
                 (Name::new("hub").unwrap(), vec![Name::new("each").unwrap()], given < needed);
-            std::future::ready(Ok::<_, Infallible>(LimitOrderDone { resource, epoch: 1, limits, more }))
+            std::future::ready(Ok::<_, Infallible>(LimitOrderDone { resource, epoch: Epoch::FIRST, limits, more }))
         });
         assert_eq!(limits.await.unwrap().len(), 1);
         given

@@ -12,6 +12,7 @@ use crate::serve::permits::answers::traces::{SettleTrace, Traces};
 use crate::store::{MAX_PERMITS, Moment};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
@@ -440,7 +441,7 @@ impl CoreDriver {
         self.core.resource()
     }
 
-    pub(crate) fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> Epoch {
         self.core.epoch()
     }
 

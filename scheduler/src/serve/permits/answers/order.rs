@@ -4,6 +4,7 @@ use crate::serve::limits::effective_limits::NewRules;
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::Moment;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -46,13 +47,13 @@ pub struct PendingCheckpoint {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
     /// The epoch.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// When the checkpoint was taken.
     pub moment: Moment,
     /// The edition of the rules that counted.
     pub rules: u64,
     /// The highest epoch above ours that a client has named lately.
-    pub named_epoch: Option<u64>,
+    pub named_epoch: Option<Epoch>,
 }
 
 /// How things stand.
@@ -76,7 +77,7 @@ pub struct Handover {
     /// The state.
     pub snapshot: Snapshot,
     /// The epoch of the state.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// When the state was taken.
     pub moment: Moment,
     /// The edition of the rules under which it was taken.

@@ -11,6 +11,7 @@ use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::name::Name;
@@ -154,17 +155,17 @@ impl<'a> PermitRequests<'a> {
     }
 
     /// Takes the epoch that the client has seen. A leader that listens knows of none before it.
-    fn note_epoch(&mut self, named: Option<u64>) {
+    fn note_epoch(&mut self, named: Option<Epoch>) {
         let Self { now, core, leadership, epochs } = self;
-        let unknown = if leadership.is_listening() { 1 } else { core.epoch() + 1 };
+        let unknown = if leadership.is_listening() { Epoch::FIRST } else { core.epoch().next() };
         if !epochs.note(*now, unknown, named) {
             return;
         }
         core.tally().named_epochs += 1;
         if epochs.asks(*now) {
-            let (resource, epoch) = (core.resource().name(), core.epoch());
+            let (resource, epoch) = (core.resource().name(), core.epoch().get());
             tracing::warn!(
-                %resource, epoch, named,
+                %resource, epoch, named = named.map(Epoch::get),
                 "a client names an epoch above ours, which changes no level; asking the store who leads. \
                  If the store was put back, `rampmeter empty` takes the stock that may be spent"
             );

@@ -8,7 +8,7 @@
 //! rises, once in a term, because clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::epoch::highest_of_a_leader;
+use rampmeter_protocol::epoch::{Epoch, highest_of_a_leader};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 
@@ -25,7 +25,7 @@ enum Rise {
     /// The next checkpoint writes the higher epoch.
     Wanted,
     /// The higher epoch counts once the store holds this checkpoint.
-    UnderWay(u64, CheckpointNumber),
+    UnderWay(Epoch, CheckpointNumber),
     /// The epoch has risen.
     Done,
 }
@@ -34,7 +34,7 @@ enum Rise {
 #[derive(Debug)]
 pub(crate) struct NamedEpoch {
     /// The highest one, and when the last client named one.
-    named: Option<(u64, Time)>,
+    named: Option<(Epoch, Time)>,
     asked: Option<Time>,
     rise: Rise,
 }
@@ -46,7 +46,7 @@ impl NamedEpoch {
 
     /// Takes the epoch that a client names. Returns whether it can have been a leader's: it is at
     /// least `unknown`, and no leader's epoch can be higher.
-    pub(crate) fn note(&mut self, now: Time, unknown: u64, named: Option<u64>) -> bool {
+    pub(crate) fn note(&mut self, now: Time, unknown: Epoch, named: Option<Epoch>) -> bool {
         let possible = unknown..=epoch_bound();
         let Some(named) = named.filter(|named| possible.contains(named)) else { return false };
         let highest = self.named.map_or(named, |(highest, _)| highest.max(named));
@@ -67,12 +67,12 @@ impl NamedEpoch {
     }
 
     /// The highest epoch that was named, if that was lately.
-    pub(crate) fn alarm(&self, now: Time) -> Option<u64> {
+    pub(crate) fn alarm(&self, now: Time) -> Option<Epoch> {
         self.named.filter(|(_, at)| now.since(*at) < TOLD_FOR).map(|(named, _)| named)
     }
 
     /// The epoch of the checkpoint with this number, where `own` is ours.
-    pub(crate) fn of_checkpoint(&mut self, number: CheckpointNumber, own: u64) -> u64 {
+    pub(crate) fn of_checkpoint(&mut self, number: CheckpointNumber, own: Epoch) -> Epoch {
         if self.rise == Rise::Wanted {
             self.rise = Rise::UnderWay(self.above_all(), number);
         }
@@ -80,7 +80,7 @@ impl NamedEpoch {
     }
 
     /// The epoch that the store holds or is about to hold, where `own` is ours.
-    pub(crate) fn stored(&self, own: u64) -> u64 {
+    pub(crate) fn stored(&self, own: Epoch) -> Epoch {
         match self.rise {
             Rise::UnderWay(epoch, _) => epoch,
             Rise::Unneeded | Rise::Wanted | Rise::Done => own,
@@ -88,7 +88,7 @@ impl NamedEpoch {
     }
 
     /// The store holds this checkpoint. Returns the epoch from now on, if that makes it rise.
-    pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<u64> {
+    pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<Epoch> {
         match self.rise {
             Rise::UnderWay(epoch, from) if from <= number => {
                 self.rise = Rise::Done;
@@ -99,21 +99,21 @@ impl NamedEpoch {
     }
 
     /// The epoch from now on, if a client has named one while no leader was known.
-    pub(crate) fn rise_now(&mut self) -> Option<u64> {
+    pub(crate) fn rise_now(&mut self) -> Option<Epoch> {
         (self.rise == Rise::Wanted).then(|| {
             self.rise = Rise::Done;
             self.above_all()
         })
     }
 
-    fn above_all(&self) -> u64 {
-        epoch_bound().max(self.named.map_or(0, |(named, _)| named)) + 1
+    fn above_all(&self) -> Epoch {
+        epoch_bound().max(self.named.map_or(Epoch::NONE, |(named, _)| named)).next()
     }
 }
 
 /// The highest epoch that any leader can have had by now. Epochs count changes of leader, or begin
 /// at the wall clock if the count was lost.
-fn epoch_bound() -> u64 {
+fn epoch_bound() -> Epoch {
     highest_of_a_leader(unix_ms())
 }
 
@@ -128,8 +128,8 @@ mod tests {
     #[test]
     fn only_epochs_that_a_leader_can_have_had_count() {
         for (named, counts) in [(None, false), (Some(7), false), (Some(8), true), (Some(u64::MAX), false)] {
-            let mut epochs = NamedEpoch::new();
-            assert_eq!(epochs.note(at(0), 8, named), counts, "{named:?}");
+            let (mut epochs, named) = (NamedEpoch::new(), named.map(Epoch::new));
+            assert_eq!(epochs.note(at(0), Epoch::new(8), named), counts, "{named:?}");
             assert_eq!(epochs.alarm(at(599)), named.filter(|_| counts));
             assert_eq!(epochs.alarm(at(600)), None);
         }
@@ -144,15 +144,17 @@ mod tests {
 
     #[test]
     fn the_epoch_rises_once_in_a_term_and_with_the_next_checkpoint() {
-        let mut epochs = NamedEpoch::new();
-        assert_eq!(epochs.of_checkpoint(CheckpointNumber(3), 7), 7);
-        assert!(epochs.note(at(0), 8, Some(9)) && epochs.note(at(1), 8, Some(8)));
-        assert_eq!((epochs.stored(7), epochs.note_stored(CheckpointNumber(3))), (7, None), "it was taken before");
-        let risen = epochs.of_checkpoint(CheckpointNumber(4), 7);
-        assert!(risen > unix_ms(), "no leader has had a higher one: {risen}");
-        assert_eq!(epochs.of_checkpoint(CheckpointNumber(5), 7), risen, "the store never goes back");
+        let (mut epochs, own) = (NamedEpoch::new(), Epoch::new(7));
+        assert_eq!(epochs.of_checkpoint(CheckpointNumber(3), own), own);
+        assert!(
+            epochs.note(at(0), own.next(), Some(Epoch::new(9))) && epochs.note(at(1), own.next(), Some(Epoch::new(8)))
+        );
+        assert_eq!((epochs.stored(own), epochs.note_stored(CheckpointNumber(3))), (own, None), "it was taken before");
+        let risen = epochs.of_checkpoint(CheckpointNumber(4), own);
+        assert!(risen > Epoch::new(unix_ms()), "no leader has had a higher one: {risen}");
+        assert_eq!(epochs.of_checkpoint(CheckpointNumber(5), own), risen, "the store never goes back");
         assert_eq!(epochs.note_stored(CheckpointNumber(4)), Some(risen));
-        assert!(epochs.note(at(2), 8, Some(10)));
+        assert!(epochs.note(at(2), own.next(), Some(Epoch::new(10))));
         assert_eq!((epochs.of_checkpoint(CheckpointNumber(6), risen), epochs.rise_now()), (risen, None));
     }
 }
