@@ -1,4 +1,4 @@
-//! All that the scheduler wants done.
+//! All that the scheduler asks its driver to do.
 
 use crate::discovery::found_limit::Origin;
 use crate::ids::{ClassId, LimitId};
@@ -18,11 +18,11 @@ pub enum Command<R> {
         to: R,
         /// The request.
         id: PermitId,
-        /// How many requests are ahead of it.
+        /// How many requests are ahead of this one.
         position: u64,
         /// How long until its start, as estimated.
         eta: Span,
-        /// The limit that holds it.
+        /// The limit that delays the request.
         limited_by: Option<LimitId>,
     },
     /// No permit.
@@ -34,7 +34,7 @@ pub enum Command<R> {
         /// Why.
         refusal: Refusal,
     },
-    /// A settle was taken.
+    /// A settle was accepted.
     Settled {
         /// Where the answer goes.
         to: R,
@@ -66,7 +66,7 @@ pub enum Note {
     CallEnded(Span),
     /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
-    /// The scheduler has found a limit that is not written.
+    /// The scheduler has found an unwritten limit.
     LimitFound {
         /// The limit.
         limit: LimitId,
@@ -99,7 +99,7 @@ pub struct Grant<R> {
     pub lease: Option<Span>,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
-    /// The class it was granted in.
+    /// The class of the request.
     pub class: ClassId,
     /// How long the request waited in its queue.
     pub waited: Span,

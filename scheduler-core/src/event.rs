@@ -33,12 +33,12 @@ pub enum Event<R> {
         unix_nanos_at_origin: u64,
     },
 
-    // From the way of the answers.
+    // From the delivery of answers.
     /// All answers sent until this time have arrived in time.
     Delivered(Time),
     /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
-    /// requests nothing. Starts told since the last one are put off by the time since they were
-    /// told. The driver repeats this event while answers are late.
+    /// requests nothing. Each start that was told since the last [`Event::Delivered`] is put off by
+    /// the time since it was told. The driver repeats this event while answers are late.
     AnswersLate,
     /// The last answer to this request or permit has reached no client.
     Undelivered(PermitId),
@@ -48,7 +48,8 @@ pub enum Event<R> {
     CheckpointStored(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
-    /// The store is new, but clients know earlier leaders, whose epochs are below this one.
+    /// The store is new and holds no earlier epoch. Clients know earlier leaders, whose epochs are
+    /// below `epoch`.
     StoreReplaced {
         /// The epoch from now on.
         epoch: Epoch,
@@ -114,7 +115,7 @@ pub struct Ask<R> {
     pub max_wait: Option<Span>,
     /// How long the request has waited already, at other schedulers.
     pub age: Span,
-    /// Whether it wants updates while it waits.
+    /// Whether the client wants updates while the request waits.
     pub progress: bool,
     /// The client for the fair share: the value of the resource's fair-share label. All requests
     /// without this label count as one client.
@@ -125,7 +126,8 @@ pub struct Ask<R> {
 }
 
 impl<R> Ask<R> {
-    /// A request that states nothing else. Its client is unknown.
+    /// A request with defaults for all other fields: no age, no longest wait, no updates, and an
+    /// unknown client and connection.
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
         let (connection, identity, age) = (Connection::UNKNOWN, Identity::default(), Span::ZERO);

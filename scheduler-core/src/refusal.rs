@@ -16,7 +16,7 @@ pub enum Refusal {
     NotInTime {
         /// How long until the earliest start.
         retry_after: Span,
-        /// The limit that sets it.
+        /// The limit that sets that start.
         limited_by: Option<LimitId>,
     },
     /// The start is farther ahead than starts may be reserved. Nothing was charged.
@@ -41,7 +41,7 @@ pub enum Refusal {
         /// The most that the limit can hold.
         capacity: Amount,
     },
-    /// A quota is used up: the scheduler has counted so, or the upstream says so.
+    /// A quota is used up, by the scheduler's count or by the upstream's word.
     #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
         /// The limit.
@@ -52,14 +52,14 @@ pub enum Refusal {
     /// A bound is reached.
     #[error("{what} are at their bound of {bound}; ask again later")]
     BoundReached {
-        /// The items that have reached their bound.
+        /// What has reached its bound.
         what: Bounded,
         /// The bound.
         bound: usize,
         /// When to ask again.
         retry_after: Span,
     },
-    /// No limit applies to the request, and the resource grants only what is limited.
+    /// No limit applies to the request, and the resource refuses such requests.
     #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
     NoLimit,
     /// All buckets for keys are in use.
@@ -79,7 +79,7 @@ pub enum Refusal {
     /// The permit is not known, or was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
-    /// The id belongs to another request, which waits or whose call is under way.
+    /// The id belongs to another request, which waits or has a permit that is not settled.
     #[error(
         "another request has this id: it came from another user or `from`, or asked for another class, cost or labels; choose ids at random"
     )]
@@ -140,17 +140,17 @@ pub enum Refusal {
     /// The limits have changed, and the labels of the call are not remembered.
     #[error("the limits have changed; ask again at once")]
     LimitsChanged,
-    /// The client may be gone: some of its answers were not delivered.
+    /// Some answers on the client's connection were not delivered, so the client may be gone.
     #[error("answers on this connection got lost; ask again under the same id")]
     MayBeGone,
 }
 
-/// The items whose bound a request would exceed.
+/// What a request would have too many of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounded {
     /// Requests that wait.
     Waiting,
-    /// Waiting requests, of which this client has more than its share.
+    /// Waiting requests, if this client has more than its share of them.
     WaitingOfClient,
     /// Permits that are remembered.
     Remembered,
@@ -166,7 +166,7 @@ impl fmt::Display for Bounded {
     }
 }
 
-/// What a refusal tells beside its text.
+/// What a refusal tells besides its text.
 struct Terms {
     code: Code,
     retry_after: Option<Span>,
@@ -194,8 +194,8 @@ impl Refusal {
 
     /// The protocol's code, when to ask again, and the limit that refuses.
     ///
-    /// A start beyond `max_ahead` and a renewal without room are `not_in_time`, like a start beyond
-    /// `max_wait`: only the renewal has no time at which it would succeed.
+    /// A start beyond `max_wait` or `max_ahead` and a renewal that comes too late are all
+    /// `not_in_time`. The renewal has no `retry_after`, because asking again is useless.
     fn terms(&self) -> Terms {
         let (code, retry_after, limited_by) = match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),

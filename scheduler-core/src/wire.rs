@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Sender<'a> {
-    /// The user, as far as it is known.
+    /// The NATS user; empty if it is unknown.
     pub user: &'a str,
     /// The connection that the request came over.
     pub connection: Connection,
@@ -35,16 +35,17 @@ pub struct Sender<'a> {
 pub struct Extras<'a> {
     /// The remaining amounts, if the client asked for these.
     pub left: Vec<Left<'a>>,
-    /// The cost, if it was computed.
+    /// The cost, if the scheduler computed it.
     pub cost: Cost<'a>,
 }
 
-/// Turns a request, which has this id or none, into an event's content. `permitted` is the class
-/// that its subject names. The sender may ask for no other class.
+/// Turns a request into an event's content. `id` is the request's own id, or one that the driver
+/// drew for it. `permitted` is the class that the request's subject names, if any; a request for
+/// another class is refused.
 ///
 /// # Errors
-/// The refusal and its address. The resource may not know the class, a unit or the cost, or the
-/// request may name another class than its subject.
+/// The refusal and its address. The resource may not know the class, or may be unable to charge the
+/// cost. Or the request names another class than its subject.
 pub fn ask<R>(
     resource: &Resource,
     to: R,
@@ -104,7 +105,8 @@ pub fn settle<R>(
         }
         Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            // The worker's costs take precedence. The answer may name units that no limit counts.
+            // The worker's costs take precedence over the answer's, which may name units that no
+            // limit counts.
             let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
             let observed = observation.iter().flat_map(|observation| &observation.spent);
             let observed = observed.filter(|(unit, _)| counts(unit)).cloned();
@@ -121,8 +123,8 @@ pub fn settle<R>(
     event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, times }
 }
 
-/// Calls `send` with the address and the answer of a command at `now`. A permit includes the
-/// extras.
+/// Calls `send` with the address and the answer of a command at `now`. Commands without an answer
+/// do not call it. The extras are added to a grant.
 pub fn answer<R>(
     resource: &Resource,
     now: Time,
@@ -158,14 +160,14 @@ pub fn answer<R>(
     }
 }
 
-/// An announcement as the wire has it.
+/// An announcement in the protocol's type.
 #[must_use]
 pub fn news(resource: &Resource, epoch: Epoch, freeze: &FreezeNotice) -> News {
     let limits = freeze.limits.iter().map(|limit| resource[*limit].spec().name.clone()).collect();
     News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
-/// A refusal as the wire has it, with the limit's name in the message.
+/// A refusal in the protocol's type. Its message begins with the limit's name, if a limit refuses.
 #[must_use]
 pub fn refused<'a>(resource: &'a Resource, epoch: Epoch, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
     let limited_by = limit_name(resource, why.limited_by());

@@ -13,21 +13,24 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::RangeInclusive;
 
-/// The first and the longest pause after a rejection without `Retry-After`. The pause doubles.
+/// The first and the longest pause after a rejection without `Retry-After`. The pause doubles with
+/// each rejected probe call.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
-/// Younger starts may not have reached the upstream, or may still be returned as too late.
+/// A call that started less than this ago may not have reached the upstream, or its permit may
+/// still be returned as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
-/// A bucket that seems too low rises by at most one part in this many of the nominal refill.
+/// A bucket that seems too low rises by at most one part in this many of the nominal refill since
+/// its last rise.
 const RAISE_PART: u64 = 20;
 
-/// A bucket and its limit in use. Levels follow the limit in use. They lie below the nominal ones
-/// by the learned reserve.
+/// A bucket, and the limit that it enforces: the nominal limit with what was learned. Levels lie
+/// below those of the nominal limit by the learned reserve.
 ///
 /// Invariants: `limit` is what the estimator made of the nominal limit at the last review, and
-/// `bucket` is a bucket of it. Only methods here replace one of the three.
+/// `bucket` is a bucket of `limit`. Only methods of this type replace bucket, limit or estimator.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
     bucket: Bucket,
@@ -38,7 +41,7 @@ pub(crate) struct AdaptiveLimit {
     slow_start: Option<SlowStart>,
     /// How long calls in flight have lately taken.
     call_time: CallTime,
-    /// The capacity that the upstream states, where the limit follows it.
+    /// The capacity that the upstream states, if the limit follows it.
     stated: StatedCapacity,
     pause: Span,
     last_raise: Time,
@@ -68,7 +71,7 @@ impl AdaptiveLimit {
         &self.bucket
     }
 
-    /// Changes the bucket, under the limit in use.
+    /// Changes the bucket, under the limit that it enforces.
     pub(crate) fn update<T>(&mut self, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         change(&mut self.bucket, &self.limit)
     }
@@ -112,7 +115,7 @@ impl AdaptiveLimit {
         self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_nanos_at_origin);
     }
 
-    /// Sets the level, with no promises.
+    /// Replaces the bucket by one with this level and without promises.
     pub(crate) fn set_level(&mut self, now: Time, level: Credit) {
         self.begin_with(Bucket::new(&self.limit, now, level));
     }
@@ -178,7 +181,8 @@ impl AdaptiveLimit {
     /// Adopts a measured jitter of delays. Returns whether the limit changes.
     pub(crate) fn measure(&mut self, now: Time, jitter: Span) -> bool {
         let more = self.estimator.measure(jitter);
-        // A lower reserve raises the level, for which only the larger bucket has room.
+        // A higher reserve lowers the level first. A lower one raises it last, once the review has
+        // enlarged the bucket.
         self.bucket.shift(&self.limit, now, -more.max(Credit::ZERO));
         let changes = self.review(now);
         self.bucket.shift(&self.limit, now, -more.min(Credit::ZERO));
@@ -200,7 +204,8 @@ impl AdaptiveLimit {
         self.slow_start.iter_mut().for_each(|slow_start| slow_start.note_start(at));
     }
 
-    /// Whether a call of this cost stays close enough to the proven stock.
+    /// Whether a call of this cost goes at most a little beyond the proven stock. True if nothing
+    /// has to be proven.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(slow_start) = &self.slow_start else { return true };
         let proven = slow_start.served(now).and_then(|at| self.level_after(at, at));
@@ -240,7 +245,7 @@ impl AdaptiveLimit {
         self.slow_start.take_if(|slow_start| slow_start.is_over(now));
     }
 
-    /// Adapts the limit in use to what was learned; true if it changed.
+    /// Adapts the enforced limit to what was learned; true if the limit changed.
     pub(crate) fn review(&mut self, now: Time) -> bool {
         self.estimator.review(now);
         let adapted = self.estimator.adapted(now);
@@ -287,9 +292,9 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns the level of the upstream at some time of `read`, after a call that took `own` of it.
-    /// A deficit teaches nothing if the stock held back, less half the margin, covers it. A surplus
-    /// teaches nothing if calls on their way explain it.
+    /// Learns that the upstream's level was within `told` at some time of `read`, after a call that
+    /// took `own`. A deficit teaches nothing if the stock held back, less half the margin, covers
+    /// it. A surplus teaches nothing if calls on their way explain it.
     pub(crate) fn learn_level(
         &mut self,
         now: Time,
@@ -349,7 +354,7 @@ impl AdaptiveLimit {
         self.credit(self.limit.margin())
     }
 
-    /// The learned rate does not matter: it leaves the unit of credit unchanged.
+    /// `amount` as credit, whose unit is the same for the nominal and the learned rate.
     fn credit(&self, amount: Amount) -> Credit {
         self.limit.rate().credit(amount)
     }

@@ -9,13 +9,13 @@ use smallvec::SmallVec;
 /// An answer that states less than one part in this many of a capacity is about another limit.
 const MIN_PART: u64 = 10;
 
-/// The name that dialects give to the limit of a whole account. No header tells of it.
+/// The name that dialects give to the limit of a whole account. No header describes this limit.
 const GLOBAL: &str = "global";
 
-/// Some limits of a call.
+/// A few limits that one call is charged to.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
-/// One call. Its answer is about limits of its bill only.
+/// Attributes a call's answer to limits. An answer is about limits of its call's bill only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribution<'a> {
     resource: &'a Resource,
@@ -33,14 +33,15 @@ impl<'a> Attribution<'a> {
         let mut meant = self.limits_in(scope);
         if meant.is_empty() {
             meant.extend(self.bill.charged());
-            // A named limit is no guess: the search finds it by this answer.
+            // An answer that names a limit blames no guess. The search finds the named limit by
+            // this answer.
             meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
         }
         meant
     }
 
-    /// The limits that are spent, and whether they are quotas. Without a quota, limits with long
-    /// periods count; without these, all blamed limits.
+    /// The limits that the upstream declares spent, and whether they are quotas. If no blamed limit
+    /// is a quota, those with long periods count, or else all blamed limits.
     pub(crate) fn exhausted(self, scope: &Scope) -> (Limits, bool) {
         let blamed = self.blamed(scope);
         let of = |is: fn(&Limit) -> bool| -> Limits {
@@ -92,15 +93,15 @@ impl<'a> Attribution<'a> {
     }
 }
 
-/// Whether a reading may be of this limit. A reading of another limit must change neither its
-/// windows nor its capacity.
+/// Whether a reading may be of this limit, by its reset and its capacity. Only then may the reading
+/// change windows and capacity.
 pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
     let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
     let least = limit.spec().capacity.micros() / MIN_PART;
     fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }
 
-/// Whether a refusal with this scope may mean a limit that no header tells of.
+/// Whether a refusal with this scope may mean a guessed limit, which no header tells of.
 pub(crate) fn may_mean_guess(scope: &Scope) -> bool {
     match scope {
         Scope::Unnamed => true,

@@ -41,7 +41,7 @@ pub(crate) struct CostEstimates(BTreeMap<(Arc<str>, Name), Factor>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    /// In millionths.
+    /// The mean ratio less one, in millionths, so that the default is a ratio of one.
     above_one: i64,
     calls: u64,
 }
@@ -76,7 +76,7 @@ impl CostEstimates {
         }
     }
 
-    /// The factors for a record, with those of the most calls first.
+    /// The factors for a record. Those that were learned from the most calls come first.
     pub(crate) fn ranked(&self) -> impl Iterator<Item = CostFactor> {
         let mut all: Vec<_> = self.0.iter().collect();
         all.sort_by_key(|(_, factor)| Reverse(factor.calls));

@@ -2,29 +2,29 @@
 //!
 //! The delay of a call runs from the start that the scheduler meant until the call arrives. If all
 //! delays were equal, calls would arrive with the planned gaps. A worker tells how late it sent a
-//! call, and how long the answer took. The fastest answer is the baseline. The time of another
-//! answer beyond it bounds the extra delay of its call.
+//! call, and how long the answer took. The time of the fastest answer is the baseline. The time by
+//! which another answer took longer bounds the extra delay of its call.
 
 use crate::ids::Connection;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// The upper bounds of delays that are told apart.
+/// Delays are counted by these upper bounds.
 const STEPS: [Span; 9] = {
     let millis = Span::from_millis;
     [millis(1), millis(2), millis(5), millis(10), millis(20), millis(50), millis(100), millis(200), millis(500)]
 };
-/// A client with fewer calls counts as unknown.
+/// The jitter of a client with fewer calls counts as unknown.
 const MIN_KNOWN: u32 = 20;
-/// Beyond this many calls of a client, older ones count half.
+/// When more calls of a client than this are counted, all counts are halved.
 const MAX_REMEMBERED: u32 = 1000;
 /// A client that is silent for this long is forgotten. Its least time of an answer is forgotten
 /// after one to two such periods.
 const MEMORY: Span = Span::from_secs(600);
 /// Beyond this number, several clients count as one.
 const MAX_CLIENTS: u16 = 1024;
-/// How often the limits may change.
+/// The interval at which limits may change by the jitter.
 const REVIEW: Span = Span::from_secs(10);
 
 /// When a call was sent and answered, as its worker says.
@@ -39,8 +39,7 @@ pub struct CallTimes {
 /// The jitter of a resource's calls: 99 of 100 calls keep within this delay.
 ///
 /// The jitter is [`LATENESS`] until clients are known. If there are several clients, only two
-/// together can raise it further. So one client that lies costs the other clients no more than
-/// [`LATENESS`] does.
+/// together can raise it further. So a client that lies raises the jitter to at most [`LATENESS`].
 #[derive(Clone, Debug)]
 pub(crate) struct DeliveryJitter {
     clients: BTreeMap<u16, ClientDelays>,
@@ -72,7 +71,7 @@ impl DeliveryJitter {
         self.review(now)
     }
 
-    /// Notes that a repeated answer told `connection` a start this long after it.
+    /// Notes that a repeated answer told `connection` a start, `late` after that start.
     pub(crate) fn note_repeated(&mut self, connection: Connection, late: Span) {
         self.clients.entry(connection.0 % MAX_CLIENTS).and_modify(|client| client.count(late));
     }
@@ -117,7 +116,7 @@ impl ClientDelays {
     }
 
     /// An upper bound of a call's extra delay. A slow answer alone proves at most [`LATENESS`]. A
-    /// call without times counts as that late.
+    /// call without times counts as late by [`LATENESS`].
     fn delay(&mut self, times: CallTimes) -> Span {
         let (Some(late), Some(elapsed)) = (times.late, times.elapsed) else { return LATENESS };
         let least = self.least.map_or(elapsed, |least| least.min(elapsed));
@@ -177,8 +176,8 @@ mod tests {
             ("one in 50 takes longer", with(sent(0, 15), 4), 10),
             ("both", with(sent(4, 15), 4), 20),
             ("an answer alone shows no more than is assumed", with(sent(0, 3000), 4), 50),
-            ("a late call does", with(sent(150, 3000), 4), 200),
-            ("at most", with(sent(60_000, 7), 4), 500),
+            ("a call that was sent late shows more", with(sent(150, 3000), 4), 200),
+            ("the jitter is at most the last step", with(sent(60_000, 7), 4), 500),
             ("calls that tell nothing", with(CallTimes::default(), 4), 50),
         ];
         for (what, calls, expected) in table {

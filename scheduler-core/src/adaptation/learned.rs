@@ -5,7 +5,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
-/// The policy that a lesson is about; a limit with another policy starts without lessons.
+/// The policy under which a lesson was learned. A limit with another policy starts without lessons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitPolicy {
     /// The unit that it counts.
@@ -32,7 +32,8 @@ impl LimitPolicy {
 /// A capacity that the upstream states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatedSnapshot {
-    /// The written capacity. If it has changed, the statement does not count.
+    /// The written capacity at that time. If the limit's capacity is another one by now, the
+    /// statement does not count.
     pub written: Amount,
     /// The capacity that counts in its place.
     pub capacity: Amount,
@@ -52,9 +53,9 @@ pub struct LearnedSnapshot {
     pub loss_ppm: u64,
     /// The age of that estimate at the snapshot.
     pub estimated_ago: Span,
-    /// The age of the last known level of the upstream.
+    /// The age of the last known level of the upstream at the snapshot.
     pub known_ago: Option<Span>,
-    /// The refill that the slower rate has kept back since then.
+    /// The refill that the slower rate has kept back since that level was known.
     pub kept_back_micros: u64,
     /// The stock that is held back against uneven losses.
     pub stock_micros: u64,

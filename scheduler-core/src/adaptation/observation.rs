@@ -21,7 +21,7 @@ pub struct Observation {
 /// Whether a limit of the upstream rejected a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No limit rejected it. The call may have failed otherwise.
+    /// No limit rejected the call. It may have failed for another reason.
     Passed,
     /// The call was too early.
     Limited {
@@ -67,7 +67,7 @@ pub struct Reading {
     pub capacity: Option<Amount>,
     /// The time until the bucket is full or the window ends.
     pub reset: Option<Span>,
-    /// How far `reset` may be off: headers often count whole seconds.
+    /// How far `reset` may be off, because headers often count whole seconds.
     pub reset_grain: Span,
     /// The limit of the bucket, as far as the answer describes it.
     pub described: Described,
@@ -128,7 +128,8 @@ impl Reading {
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
     }
 
-    /// The grain of a time that is written as `reset`.
+    /// How far a time that is written as `reset` may be off: one second for whole seconds,
+    /// otherwise one millisecond.
     #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {
         const SECOND: Span = Span::from_secs(1);

@@ -27,7 +27,7 @@ const WHOLE: Ppm = 1_000_000;
 const RECOVERY: Span = Span::from_secs(60);
 /// The exponent of the recovery curve.
 const CURVE: u32 = 5;
-/// A smaller loss costs little, so it is given back more slowly.
+/// A loss below this costs little, so it is given back more slowly.
 const SMALL_LOSS: Ppm = 100_000;
 /// The smallest losses are given back in the time that refills this many tokens, within these
 /// bounds. A small account makes few calls between two rejections, so it has to remember longer.
@@ -38,8 +38,8 @@ const HALF_BELIEVED: Span = Span::from_secs(10);
 /// The stock held back against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
-/// The bound is at least this many tokens, so that a small account can hold stock back for
-/// strangers.
+/// [`MAX_STOCK`] is at least this many tokens, so that a small account can hold stock back for
+/// other users of the account.
 const MAX_STOCK_TOKENS: u64 = 8;
 /// In any case, at most one part in this many of a full bucket is held back.
 const STOCK_PART: u64 = 5;
@@ -86,7 +86,7 @@ impl RateEstimator {
     }
 
     /// Continues with this jitter of delays. The caller then enforces
-    /// [`adapted`](RateEstimator::adapted) at `now`. Returns the additional reserve, which may be
+    /// [`adapted`](RateEstimator::adapted). Returns the increase of the reserve, which may be
     /// negative.
     pub(crate) fn measure(&mut self, jitter: Span) -> Credit {
         let before = self.beyond_margin();
@@ -223,9 +223,11 @@ impl RateEstimator {
         }
     }
 
-    /// Learns that the upstream lacks `short`. Its rate has lost this since the level was last
-    /// known, or since `full`, when the bucket was last full. Less than a period after `full`, the
-    /// full bucket itself lacks it. Returns the additional reserve.
+    /// Learns that the upstream lacks `short`. `full` is the time at which the bucket was last
+    /// full. The rate lost `short` since the level was last known, or since `full` if that is
+    /// later. But less than a period after that `full`, the full bucket itself is smaller by
+    /// `short`. The first known level teaches nothing. Returns the increase of the reserve against
+    /// uneven losses.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
         self.review(now);
         let before = self.stock;
@@ -239,7 +241,7 @@ impl RateEstimator {
         self.stock - before
     }
 
-    /// The refill kept back until `now`. The rate in use dates from `counted`.
+    /// The refill kept back until `now`, at the rate that has been in use since `counted`.
     fn kept_back_until(&self, now: Time) -> Credit {
         let (rate, span) = (self.nominal.rate(), now.since(self.counted));
         self.kept_back + rate.refill_within(span) - rate.slowed(self.slower(self.counted)).refill_within(span)

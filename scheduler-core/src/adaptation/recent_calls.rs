@@ -1,4 +1,4 @@
-//! The time of recent calls, and their amounts of each limit.
+//! How long recent calls took, and how much they took from each limit.
 
 use super::calls_in_flight::CallsInFlight;
 use crate::ids::LimitId;
@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// Each later call reduces the weight of a former one by one part in this many.
 const FADING_PART: f64 = 256.0;
 
-/// The calls in flight, and means over calls that ended. A successor begins anew.
+/// The calls in flight, and means over calls that ended. A snapshot does not contain them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
     in_flight: CallsInFlight,
     served: Served,
 }
 
-/// Sums over served calls, of which the latest count most.
+/// Weighted sums over served calls. Later calls have more weight.
 #[derive(Clone, Debug, Default)]
 struct Served {
     calls: f64,

@@ -10,7 +10,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// How many calls may go beyond the proven stock.
 pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
 /// Below one part in this many of a full bucket, only one call may go beyond the proven stock,
-/// because stock is likely missing there.
+/// because missing stock shows there.
 pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
 const PATIENCE: Span = Span::from_secs(1);

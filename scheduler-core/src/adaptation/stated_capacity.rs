@@ -1,8 +1,9 @@
-//! The capacity that the upstream states in its answers, where that is less than what is written.
+//! The capacity that the upstream states in its answers, if that is less than the written one.
 //!
 //! A lower capacity counts at once. A higher one counts after answers have stated it for some
-//! seconds. These are answers to the client that stated the lower one, or to two others. The
-//! capacity never exceeds the written one: a wrong answer could otherwise get every call rejected.
+//! seconds. These must be answers to the client that reported the lower capacity, or to two other
+//! clients. The capacity never exceeds the written one: a wrong answer could otherwise get every
+//! call rejected.
 
 use crate::ids::Connection;
 use crate::policy::spec::{Learn, LimitSpec};
@@ -28,7 +29,7 @@ struct Rise {
     since: Time,
     answers: u32,
     by: Connection,
-    /// Whether a second client has stated it, too.
+    /// Whether the client that reported the lower capacity, or a second client, reports this one.
     is_confirmed: bool,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct StatedCapacity {
 }
 
 impl StatedCapacity {
-    /// The capacity that a predecessor was told.
+    /// The capacity that the upstream stated to a predecessor.
     pub(crate) fn restored(spec: &LimitSpec, capacity: Amount, since: Time) -> Self {
         let lowered = bounded(spec, capacity).filter(|capacity| *capacity < spec.capacity);
         let stated = |capacity| Stated { capacity, since, by: Connection::UNKNOWN };

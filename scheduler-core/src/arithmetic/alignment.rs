@@ -8,8 +8,8 @@ pub enum Alignment {
     /// At multiples of the period since 1970.
     #[default]
     Epoch,
-    /// With the first call after the last window has ended. A sliding window of the same length
-    /// never admits more, so the limit counts as one.
+    /// With the first call after the end of the window before. A sliding window of the same length
+    /// never admits more, so the limit is counted as a sliding window.
     FirstUse,
     /// Every midnight of a time zone.
     Day(TimeZone),

@@ -9,8 +9,8 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// number of parts, and a millionth of a unit is a whole number of parts. Only the time at which a
 /// bucket can pay is ever rounded, upwards.
 ///
-/// Credits of different rates must not be mixed, except those of a rate and of a slower one made
-/// from it.
+/// Credits of different rates must not be mixed. Only a rate and the slower or priced rates that
+/// are made from it share a unit.
 ///
 /// No sum overflows 128 bits, because of these bounds:
 ///
@@ -38,7 +38,7 @@ impl Credit {
     /// The lowest level that debits can reach; corrections below it are not remembered.
     pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
 
-    /// The sum, at most a thousand times what any bucket holds.
+    /// The sum, clamped to ±[`Credit::INFINITE`], which is a thousand times what any bucket holds.
     pub(crate) fn saturating_add(self, other: Credit) -> Credit {
         Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
     }
@@ -52,14 +52,14 @@ impl Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
-    /// How many times `each`, which is above zero, goes into this; rounded up.
+    /// This credit divided by `each`, which is above zero; rounded up. Zero for negative credit.
     pub(crate) fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// `span` times the share of `whole` that this is, rounded down. `whole` is above zero and no
-    /// less than this.
+    /// `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least this
+    /// credit.
     pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
         const FINE: u32 = 30;
         const COARSE: u32 = 40;
@@ -71,7 +71,8 @@ impl Credit {
         Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
     }
 
-    /// How many millionths of `whole`, which is above zero, this is; rounded up to the next.
+    /// This credit in millionths of `whole`, which is above zero. The result is always above the
+    /// exact share, by at most one millionth.
     pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
@@ -114,7 +115,7 @@ impl SubAssign for Credit {
     }
 }
 
-/// The cost of one start for a bucket, and its tier.
+/// The amount that one start takes from a bucket, and the tier of the start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartCost {
     pub(crate) credit: Credit,
@@ -128,7 +129,7 @@ pub(crate) struct Correction {
     pub(crate) actual: Credit,
 }
 
-/// In how many steps a rate can be [slowed](Rate::slowed).
+/// The number of equal steps by which [`Rate::slowed`] divides a rate.
 pub(crate) const STEPS: u16 = 1024;
 
 /// How fast a bucket refills: its capacity within its period, as a reduced fraction.
@@ -151,14 +152,14 @@ impl Rate {
         Rate { per_nano: fine(micros), per_micro: fine(nanos) }
     }
 
-    /// A rate that is this many of [`STEPS`] lower, for credit of the same kind.
+    /// This rate, lower by `steps` of [`STEPS`] equal parts. Its credit has the same unit.
     pub(crate) fn slowed(&self, steps: u16) -> Self {
         assert!(steps < STEPS, "a rate stays above zero");
         let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
         Rate { per_nano, per_micro: self.per_micro }
     }
 
-    /// A rate at which a unit is `price` times as much credit, rounded up.
+    /// A rate with the same refill, at which a unit costs `price` times as much credit, rounded up.
     pub(crate) fn priced(&self, price: f64) -> Self {
         let per_micro = ((self.per_micro as f64 * price).ceil() as i128).max(1);
         Rate { per_nano: self.per_nano, per_micro }
@@ -170,7 +171,7 @@ impl Rate {
         Credit(i128::from(amount.micros()) * self.per_micro)
     }
 
-    /// `micros` millionths, which may be negative, as credit.
+    /// `micros` millionths of a unit as credit, which may be negative. Saturates at ±2¹¹⁶ parts.
     #[must_use]
     pub fn credit_of_micros(&self, micros: i128) -> Credit {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
@@ -188,7 +189,8 @@ impl Rate {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
-    /// `credit` in millionths of a unit, rounded up; saturates.
+    /// `credit` in millionths of a unit, rounded up. Negative credit is zero; the largest result is
+    /// `u64::MAX`.
     #[must_use]
     pub fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
@@ -212,7 +214,8 @@ impl Rate {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
-    /// The first nanosecond at which [`Rate::refill`] is at least `credit`.
+    /// The first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time if none
+    /// is.
     #[must_use]
     pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {

@@ -1,9 +1,9 @@
-//! Times relative to another one, as records hold them.
+//! Times relative to another time, as stored records hold them.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// How far a time lies after another one, in nanoseconds; negative if it lies before. The largest
-/// offset stands for the end of time.
+/// The time from one instant to another in nanoseconds, negative if the other is earlier. The
+/// largest offset stands for the end of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offset(i64);
 
@@ -40,7 +40,7 @@ impl Offset {
         }
     }
 
-    /// Later by `nanos`; the end of time stays.
+    /// This offset plus `nanos`. The offset of the end of time stays.
     pub(crate) fn later_by(self, nanos: i64) -> Self {
         if self.0 == i64::MAX { self } else { Offset(self.0.saturating_add(nanos)) }
     }

@@ -13,9 +13,11 @@ pub(crate) struct WindowAlignment {
     length: Span,
     /// The wall clock at the origin of time, in nanoseconds since 1970.
     unix_nanos_at_origin: u64,
-    /// Starts stay this far from a window's ends: calls arrive later, and clocks differ.
+    /// Starts stay this far from both ends of a window, because calls arrive later than they start
+    /// and clocks differ.
     guard: Span,
-    /// The same for ends that the upstream has told: no clocks are compared then.
+    /// The same for ends that the upstream told. The difference of clocks does not matter for
+    /// these.
     reported_guard: Span,
 }
 

@@ -8,7 +8,8 @@ use std::hash::{BuildHasher, Hash};
 /// second.
 const SHARD_BITS: u32 = 6;
 
-/// Slots by a hash. A part of each hash stands beside its slot, so that growing reads no values.
+/// Finds slots by the hash of an id. Half of each hash is stored beside its slot, so that the index
+/// grows without reading values.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     shards: Vec<HashTable<(u32, Slot)>>,
@@ -22,7 +23,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The slot of `id`, which `is_it` recognizes.
+    /// The slot of `id`. `is_it` tells whether the value in a slot has this id.
     pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let (shard, part) = self.shard_and_part(id);
         let found = self.shards[shard].find(spread(part), |(other, slot)| *other == part && is_it(*slot))?;

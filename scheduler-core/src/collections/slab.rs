@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(NonZeroU32);
 
-/// Values in one chunk.
+/// The number of values in one chunk.
 const CHUNK: usize = 256;
 
 /// Values that keep their slot until they are removed. Chunks grow without copying a value.
@@ -58,12 +58,13 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// The slot with this index, from zero; none after the last.
+    /// The slot with this index, counted from zero, whether it is in use or free. None after the
+    /// last.
     pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }
 
-    /// All values, in the order of their numbers.
+    /// All values, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().flatten()
     }

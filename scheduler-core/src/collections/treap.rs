@@ -5,7 +5,7 @@
 pub(crate) trait Nodes {
     /// The index of a node.
     type Node: Copy;
-    /// The order of the nodes; no two are equal.
+    /// Orders the nodes. No two nodes of a tree have equal keys.
     type Key: Ord;
 
     fn key(&self, node: Self::Node) -> Self::Key;
@@ -19,14 +19,15 @@ pub(crate) trait Nodes {
     /// Puts subtrees before and after a node, and updates its sums.
     fn put_below(&mut self, node: Self::Node, subtrees: [Option<Self::Node>; 2]);
 
-    /// The tree of `root` with a node that is in no tree.
+    /// Adds `node`, which is in no tree, to the tree of `root`. Returns the new root.
     fn insert(&mut self, root: Option<Self::Node>, node: Self::Node) -> Option<Self::Node> {
         let (before, after) = self.split(root, &self.key(node));
         let before = self.merge(before, Some(node));
         self.merge(before, after)
     }
 
-    /// The tree of `root` without the node of `key`, and that node, if there is one.
+    /// Removes the node of `key` from the tree of `root`. Returns the new root, and the removed
+    /// node if there was one.
     fn remove(&mut self, root: Option<Self::Node>, key: &Self::Key) -> (Option<Self::Node>, Option<Self::Node>) {
         let (before, rest) = self.split(root, key);
         let (first, after) = self.split_first(rest);
@@ -35,7 +36,7 @@ pub(crate) trait Nodes {
         (self.merge(before, rest), found)
     }
 
-    /// Everything before `key`, and the rest.
+    /// Splits a tree into the nodes before `key` and all other nodes.
     fn split(&mut self, root: Option<Self::Node>, key: &Self::Key) -> (Option<Self::Node>, Option<Self::Node>) {
         let Some(node) = root else { return (None, None) };
         let [left, right] = self.below(node);
@@ -50,7 +51,7 @@ pub(crate) trait Nodes {
         }
     }
 
-    /// The first node alone, and the rest.
+    /// Splits a tree into its first node and all other nodes.
     fn split_first(&mut self, root: Option<Self::Node>) -> (Option<Self::Node>, Option<Self::Node>) {
         let Some(node) = root else { return (None, None) };
         let [left, right] = self.below(node);

@@ -1,4 +1,4 @@
-//! A limit that was found.
+//! A limit that was found, and the evidence for it.
 
 use crate::ids::Connection;
 use crate::policy::spec::{Alignment, Applies, LimitSpec, Pattern};
@@ -63,7 +63,7 @@ pub struct FoundSnapshot {
     pub is_gradual: bool,
     /// Its capacity within its period.
     pub capacity: Amount,
-    /// That period.
+    /// Its period.
     pub period: Span,
     /// The routes that it applies to; empty for all routes. For the rate of one key, this is the
     /// key.
@@ -82,7 +82,8 @@ pub(crate) struct FoundLimit {
     /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
-    /// The stock that was left when it was found, until the limit is enforced.
+    /// The stock that was left when the limit was found. It is taken when the limit is first
+    /// enforced.
     pub(crate) left: Option<Amount>,
     testimony: Testimony,
 }
@@ -148,8 +149,8 @@ impl FoundLimit {
         }
     }
 
-    /// The limit as a configuration would state it. A guessed rate becomes its calls in a second
-    /// or, below one call, one call in its time.
+    /// The limit as a configuration would state it. A guessed rate becomes a number of calls in a
+    /// second or, below one call a second, one call in a longer period.
     pub(crate) fn counting(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
@@ -200,8 +201,8 @@ impl FoundLimit {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }
 
-    /// Whether the limit is to be dropped: only one client reports it, and answers to other clients
-    /// lack it or none repeats it.
+    /// Whether the limit is to be dropped, because only one client reports it. Either [`DENIALS`]
+    /// answers to other clients lack it, or no answer repeats it in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let denials = self.testimony.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
@@ -218,8 +219,8 @@ impl FoundLimit {
         self.origin == Origin::Headers && !self.testimony.is_confirmed
     }
 
-    /// Takes a longer period that an answer shows, once [`CONSISTENT`] answers in a row show one.
-    /// Returns whether the period changes.
+    /// Adopts a longer period that an answer shows, once [`CONSISTENT`] answers in a row show a
+    /// longer one. Returns whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
         self.testimony.longer = if shown > self.spec.period { self.testimony.longer + 1 } else { 0 };
         let counts = self.testimony.longer >= CONSISTENT;
@@ -229,9 +230,9 @@ impl FoundLimit {
         counts
     }
 
-    /// Takes another capacity that an answer states, once [`CONSISTENT`] answers in a row state it.
-    /// Returns whether the capacity changes. A bucket without a key follows a lower capacity by
-    /// itself.
+    /// Adopts another capacity that an answer states, once [`CONSISTENT`] answers in a row state
+    /// it. Returns whether the capacity changes. A lower capacity of a limit without keys is left
+    /// to the bucket, which follows it as a written limit does.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
         let (other, answers) = self.testimony.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
@@ -246,8 +247,8 @@ impl FoundLimit {
     }
 }
 
-/// How a limit from headers counts. A window that begins with its first call counts as a sliding
-/// one, which is safe wherever the upstream's windows begin.
+/// How a limit from headers counts. A window counts as one that begins with its first call, hence
+/// as a sliding window. This is safe wherever the upstream's windows begin.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

@@ -33,7 +33,7 @@ const UNNAMED: &str = "learned-limit";
 pub(crate) struct CallAnswer<'a> {
     pub(crate) now: Time,
     pub(crate) connection: Connection,
-    /// The labels of the call that found limits may use.
+    /// The labels of the call by which found limits may apply.
     pub(crate) traits: Option<&'a CallTraits>,
     /// The label that names routes.
     pub(crate) route_label: Option<&'a str>,
@@ -71,7 +71,7 @@ impl CallAnswer<'_> {
     }
 }
 
-/// The name of the limit that a reading is of.
+/// The name of the limit that a reading is about.
 pub(super) fn name_of(reading: &Reading) -> Option<Name> {
     let of_scope = match &reading.scope {
         Scope::Limit(name) | Scope::Unit(name) => name,
@@ -85,7 +85,7 @@ fn unit_of(reading: &Reading) -> Option<Name> {
     Name::new(unit).ok()
 }
 
-/// The period of the limit that a reading is of, as far as it shows.
+/// The period of the limit that a reading is about; none if the reading does not show it.
 pub(super) fn period(reading: &Reading) -> Option<Span> {
     if let Some(told) = reading.described.period {
         return Some(told).filter(|told| *told > Span::ZERO && *told <= MAX_PERIOD);

@@ -10,7 +10,8 @@
 use super::slowdown_detector::{Finding, SlowdownDetector};
 use rampmeter_protocol::time::{Span, Time};
 
-/// The number of served calls before a higher cap is tried: one refused try costs half a percent.
+/// The number of served calls before a higher cap is tried, so that a refused try costs half a
+/// percent of calls.
 const CALLS_BEFORE_TRY: u64 = 200;
 /// The same after several refused tries.
 const MOST_CALLS_BEFORE_TRY: u64 = 3200;
@@ -121,7 +122,7 @@ mod tests {
     const TAKEN: Span = Span::from_millis(100);
 
     #[test]
-    fn of_a_burst_as_many_have_places_as_are_served() {
+    fn the_cap_is_the_number_of_served_calls_of_a_burst() {
         let mut cap = InFlightCap::default();
         for refused in 0..40 {
             cap.refused(ms(100 + refused), ms(0), 49 - refused);

@@ -10,7 +10,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most keys whose rates are known, which takes 2 MB. Any other key keeps to the first rate.
+/// The most keys whose rates are known, which takes 2 MB. Any other key keeps the first rate.
 pub(crate) const MAX_KEYS: usize = 4096;
 /// A key without an answered call for this long makes room for another key.
 const IDLE: Span = Span::from_secs(60);
@@ -32,7 +32,8 @@ const LONGEST_MOMENT: Span = Span::from_secs(30);
 
 /// The rates of keys in calls a second.
 ///
-/// Invariant: `changed` names every key whose rate has changed since it was last taken.
+/// Invariant: `changed` names every key whose rate has changed since the last
+/// [`KeyRates::take_changed`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyRates {
     known: BTreeMap<Arc<str>, KeyRate>,
@@ -149,7 +150,7 @@ impl KeyRates {
     }
 }
 
-/// The answers of a moment.
+/// The counts of one moment's answers.
 #[derive(Clone, Debug, Default)]
 struct Moment {
     since: Time,

@@ -17,8 +17,8 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most limits that headers add: far more than any answer tells of, and too few for a lying
-/// worker to fill a resource.
+/// The most limits that are found by headers. No answer tells of so many, and a lying worker cannot
+/// fill a resource with them.
 const MAX_FOUND: usize = 24;
 /// The most routes of one limit.
 const MAX_ROUTES: usize = 256;
@@ -32,10 +32,10 @@ pub(crate) const IN_FLIGHT: &str = "learned-in-flight";
 
 /// The bucket of a found rate holds the refill of this time, so that calls come evenly.
 const BURST: Span = Span::from_millis(50);
-/// A found rate is a part of one of these rates. The part is as fine as the steps in which a limit
-/// can be slowed.
+/// The guessed limit has one of these rates, in calls a second, as its nominal rate. Steps of
+/// [`Rate::slowed`](crate::arithmetic::Rate::slowed) make the found rate of it.
 const BRACKETS: [f64; 5] = [4.0, 64.0, 1024.0, 16_384.0, 262_144.0];
-/// Within a bracket a rate is at most and at least this share of it.
+/// A found rate is at most `HIGH` and at least `LOW` of the nominal rate that it is a part of.
 const HIGH: f64 = 0.95;
 const LOW: f64 = 0.02;
 /// The most calls in flight that a cap allows.
@@ -44,7 +44,7 @@ const MAX_IN_FLIGHT: u64 = 65_536;
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
-/// The cause that a refused call blames.
+/// What is to blame for a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     /// A limit that the answer tells of, or that other accounts have used up.
@@ -118,7 +118,7 @@ impl LimitSearch {
         self.written = self.written.clone().at_unix(unix_nanos_at_origin);
     }
 
-    /// Takes note of how many calls are in flight.
+    /// Notes how many calls are in flight.
     pub(crate) fn note_in_flight(&mut self, calls: u64) {
         self.in_flight = calls;
     }
@@ -183,7 +183,7 @@ impl LimitSearch {
 
     /// Whether a refusal without explanation blames the number of calls in flight.
     pub(crate) fn blames_places(&self) -> bool {
-        // Far below the cap, places are free.
+        // Far below the cap, places are free, so the refusal has another cause.
         let is_near = self.cap.cap().is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
         self.scope == Discover::InFlight && self.in_flight > 0 && is_near
     }
@@ -344,7 +344,7 @@ fn is_valid(known: &FoundSnapshot) -> bool {
     !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
 }
 
-/// A limit of requests that is a guess.
+/// A guessed limit that counts requests.
 fn guessed(name: &str, algorithm: Algorithm, capacity: Amount, period: Span) -> LimitSpec {
     let valid = |name| Name::new(name).expect("a valid name");
     LimitSpec {
@@ -381,12 +381,12 @@ fn cap_of(known: &FoundSnapshot) -> InFlightCap {
     InFlightCap::restored(known.capacity.units() as u64, call_time_of(known.period))
 }
 
-/// How long calls hold their places that take `call_time` at most: a tenth longer.
+/// The lease for calls that take at most `call_time`: a tenth longer.
 fn lease_for(call_time: Span) -> Span {
     Span::from_nanos(call_time.nanos() / 10 * 11)
 }
 
-/// The longest call time for which a lease was chosen.
+/// The longest call time that `lease` was chosen for.
 fn call_time_of(lease: Span) -> Span {
     Span::from_nanos(lease.nanos() / 11 * 10)
 }

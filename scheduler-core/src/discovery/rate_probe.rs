@@ -2,8 +2,9 @@
 //!
 //! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
 //! (RFC 5681) and the growth of CUBIC (RFC 9438). After a refusal, the rate comes close to the
-//! refused one, stays near it for a while, and only then goes beyond. A longer pause by the
-//! upstream makes this time longer. The rate does not grow while calls do not use it.
+//! refused one, stays near it for a while (the plateau), and only then goes beyond. The longer the
+//! pause that the upstream asks for, the longer the plateau. The rate does not grow while calls do
+//! not use it.
 
 use rampmeter_protocol::time::{Span, Time};
 
@@ -32,16 +33,19 @@ const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
 /// A refusal is early if calls have used the rate for less than one part in this many of the
 /// plateau.
 const EARLY_PART: u64 = 4;
-/// The shortest time until the refused rate is reached again, and the same time in pauses.
+/// The shortest plateau. It also lasts at least this many times the pause that the upstream asked
+/// for.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
-/// This time also covers this many calls, because each return to the rate costs a refused call.
+/// A plateau also covers at least this many calls, because each return to the refused rate costs a
+/// refused call.
 const CALLS: f64 = 200.0;
-/// After a pause, this share of the rate is left that was served in as long a time before.
+/// After a refusal with a long pause, the rate is at most this share of the rate served before.
+/// That rate is measured over about as long a time as the pause.
 const SUSTAINED: f64 = 0.95;
 /// The number of past seconds whose calls are known.
 const SECONDS: usize = 64;
-/// Calls use the rate if they are served at this share of it.
+/// The rate counts as used if at least this share of it is served.
 const USED: f64 = 0.7;
 
 /// A rate in calls a second.
@@ -50,7 +54,7 @@ pub(crate) struct RateProbe {
     rate: f64,
     /// The rates at the last refusal and right after it; none in slow start.
     refused: Option<(f64, f64)>,
-    /// The time in which the refused rate is reached again.
+    /// For how long calls have to use the rate until the refused rate is reached again.
     plateau: Span,
     /// For how long calls have used the rate since the last refusal.
     grown: Span,
@@ -99,7 +103,7 @@ impl RateProbe {
     /// Notes that a call that started at `at` was refused, and the pause that the upstream asks
     /// for.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
-        // Calls that had started before the last lesson teach the same.
+        // A call that started before the last refusal teaches nothing new.
         if self.last_refusal.is_some_and(|last| at <= last) {
             return;
         }
@@ -110,7 +114,7 @@ impl RateProbe {
         };
         let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
         let sustained = self.served.rate(now, window) * SUSTAINED;
-        // A longer pause belongs to a longer window, and that window was used up.
+        // A pause above one second shows that a window of about its length was used up.
         let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
@@ -122,7 +126,7 @@ impl RateProbe {
         (self.grown, self.last_refusal, self.reviewed) = (Span::ZERO, Some(now), now);
     }
 
-    /// When the rate is looked at again.
+    /// When the rate may grow again.
     pub(crate) fn next_review(&self) -> Time {
         self.reviewed + REVIEW
     }
@@ -148,7 +152,7 @@ impl RateProbe {
     }
 }
 
-/// The rate after this many plateaus since the refusal.
+/// The rate after calls have used it for this many plateaus since the refusal.
 fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
     let past = plateaus - 1.0;
     let beyond = past * past * past;
@@ -178,7 +182,8 @@ impl ServedCalls {
         self.calls[(self.second % SECONDS as u64) as usize] += 1;
     }
 
-    /// Calls a second in the whole seconds of about `window` before now.
+    /// The calls served per second, in the whole seconds before the present one that make up about
+    /// `window`.
     fn rate(&self, now: Time, window: Span) -> f64 {
         let second = now.nanos() / SECOND;
         let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
@@ -238,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_does_not_grow() {
+    fn an_unused_rate_does_not_grow() {
         let mut probe = RateProbe::new(Time::ORIGIN);
         for quarter in 1..1000 {
             probe.review(Time::ORIGIN + Span::from_millis(250 * quarter));

@@ -10,7 +10,7 @@ use rampmeter_protocol::time::Span;
 /// The fewest and the most calls of a round.
 const MIN_CALLS: u64 = 64;
 const MAX_CALLS: u64 = 256;
-/// Calls that may wait in the upstream, so that it never idles.
+/// Calls that may wait in the upstream, so that the upstream never idles.
 const QUEUE: u64 = 3;
 /// Calls have to take this many times as long before a queue is suspected.
 const SUSPICIOUS: u64 = 3;
@@ -89,7 +89,7 @@ mod tests {
     fn a_queue_in_the_upstream_shows_in_the_times_of_calls() {
         use Finding::{NoQueue, Queue};
         let table: [Rounds; 5] = [
-            // Calls take as long, however many there are.
+            // More calls in flight take hardly longer.
             (&[(100, 2), (110, 50), (190, 200)], &[]),
             // Ten are served at a time, and forty wait.
             (&[(100, 2), (500, 50)], &[Queue(13)]),

@@ -20,7 +20,8 @@ pub struct Checkpoint {
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
-    /// The budget in millionths, by limit: what may still be granted under this checkpoint.
+    /// The budget in millionths: what may still be granted under this checkpoint. One entry for
+    /// each limit without keys, in the resource's order.
     pub budget: Vec<u64>,
 }
 

@@ -53,8 +53,8 @@ impl<R> RecordedParts<'_, R> {
         (pages, if are_all { self.listable(now, demand) } else { None })
     }
 
-    /// Writes keys to new pages until the rest can be listed. The scheduler grants nothing
-    /// afterwards.
+    /// Writes keys to new pages until the rest can be listed. For the end of a term: pages then
+    /// need no budgets.
     pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
         let used = self.ledger.keys_in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();

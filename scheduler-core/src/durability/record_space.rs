@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 
 /// The bytes for keys in a record. A value of the store has at most 1 MiB.
 pub(crate) const KEYS_BYTES: usize = 900_000;
-/// The bytes for keys with budgets in a checkpoint, and for keys without.
+/// The bytes for keys with budgets in a checkpoint, and the same for keys with far promises.
 pub(crate) const HALF_KEYS_BYTES: usize = KEYS_BYTES / 2;
 /// The bytes of a key besides its name and its limit's name.
 const KEY_BYTES: usize = 64;

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// The state of a resource at one instant. It names its limits, so that it outlives their change.
 ///
 /// Levels count every promise as spent. A promise in `permits` can be returned later; any other
-/// stays spent. So a snapshot with a shortened list is still safe.
+/// promise stays spent. So a snapshot with a shortened list is still safe.
 ///
 /// A snapshot has no history of levels, so unused cost of an earlier call is not returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub struct KeysSnapshot {
     pub known: Vec<LevelSnapshot>,
     /// How long after the snapshot all other keys are empty; none if they are full.
     pub others_empty_in: Option<Offset>,
-    /// The rates by which the levels of listed keys and of keys on pages rise. A limit without an
-    /// entry has the rate that it has at the restore.
+    /// The rates at which the buckets of listed keys and of keys on pages refill. A limit without
+    /// an entry has the rate that it has at the restore.
     pub rates: Vec<RateSnapshot>,
     /// Pages with more keys, the oldest first. Of several records of a key, a later page takes
     /// precedence, and `listed` over all pages.
@@ -106,7 +106,8 @@ pub struct NewPage {
     pub keys: Vec<KeySnapshot>,
 }
 
-/// The bucket of a key with all promises spent. Until they are due, nothing else may be granted.
+/// The bucket of a key with all promises spent. Until the last promise is due, nothing else may be
+/// granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySnapshot {
     /// Its limit.
@@ -142,7 +143,7 @@ pub struct LevelSnapshot {
 pub struct PermitSnapshot {
     /// Its id.
     pub id: PermitId,
-    /// From the snapshot to its start.
+    /// Its start, relative to the snapshot.
     pub start: Offset,
     /// Its class.
     pub class: Name,
@@ -152,8 +153,8 @@ pub struct PermitSnapshot {
     pub bill: Vec<(Name, Amount)>,
     /// Its charges by limit and key.
     pub keyed: Vec<(Name, String, Amount)>,
-    /// For each limit that the call occupies, from the snapshot to the end of its lease. A limit
-    /// without an entry was never renewed.
+    /// The limits in which the call holds a place, each with the end of the lease relative to the
+    /// snapshot. For any other limit, the lease ends one period after the start.
     pub held_until: Vec<(Name, Offset)>,
     /// Its fate.
     pub fate: Fate,

@@ -32,8 +32,9 @@ impl Allowance {
         self.left += cost;
     }
 
-    /// The expected demand under the next checkpoint: a quarter more than under this one. If most
-    /// was used up `early`, twice as much.
+    /// The expected demand under the next checkpoint: a quarter more than was granted under this
+    /// one. If the next one comes `early` and more than half of the budget was granted, the budget
+    /// or the grants twice.
     pub(crate) fn expected(self, early: bool) -> Credit {
         if early && self.granted > self.all.divided_by(2) {
             let most = self.all.max(self.granted);

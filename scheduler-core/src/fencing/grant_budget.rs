@@ -56,7 +56,7 @@ pub(crate) struct GrantBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckpointDue {
     #[default]
-    /// Only a standby waits for a sign of life.
+    /// Nothing needs it, except a standby that watches for a live leader.
     Idle,
     /// Permits were granted.
     Usual,
@@ -99,7 +99,7 @@ impl Allowances {
     }
 }
 
-/// An unconfirmed or latest checkpoint, and what is left of its budget.
+/// A checkpoint that the store may hold, and what is left of its budget.
 #[derive(Clone, Debug)]
 struct OpenCheckpoint {
     number: CheckpointNumber,
@@ -114,7 +114,7 @@ struct OpenCheckpoint {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImmediateDemand {
     pub(crate) wanted: Credit,
-    /// Its level for near starts.
+    /// The limit's level for near starts.
     pub(crate) level: Credit,
 }
 
@@ -179,7 +179,8 @@ impl GrantBudget {
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget; a far start can wait.
+    /// Notes that `bill` could start in `ahead` with more budget. If the start is not near, the
+    /// checkpoint need not come at once.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
         let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_INTERVAL;
         self.hasten(if soon { CheckpointDue::Soon } else { CheckpointDue::Immediate });
@@ -295,7 +296,7 @@ impl GrantBudget {
         self.trusted_from.is_none_or(|from| self.confirmed >= from)
     }
 
-    /// Notes that the store rejects checkpoints; false if there is none.
+    /// Notes that the store does not take checkpoints; false if there is no store.
     pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) -> bool {
         if let (OnStoreLoss::Ride(span), None) = (resource.spec().on_store_loss, &self.ride) {
             let credits = resource.limits().iter().map(|limit| limit.rate().refill_within(span));
@@ -325,8 +326,9 @@ impl GrantBudget {
         allowed.zip(&self.largest).any(|(allowance, largest)| allowance.runs_low(*largest))
     }
 
-    /// The next budget for each limit: the refill of the reservation's time or one large call, or
-    /// the recent demand. Neither exceeds what the bucket can pay. Immediate demand comes on top.
+    /// The next budget for each limit: the highest of the reservation's refill, the largest recent
+    /// call and the recent demand. It is at most what the bucket can pay. Immediate demand is
+    /// added.
     fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
         let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_INTERVAL);
         let next = |(index, limit): (usize, &Limit)| {

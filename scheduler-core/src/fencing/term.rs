@@ -38,7 +38,7 @@ impl Term {
         self.epoch = self.epoch.max(epoch);
     }
 
-    /// Whether the leader took over at most `span` ago, or has yet to.
+    /// Whether the leader took over at most `span` ago, or has not taken over yet.
     pub(crate) fn began_within(&self, now: Time, span: Span) -> bool {
         now <= self.since + span
     }

@@ -13,7 +13,7 @@ const SPARSE: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     kept: HashSet<Arc<Bill>>,
-    /// The bill that was asked for last, which often is the next one too.
+    /// The bill that was asked for last, which is often asked for next.
     last: Option<Arc<Bill>>,
 }
 
@@ -32,7 +32,7 @@ impl Bills {
         kept
     }
 
-    /// Gives room back that a flood of keys, each with its own bills, has left.
+    /// Shrinks the set when a flood of keys, each with bills of its own, has left it sparse.
     fn give_back_room(&mut self) {
         if self.kept.capacity() > MIN_ROOM && self.kept.len() < self.kept.capacity() / SPARSE {
             self.kept.shrink_to(2 * self.kept.len());

@@ -1,4 +1,5 @@
-//! Pages of keys: what the store knows of the idle keys of long limits.
+//! Pages of keys: what the store knows of the idle keys of long limits, whose keys checkpoints
+//! list.
 //!
 //! A checkpoint lists the keys of long limits that are in use, each with a budget. If these become
 //! many, idle keys are written to a page, once, and later checkpoints only name the page. So the
@@ -7,8 +8,8 @@
 //! keys left is given up, and its keys are listed again. (Compare the cleaning of a log-structured
 //! file system; Rosenblum and Ousterhout, 1992.)
 //!
-//! Pages are parts of one record, not shards with a budget each. One compare-and-set still decides
-//! everything, a new key waits for one write, and idle keys are not written again.
+//! Pages are parts of one record, not shards with a budget each. So one compare-and-set still
+//! decides on the whole record, a new key waits for one write, and idle keys are not written again.
 //!
 //! Each checkpoint writes one page and looks at 6 000 keys at most; more would take several
 //! milliseconds. If more keys of long limits are in use, a crash leaves them empty. 100 000 keys
@@ -25,7 +26,7 @@ use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-/// Where the store keeps a page. The address is used again once no checkpoint names its content.
+/// Where the store keeps a page. The address is used again once no checkpoint names the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PageId {
     /// The epoch of its writer.
@@ -50,7 +51,7 @@ pub(crate) struct Page {
     pub(crate) as_of: Time,
     /// The amounts that former leaders may have granted to each of its keys since then, by limit.
     pub(crate) granted_since: Vec<Credit>,
-    /// All keys that it lists, and how many of them have not left.
+    /// All keys that the page lists, and the number of those that have not left it.
     keys: Vec<Slot>,
     remaining: usize,
 }
@@ -75,7 +76,7 @@ pub(crate) struct KeyPages {
 }
 
 impl KeyPages {
-    /// New pages are kept at addresses from this one on.
+    /// Keeps new pages at the addresses from `first` on.
     pub(crate) fn number_from(&mut self, first: u32) {
         self.first_unused = first;
     }
@@ -98,7 +99,7 @@ impl KeyPages {
         number
     }
 
-    /// Where to keep the next page. The store holds the checkpoint `stored`.
+    /// The id of the next page. `stored` is the latest checkpoint that the store holds.
     pub(crate) fn next_id(&mut self, epoch: Epoch, stored: CheckpointNumber) -> PageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let address = free.map_or(self.first_unused, |(_, address)| address);

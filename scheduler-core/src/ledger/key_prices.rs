@@ -6,8 +6,8 @@ use crate::policy::Limit;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The limit with its price for each key. A call of a key without a price takes its cost. The guess
-/// bounds the number of keys.
+/// A guessed limit with the price of each key. A call of a key without a price takes its cost. The
+/// search for key rates bounds the number of keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyPrices(BTreeMap<Arc<str>, Limit>);
 

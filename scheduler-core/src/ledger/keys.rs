@@ -1,8 +1,9 @@
 //! Buckets by key.
 //!
-//! A key keeps its bucket while that differs from an unused one. Each event sweeps two buckets, so
-//! that forgetting costs little. Sets order buckets by what happens next: a promise starts, a
-//! freeze ends, a far debt is paid. Checkpoints list debts that are paid later than [`NEAR`].
+//! A key has a bucket while its state differs from that of an unused key. Each event sweeps two
+//! buckets, so that forgetting costs little. Sets order buckets by what happens next: a promise
+//! starts, a freeze ends, a far debt is paid. Checkpoints list debts that are paid later than
+//! [`NEAR`].
 
 use super::far_debts::FarDebts;
 use super::key_pages::{KeyPages, PageId, PageNumber};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 const SWEPT_BY_EVENT: usize = 2;
 /// Buckets that are looked at before a new key is refused.
 const SWEPT_FOR_ROOM: usize = 64;
-/// Frozen buckets that one event thaws, which takes some milliseconds: an operator asks for it.
+/// The most buckets that an operator's thaw ends the freezes of, which takes some milliseconds.
 const MAX_THAWED: usize = 4_000;
 /// Buckets that are looked at for the lowest level, which takes less than a millisecond.
 const MAX_SHOWN: usize = 4_000;
@@ -104,7 +105,8 @@ impl Keys {
         self.absent[limit.index()] = bucket;
     }
 
-    /// When every key of `limit` without a bucket was empty at the latest; none if they are full.
+    /// Until when a key of `limit` without a bucket may have been empty; none if such keys are
+    /// full.
     pub(super) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
@@ -191,7 +193,7 @@ impl Keys {
         self.frozen_of(limit).next().is_some()
     }
 
-    /// Ends the freezes of some keys of `limit`.
+    /// Ends the freezes of keys of `limit`, at most [`MAX_THAWED`].
     pub(super) fn thaw(&mut self, now: Time, limit: LimitId) {
         for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
             self.note_change(slot);
@@ -257,7 +259,7 @@ impl Keys {
         self.in_use.len()
     }
 
-    /// At most `most` keys in use; keys that are full again are dropped from these.
+    /// The keys in use among the first `most`. Keys that are full again are no longer in use.
     pub(super) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
@@ -321,7 +323,8 @@ impl Keys {
         }
     }
 
-    /// By limit, the bucket with the lowest level of those inspected, debtors first.
+    /// By limit, the bucket with the lowest level among [`MAX_SHOWN`]; those that owe are looked at
+    /// first.
     pub(super) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
@@ -364,7 +367,7 @@ impl Keys {
     fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
-            // Keys that were forgotten a moment ago may have used the longer period.
+            // A key that was just forgotten may have usage that counts again in the longer window.
             let known = self.empty_at(now, from).unwrap_or(Time::ORIGIN);
             return Bucket::empty_until(to, now, known.max(now - was.spec().period));
         }
@@ -396,7 +399,7 @@ impl Keys {
         self.enlist_all(now);
     }
 
-    /// Enters all buckets anew; no page records any of them as it is.
+    /// Enters all buckets into the sets anew, and gives up all pages.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.far = FarDebts::default();
@@ -433,7 +436,7 @@ impl Keys {
         }
     }
 
-    /// Notes that a page records these keys as they are, but for grants since then.
+    /// Notes that a page records these keys as they are, except for grants since `as_of`.
     pub(super) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {

@@ -1,7 +1,7 @@
 //! Several limits at once: what a request takes of each, and a start that suits all.
 //!
-//! The search for a start goes round the buckets: each moves the time to its own next possibility,
-//! until all agree on one time.
+//! The search for a start asks the buckets in turn. Each moves the time on to the next one at which
+//! it can pay, until all can pay at the same time.
 
 mod awaited_keys;
 mod backlog;
@@ -180,7 +180,8 @@ impl Ledger {
         }
     }
 
-    /// Freezes a limit until `until`. Returns whether this breaks promises after `announced`.
+    /// Freezes a limit until `until`. Returns whether starts after `announced` and until `until`
+    /// were promised.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, _| {
             bucket.freeze_until(until);
@@ -188,8 +189,8 @@ impl Ledger {
         })
     }
 
-    /// Freezes a limit without keys until `until`, by an operator's order. Returns whether this
-    /// breaks promises after `announced`.
+    /// Freezes a limit without keys until `until`, by an operator's order. Returns whether starts
+    /// after `announced` and until `until` were promised.
     pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
         let adaptive = self.adaptive_mut(limit);
         adaptive.update(|bucket, _| bucket.add_freeze(Freeze::ordered(until)));
@@ -226,8 +227,8 @@ impl Ledger {
         is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
     }
 
-    /// Ends the freezes of `limit` and of its keys, as far as one event can. Forgets that the
-    /// upstream declared its quota spent.
+    /// Ends the freeze of `limit` and those of some thousand of its keys. Forgets that the upstream
+    /// declared the quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         let adaptive = self.adaptive_mut(limit);
         adaptive.update(|bucket, _| bucket.thaw_now());
@@ -304,13 +305,13 @@ impl Ledger {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().is_until_settled()).at
     }
 
-    /// Whether a request that is offered `offer` misses its deadline, even if all calls in flight
-    /// end now.
+    /// Whether a request that gets `offer` misses its deadline, even if all calls in flight end
+    /// now.
     pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
         offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
     }
 
-    /// The limit without keys that pays its part last, if that is after `latest`.
+    /// The limit without keys that can pay its charge last, if that is after `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let charge = Charge::of(bill, limit);
@@ -347,7 +348,8 @@ impl Ledger {
         spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId::of_index(index)))
     }
 
-    /// The spent quota that pays the bill last. Stock held for the starts of `held` counts as left.
+    /// The spent quota that is the last to pay the bill again, and when. Stock that is held for the
+    /// starts of `held` counts as unspent.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,
@@ -413,7 +415,7 @@ impl Ledger {
         }
     }
 
-    /// Takes held starts back. The buckets become what they were without them, so that nothing
+    /// Takes held starts back. The buckets are then as they were before the holds, so that nothing
     /// counts as changed.
     pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
         let noted = std::mem::take(self.keys.changed_mut());
@@ -440,8 +442,8 @@ impl Ledger {
         }
     }
 
-    /// When all freezes are over and the bill is paid, after all promises and the backlogs of its
-    /// buckets and keys.
+    /// When all freezes are over, and the bill's buckets and keys have paid all promises, their
+    /// backlogs and the bill.
     pub(crate) fn paid_after(
         &self,
         now: Time,

@@ -1,7 +1,7 @@
-//! Limits in shadow mode: they measure which calls they would delay, and delay none.
+//! Shadow limits: they measure which calls they would delay, and delay none.
 //!
 //! Their buckets charge calls at their granted starts. A call that finds too little stock is
-//! charged where it could have started, as if it had waited. A successor learns nothing of this.
+//! charged at the time at which it could have started. Snapshots do not contain these buckets.
 
 use super::Ledger;
 use crate::ids::{LimitId, Tier};
@@ -11,13 +11,13 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A call that would have waited longer is not charged: its client would have gone elsewhere.
+/// A call that would have waited longer is not charged, because its client would have given up.
 const LONGEST_CHARGED_WAIT: Span = Span::from_secs(10);
 
 /// The shadow limits of a resource, and what they have measured.
 #[derive(Clone, Debug)]
 pub(crate) struct ShadowLimits {
-    /// The limits in shadow mode alone, often none.
+    /// Only the shadow limits, often none.
     resource: Resource,
     ledger: Ledger,
     /// By limit.
@@ -46,7 +46,7 @@ impl ShadowLimits {
         self.resource = after;
     }
 
-    /// Continues with another wall clock at the origin of time.
+    /// Continues with another wall time at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
         self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
         self.ledger.anchor(now, &self.resource);

@@ -1,4 +1,4 @@
-//! Counts the use by clients since the driver last took it.
+//! Counts the use by clients since the driver last took the counts.
 //!
 //! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
 //! that is given back is taken out again. Waits and shares are not measured here, but in
@@ -20,10 +20,11 @@ const MAX_NAMES: usize = 4096;
 const MAX_ROWS: usize = 2 * MAX_NAMES;
 /// A client without a request for this long makes room for another one.
 const IDLE: Span = Span::from_secs(86_400);
-/// How often room is looked for, because that walks along all clients.
+/// The shortest time between two searches for idle clients, because a search walks over all
+/// clients.
 const SWEEP_EVERY: Span = Span::from_secs(60);
 
-/// The client that stands for all beyond the bound.
+/// The name that stands for all clients beyond the bound.
 pub const OTHERS: &str = "(others)";
 
 /// Millionths of units, each at the index of its unit.
@@ -36,7 +37,7 @@ struct Sums {
     micros: Amounts,
 }
 
-/// A bill that replaces another one.
+/// A change of the counted use: adds the amounts of `more`, and takes those of `less` away.
 struct Exchange<'a> {
     more: &'a Bill,
     less: &'a Bill,
@@ -178,7 +179,8 @@ impl UseMeter {
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
 
-    /// By unit: limits of one unit charge a call alike, so the highest charge is its cost.
+    /// The cost of a bill by unit. Limits of one unit charge a call alike, so the highest charge is
+    /// its cost.
     fn amounts(&self, bill: &Bill) -> Amounts {
         let mut amounts: Amounts = smallvec![0; self.units.len()];
         for (LimitId(limit), amount) in bill.amounts() {
@@ -202,10 +204,10 @@ impl Sums {
     }
 }
 
-/// The names of clients by number. The first name stands for all clients beyond the bound.
+/// The names of clients by number. The first one is [`OTHERS`].
 #[derive(Clone, Debug)]
 struct ClientNames {
-    /// With the time of the last request.
+    /// Each name with the time of the client's last request.
     names: Vec<(Arc<str>, Time)>,
     numbers: HashMap<Arc<str>, ClientNumber>,
     next_sweep: Time,

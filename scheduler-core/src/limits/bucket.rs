@@ -28,8 +28,8 @@ pub(crate) enum CallMade {
 /// Guarantees that no committed start finds less than it costs: a new start is placed where every
 /// later start can still pay. Only a report of stock that is already gone can break a promise.
 ///
-/// Every kind has every method that is asked here. So a new kind is a variant, a file of its own,
-/// an arm of `made_for!` and of `of_kind!`, and one of `recast`.
+/// Every kind implements all methods of `kinds_have!`. So a new kind is a variant, a file of its
+/// own, an arm of `made_for!` and of `of_kind!`, and one of `recast`.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
@@ -91,7 +91,7 @@ kinds_have! {
     fn is_unused(self: &Self, limit: &Limit, now: Time) -> bool;
     /// Whether starts after `from` and until `until` are promised.
     fn promises_between(self: &Self, from: Time, until: Time) -> bool;
-    /// Continues under a limit with another rate or full level; only limits of tokens learn these.
+    /// Continues under a limit with another rate or full level. Only token buckets learn these.
     fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit);
     /// Corrects the level by `by` from `since` on.
     fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit);
@@ -115,9 +115,10 @@ kinds_have! {
     fn next_promise(self: &Self) -> Option<Time>;
     /// When the last promise starts, or the last pending debit ends.
     fn last_promise(self: &Self) -> Option<Time>;
-    /// The last use that outlasts every call that starts now; none for tokens.
+    /// The last instant of known usage, if that is after the end of a call that starts now. None
+    /// for tokens.
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>;
-    /// When everything promised, `backlog` and `cost` have been paid.
+    /// When all promises, `backlog` and `cost` have been paid.
     fn paid_after(self: &Self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time;
     /// The present window, and what other accounts use of it.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState;
@@ -151,7 +152,7 @@ impl Bucket {
 
     /// The record of a key's bucket, with all promises and the budget spent.
     pub(crate) fn key_record(&self, limit: &Limit, now: Time, budget: Credit) -> BucketRecord {
-        // A full bucket does not refill until its budget is used.
+        // A full bucket refills only once its budget is used, which may be `NEAR` from now.
         let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
         let unknown = UsageBlock { from: now, until: now + NEAR, credit: budget };
         let level = level_when_paid(limit, now, self.level(limit, now), self.last_promise()) - budget - late;
@@ -169,7 +170,7 @@ impl Bucket {
         self.freeze().is_none() && self.is_unused(limit, now)
     }
 
-    /// Drops state that is not needed any more, and a freeze that no call came to probe.
+    /// Drops state that is not needed any more, such as a freeze that needs no probe any more.
     pub(crate) fn compact(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
             self.thaw_if(|freeze| freeze.is_unprobed(now));
@@ -200,7 +201,7 @@ impl Bucket {
     /// Corrects the call's cost; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction, made: CallMade) {
         if made == CallMade::No {
-            // If the call was to probe a freeze, another call has to.
+            // If this call was a probe, another call has to be.
             self.if_frozen(|freeze| freeze.note_return(key));
         }
         of_kind!(self, kind => kind.correct(limit, now, key, correction));
@@ -224,7 +225,7 @@ impl Bucket {
         self.add_freeze(Freeze::new(until));
     }
 
-    /// Joins a freeze with the present one, if there is one.
+    /// Adds a freeze to the present one, if there is one.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
     }

@@ -6,7 +6,8 @@ use crate::arithmetic::{Credit, Rate};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Starts this soon after a checkpoint are near: a short silence of the store stops no request.
+/// Starts this soon after a checkpoint are near, so that a short silence of the store stops no
+/// request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
 
 /// The state of a bucket, from which a bucket of any kind can continue. Each kind reads what it
@@ -15,7 +16,7 @@ pub(crate) const NEAR: Span = Span::from_millis(2500);
 pub(crate) struct BucketRecord {
     /// The level in millionths.
     pub(crate) micros: i128,
-    /// What tokens are promised.
+    /// What a token bucket has promised.
     pub(crate) pending_debits: Vec<DebitSnapshot>,
     /// The usage, if calls are counted.
     pub(crate) usage: Option<Usage>,
@@ -33,8 +34,8 @@ pub(crate) struct ListedStarts {
 impl BucketRecord {
     /// This record of a key for a limit with another rate than `was`.
     ///
-    /// A key's record tells of promises only that they start before its level is above zero. Until
-    /// then, the upstream may be full and lose what a faster rate refills.
+    /// A key's record tells of its promises only that all start before the level is above zero.
+    /// Until then, the upstream may be full and lose what a faster rate refills.
     pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
         let level = limit.rate().credit_of_micros(self.micros);
         let paid = paid_at(was, then, was.credit_of_micros(self.micros));

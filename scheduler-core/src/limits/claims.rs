@@ -9,8 +9,8 @@ use crate::arithmetic::Credit;
 use crate::ids::Connection;
 use rampmeter_protocol::time::Time;
 
-/// The largest number of claims of one bucket. A further one ends with the last of them, and later
-/// answers tell it again.
+/// The largest number of claims of one bucket. Further amounts are added to the claim that ends
+/// last.
 const MAX_CLAIMS: usize = 32;
 
 /// The report of one answer on one bucket.
@@ -40,7 +40,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// When it is forgotten before its end.
+    /// When the claim is forgotten, if that is before its end.
     pub(crate) fn expires(&self) -> Option<Time> {
         let expires = [self.unconfirmed_until, self.resets].into_iter().flatten().min();
         expires.filter(|expires| *expires < self.until)
@@ -118,7 +118,8 @@ impl Claims {
         are_kept
     }
 
-    /// Takes up to `credit` away, the latest first. Returns what was taken, and its ends.
+    /// Takes up to `credit` away, from the latest claims first. Returns the amounts that were
+    /// taken, with their ends.
     pub(crate) fn lower(&mut self, mut credit: Credit) -> Vec<(Time, Credit)> {
         let mut taken = Vec::new();
         while let Some(last) = self.0.last_mut().filter(|_| credit > Credit::ZERO) {
@@ -130,7 +131,8 @@ impl Claims {
         taken
     }
 
-    /// Forgets what has ended, and what no answer has repeated. Returns the latter, with its ends.
+    /// Forgets claims that have ended or expired. Returns the amounts of expired claims, with their
+    /// ends.
     pub(crate) fn expire(&mut self, now: Time) -> Vec<(Time, Credit)> {
         let expires = |claim: &&Claim| claim.until > now && claim.expires().is_some_and(|expires| expires <= now);
         let expired = self.0.iter().filter(expires).map(|claim| (claim.until, claim.credit)).collect();

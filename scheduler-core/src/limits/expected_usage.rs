@@ -1,8 +1,8 @@
 //! Expects other accounts to use as much of a window as of the last ones.
 //!
-//! A saturated window is used up as soon as it begins. If other accounts use it later, calls on
-//! their way are rejected. So their former usage is held back for them, and ever less of it towards
-//! the end of the window.
+//! Under load, permits use a window up as soon as it begins. If other accounts use the window
+//! afterwards, calls on their way are rejected. So as much as other accounts used of the last
+//! windows is held back, and ever less of it towards the window's end.
 
 use crate::arithmetic::{Credit, Window};
 use crate::policy::Limit;
@@ -59,8 +59,8 @@ impl ExpectedUsage {
     }
 }
 
-/// The most that is held back of a limit: the floor of its learning stays for calls. Long limits
-/// hold nothing back, because that would last too long.
+/// The most that is held back of a limit. The share that is the floor of its learning stays for
+/// permits. Long limits hold nothing back, because that would last too long.
 pub(crate) fn most_expected(limit: &Limit) -> Credit {
     const PARTS: u64 = 1000;
     match limit.spec().learn {

@@ -9,8 +9,8 @@ const PROBE_TIMEOUT: Span = Span::from_secs(2);
 /// The longest pause on one client's report. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
-/// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow if
-/// the probe is served.
+/// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow once
+/// the probe is served, or its outcome is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     until: Time,
@@ -37,8 +37,8 @@ impl Freeze {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
 
-    /// Both freezes as one, which ends with the later of them. Another probe follows, and the
-    /// report of a longer pause stays.
+    /// Both freezes as one that ends with the later one. Another probe follows, and the report of a
+    /// longer pause stays.
     fn joined(self, other: Freeze) -> Self {
         let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
         Freeze { until, is_ordered, probe: None, ..self }
@@ -92,7 +92,7 @@ impl Freeze {
         self.probe.is_some()
     }
 
-    /// Whether no call has probed the freeze for so long that none has to.
+    /// Whether the freeze ended so long ago without a probe that none is needed any more.
     pub(crate) fn is_unprobed(&self, now: Time) -> bool {
         self.probe.is_none() && self.until + PROBE_TIMEOUT <= now
     }

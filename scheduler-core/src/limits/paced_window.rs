@@ -1,8 +1,8 @@
 //! A window whose capacity is spread over its time (`pace`).
 //!
-//! The window gives out a tenth of its capacity at its beginning. The rest comes evenly, so that
-//! the last start of the window finds the whole. The usage of the window is all the state that
-//! pacing needs.
+//! The window gives out a tenth of its capacity at its beginning. The rest is given out evenly, so
+//! that the last possible start finds the whole capacity. Pacing needs no state except the usage of
+//! the window.
 
 use super::window_phase::Windows;
 use crate::arithmetic::{Credit, Window};
@@ -10,8 +10,8 @@ use crate::ids::Tier;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
-/// One part in this many of the capacity is free at the beginning. Each headroom keeps the same
-/// part of itself there.
+/// One part in this many of the capacity is free at the beginning. The same part of each headroom
+/// is left at that time.
 const FREE_PART: u64 = 10;
 
 /// How much of a window is given out when. Amounts are in millionths.

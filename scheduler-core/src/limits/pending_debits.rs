@@ -23,9 +23,9 @@ pub struct DebitSnapshot {
 /// Steps that lower a bucket's full level: each credit counts until its time. Later credits are no
 /// higher.
 ///
-/// A successor charges promises before their starts, so its bucket would refill too early: the
-/// upstream's bucket is still full then, and loses that refill. So the successor's full level is
-/// lower until then.
+/// A successor charges promises before their starts. Its bucket would then refill while the
+/// upstream's bucket is still full and loses that refill. So the successor's full level is lower
+/// until the starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingDebits(Vec<(Time, Credit)>);
 

@@ -76,8 +76,9 @@ struct Node {
 
 /// The starts, and for each subtree and tier the potential that it needs before it.
 ///
-/// With that potential each start of the subtree finds what it demands beside a new one of the
-/// tier. Most timelines belong to keys and have few starts. For these, a slab's chunk is too large.
+/// With that potential, each start of the subtree finds what it demands if a new start of the tier
+/// goes ahead of it. Most timelines belong to keys and have few starts. For these, a slab's chunk
+/// is too large.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Vec<Node>,
@@ -181,7 +182,7 @@ impl Timeline {
         Gap { potential, end: end.map(|start| start.key) }
     }
 
-    /// The first start from `from` on that lacks what it needs beside a newcomer of `tier`.
+    /// The first start from `from` on that lacks what it needs behind a new start of `tier`.
     pub(crate) fn first_short(
         &self,
         limit: &Limit,
@@ -199,9 +200,9 @@ impl Timeline {
         short.map(|start| start.key)
     }
 
-    /// The last start that `newcomer` can't be put ahead of, from `short` on until the bucket runs
-    /// over. Only refill that would be lost makes up for the newcomer. `cap` is the highest
-    /// possible potential before `short`.
+    /// The last start that the new start `newcomer` cannot be put ahead of, from `short` on until
+    /// the bucket runs over. Only refill that would be lost makes up for the newcomer. `cap` is the
+    /// highest possible potential before `short`.
     pub(crate) fn last_short(
         &self,
         limit: &Limit,
@@ -240,8 +241,7 @@ impl Timeline {
     }
 
     /// The first start from `from` on at which `holds` is true. `holds` sees runs in order, with
-    /// what each needs beside a newcomer of `tier`: a false answer skips the run, a true one
-    /// searches it.
+    /// what each needs behind a new start of `tier`. False skips the run, true searches it.
     fn seek(
         &self,
         limit: &Limit,
@@ -393,12 +393,12 @@ pub(crate) fn just_after(time: Time) -> StartKey {
     StartKey { at: just_past(time), serial: 0 }
 }
 
-/// The next instant: a deadline is kept at its own instant, and missed at this one.
+/// The next nanosecond. A deadline at `time` is met at `time`, and missed at this instant.
 pub(crate) fn just_past(time: Time) -> Time {
     time + Span::from_nanos(1)
 }
 
-/// The potential that `start` needs before it beside a newcomer of `tier`.
+/// The potential that `start` needs before it behind a new start of `tier`.
 fn need(limit: &Limit, start: &PromisedStart, tier: Tier) -> Credit {
     limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
 }

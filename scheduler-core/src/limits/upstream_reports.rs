@@ -114,7 +114,7 @@ impl UpstreamReports {
         refill.divided_by(part)
     }
 
-    /// The phase alone, if the period is the same. The usage is known otherwise.
+    /// The phase alone, if the period is the same. Claims stay in the bucket as anonymous usage.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period() == period)?;
         Some(UpstreamReports { phase: Some(phase), starts: self.starts.emptied(), ..UpstreamReports::new(now) })

@@ -12,7 +12,7 @@ use rampmeter_protocol::time::{Span, Time};
 pub(crate) const MAX_BLOCKS: usize = 32;
 /// This many of the nearest blocks stay unmerged.
 const EXACT_BLOCKS: usize = MAX_BLOCKS / 2;
-/// How far two schedulers' wall clocks may differ and still agree.
+/// Two schedulers' wall clocks agree if they differ by at most this.
 const MAX_CLOCK_SKEW: Span = Span::from_secs(1);
 /// Clocks that agree also differ by at most one part in this many of the period.
 const MAX_CLOCK_SKEW_PART: u64 = 10;
@@ -152,10 +152,12 @@ impl RecordTimes {
     }
 }
 
-/// By how much a record may have been written before `then`, if the wall clocks tell `lag`.
+/// By how much a record may have been written before `then`, if the wall clock there was `lag`
+/// nanoseconds behind the one here.
 ///
-/// A reader on another machine leaves out the time by which clocks may differ, so they differ by no
-/// more than the lag. A lag below zero shows that a clock was set.
+/// A reader on another machine subtracts the allowed difference of clocks when it computes `then`.
+/// So clocks differ by at most the lag, and by at most `skew`. A lag below −`skew` shows that a
+/// clock was set, so that nothing is known.
 fn earlier(lag: i64, skew: i64) -> Span {
     if lag < -skew {
         return Span::from_nanos(u64::MAX);

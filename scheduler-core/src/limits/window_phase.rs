@@ -1,9 +1,9 @@
 //! When an upstream's windows end, by its own word.
 //!
-//! An answer says in how long its window ends. It was written between the call's start and its
-//! arrival here, and perhaps in whole seconds. So it names an interval in which a window ends.
-//! Answers that agree narrow the interval down. Starts stay out of it, because a call there could
-//! count in either of two windows.
+//! An answer says how soon its window ends, often in whole seconds. The answer was written between
+//! the call's start and its arrival here. So it names an interval in which a window ends. Answers
+//! that agree narrow the interval down. Starts stay out of it, because a call there could count in
+//! either of two windows.
 
 use super::expected_usage::{ExpectedUsage, most_expected};
 use crate::arithmetic::{Credit, Window, WindowAlignment};

@@ -88,8 +88,8 @@ impl<R> Permits<R> {
         self.permits.nth_slot(number)
     }
 
-    /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`],
-    /// or until the end that [`Permits::forget_after`] was given is long ago.
+    /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`]. Once
+    /// [`Permits::forget_after`] names its end, it is forgotten the retention after that.
     pub(crate) fn insert(
         &mut self,
         id: PermitId,
@@ -182,7 +182,7 @@ impl<R> Permits<R> {
         Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
-    /// Charges all granted permits to the limits of another set, as far as they go on.
+    /// Charges all granted permits to the limits of another set, as far as limits go on.
     pub(crate) fn change(&mut self, succession: &Succession) {
         // Bills are told apart by their addresses, so all former ones have to stay until the end.
         // The map is looked up, never iterated: addresses order nothing.
@@ -208,7 +208,7 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// How many permits take something or wait.
+    /// How many permits wait, or take more than next to nothing.
     fn busy(&self) -> usize {
         self.len() - self.idle.len() - self.small.len()
     }
@@ -260,7 +260,7 @@ fn end_of(second: u32) -> Time {
     Time::ORIGIN + Span::from_secs(second.into())
 }
 
-/// The number of the first whole second at or after `at`, in the first 136 years.
+/// The number of the first whole second at or after `at`; saturates after 136 years.
 fn second_after(at: Time) -> u32 {
     u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX).min(UNLISTED - 1)
 }

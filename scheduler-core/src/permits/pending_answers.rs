@@ -20,7 +20,7 @@ pub(crate) struct PendingAnswers<R> {
     asks: BTreeMap<PermitId, Ask<R>>,
 }
 
-/// An answer that waits, and since when.
+/// An answer that waits for the store, and since when.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingAnswer<R> {
     pub(crate) since: Time,
@@ -70,12 +70,12 @@ impl<R> PendingAnswers<R> {
         self.answers.push_back(answer);
     }
 
-    /// All answers; those that still have to wait are pushed again.
+    /// Takes all answers. The caller pushes those again that still have to wait.
     pub(crate) fn take_answers(&mut self) -> VecDeque<PendingAnswer<R>> {
         std::mem::take(&mut self.answers)
     }
 
-    /// The answers behind the first `count` ones have waited since `since`.
+    /// Notes that all answers after the first `count` have waited since `since`.
     pub(crate) fn date_back(&mut self, count: usize, since: Time) {
         self.answers.range_mut(count..).for_each(|pending| pending.since = since);
     }

@@ -1,7 +1,8 @@
-//! How limits count: the algorithms that a configuration names, and the few ways of counting that
-//! they come down to.
+//! How limits count: the algorithms that a configuration names, and the three ways of counting that
+//! implement them.
 //!
-//! A new algorithm is a variant of [`Algorithm`], and of `Counting` if none of its ways is right.
+//! A new algorithm is a variant of [`Algorithm`]. It is a variant of `Counting`, too, if no present
+//! variant fits.
 
 use crate::arithmetic::{Alignment, WindowAlignment};
 use rampmeter_protocol::time::{Span, Time};
@@ -18,12 +19,13 @@ pub enum Algorithm {
     /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
     /// says, whatever the `period`.
     FixedWindow(Alignment),
-    /// `capacity` in any `period`, wherever that begins.
+    /// `capacity` in every stretch of time of length `period`.
     SlidingWindow,
     /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after
     /// its start or its last renewal.
     Concurrency,
-    /// `capacity` until the quota is reset, if ever. Requests do not wait for a spent quota.
+    /// `capacity` until the quota is reset, if ever. A request is refused, not queued, while the
+    /// quota is spent.
     Quota(Option<Alignment>),
 }
 
@@ -59,7 +61,7 @@ impl Algorithm {
 /// The kind of a limit's buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Counting {
-    /// Tokens that come in all the time.
+    /// Tokens that are refilled steadily.
     Tokens,
     /// Windows of time, each with its own capacity.
     Windows(WindowAlignment),
@@ -71,7 +73,7 @@ pub(crate) enum Counting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     length: Span,
-    /// Whether it ends when the call is settled, and can be renewed.
+    /// Whether the call also stops taking up room when it is settled, and can be renewed.
     until_settled: bool,
 }
 
@@ -136,7 +138,8 @@ impl Counting {
         }
     }
 
-    /// How much longer calls count under `other`, if both are sliding windows.
+    /// How much longer a call counts under `other`. None unless this is a sliding window, and
+    /// `other` counts calls for longer.
     pub(crate) fn counts_longer_as(&self, other: &Counting) -> Option<Span> {
         match (self, other) {
             (Counting::Occupied(own), Counting::Occupied(others))

@@ -28,7 +28,8 @@ pub struct Applies {
     pub matching: BTreeMap<String, Pattern>,
     /// Labels whose values together name a bucket. The limit skips a request without one of them.
     pub key: Vec<String>,
-    /// Of a group's matching limits, only the most specific applies, and the first of equals.
+    /// Of a group's matching limits, only the most specific one applies. Of equally specific ones,
+    /// the first applies.
     pub group: Option<Name>,
 }
 

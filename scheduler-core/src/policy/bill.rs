@@ -18,7 +18,7 @@ pub struct Bill {
     pub(crate) client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
-    /// The labels of the call that found limits may use, if the resource looks for any.
+    /// The labels of the call by which found limits may apply, if the resource looks for limits.
     pub(crate) traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
@@ -26,12 +26,12 @@ pub struct Bill {
     pub(crate) shadow: Option<Box<Bill>>,
 }
 
-/// The labels of a call that found limits may use.
+/// The labels of a call by which found limits may apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallTraits {
     /// Its route.
     pub(crate) route: Option<String>,
-    /// Its labels that may key buckets.
+    /// The names of its labels that may key buckets.
     pub(crate) keys: Vec<String>,
 }
 
@@ -101,7 +101,7 @@ impl Bill {
         bill
     }
 
-    /// This bill as one of `client`.
+    /// This bill, which then counts for `client`.
     pub(crate) fn of_client(self, client: ClientNumber) -> Self {
         Bill { client, ..self }
     }

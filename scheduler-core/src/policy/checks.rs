@@ -103,7 +103,7 @@ fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<Sp
     broken(|field| SpecField::Class(index, field), rules)
 }
 
-/// The rules that are not kept.
+/// The faults: one for each rule that is not kept.
 fn broken<Field, const N: usize>(field_of: impl Fn(Field) -> SpecField, rules: [Rule<Field>; N]) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
 const LONG_PERIOD: Span = Span::from_secs(600);
-/// A shorter limit has refilled before a forecast is of use.
+/// A limit with a shorter period refills before a forecast of its end is of use.
 const FORECAST_PERIOD: Span = Span::from_secs(3600);
-/// Learning never shrinks a bucket below one part in this many of its nominal size.
+/// A learned bucket holds at least the nominal full bucket divided by this.
 const MIN_BURST_PART: u64 = 4;
 
-/// Starts avoid a window's ends by [`LATENESS`], or by one part in this many of the window if that
+/// Starts avoid a window's ends by [`LATENESS`], or by the window's length divided by this if that
 /// is less.
 const GUARD_PART: u64 = 10;
 
@@ -60,8 +60,8 @@ impl Limit {
         }
     }
 
-    /// This limit with a learned rate, slower by this number of [steps](crate::arithmetic::Rate),
-    /// and with `short` missing from a full bucket.
+    /// This limit with a rate that is `slower` [steps](crate::arithmetic::STEPS) lower, and with a
+    /// full bucket that holds `short` less.
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
@@ -85,7 +85,8 @@ impl Limit {
         Limit { counting: self.counting.under_jitter(period, guard(period, jitter)), ..self }
     }
 
-    /// This limit, whose full bucket holds at most `capacity`.
+    /// This limit, with a full bucket that holds at most `capacity` less the margin, or half of
+    /// `capacity` if that is more.
     pub(crate) fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);
         let full = self.full.min((most - self.rate.credit(self.margin)).max(most.divided_by(2)));
@@ -137,8 +138,8 @@ impl Limit {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// Whether forecasts are made of when it is used up: a quota or a limit of an hour or longer,
-    /// without keys.
+    /// Whether forecasts tell when this limit is used up. They do for quotas and for limits of an
+    /// hour or longer, unless these have keys or count calls in flight.
     pub(crate) fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
         is_long && !self.is_keyed() && !self.is_until_settled()
@@ -196,7 +197,8 @@ impl Limit {
         self.counting.counts_longer_as(&other.counting)
     }
 
-    /// The first instant after a bucket with this level at `now` was or will be empty.
+    /// The nanosecond after a steadily refilled bucket is at level zero, if its level is `level` at
+    /// `now`. This lies in the past for a positive level.
     pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.refill_span(credit);
         let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
@@ -229,8 +231,8 @@ impl Limit {
         (cost + self.headrooms[tier.index()]).min(self.full)
     }
 
-    /// The level that a start of tier `own` needs behind a new one of tier `other`. The lower
-    /// headroom counts.
+    /// The level that a promised start of tier `own` needs if a new start of tier `other` goes
+    /// ahead of it. The lower headroom of both tiers counts.
     pub(crate) fn demand_beside(&self, cost: Credit, own: Tier, other: Tier) -> Credit {
         self.demand(cost, own.min(other))
     }

@@ -23,7 +23,8 @@ use std::collections::BTreeSet;
 use std::ops::Index;
 use std::sync::Arc;
 
-/// Half of the permits that are remembered by default.
+/// A call is small if its limits would admit this many like it while a permit is remembered. This
+/// is half of the permits that are remembered by default.
 const MANY_CALLS: u64 = 2_000_000;
 
 /// A validated class.
@@ -44,7 +45,7 @@ pub struct Resource {
     classes: Vec<Class>,
     default_class: ClassId,
     matcher: LimitMatcher,
-    /// The same resource with only its limits in shadow mode; none in a shadow itself.
+    /// The same resource with only its shadow limits. None if this is such a resource itself.
     shadow: Option<Arc<Resource>>,
     unix_nanos_at_origin: u64,
 }
@@ -88,8 +89,8 @@ impl Resource {
         }
     }
 
-    /// This resource, with wall time in nanoseconds since 1970 at the origin of time. Windows
-    /// follow the wall clock. By default the origin is 1970.
+    /// This resource with the given wall time at the origin of time, in nanoseconds since 1970.
+    /// Windows follow this wall clock. By default the origin of time is 1970.
     #[must_use]
     pub fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
         let limits = self.limits.iter().map(|limit| limit.clone().at_unix(unix_nanos_at_origin)).collect();
@@ -103,8 +104,9 @@ impl Resource {
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
     }
 
-    /// Whether a call takes next to nothing of its limits. The limits would admit millions of such
-    /// calls while a permit is remembered, and these would fill the memory of all permits.
+    /// Whether a call takes next to nothing of its limits. While one permit is remembered, the
+    /// limits would admit millions of such calls, whose permits would fill the bound on remembered
+    /// permits.
     pub(crate) fn is_small(&self, bill: &Bill) -> bool {
         bill.amounts().all(|(limit, amount)| {
             let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());
@@ -117,13 +119,13 @@ impl Resource {
         self.unix_nanos_at_origin
     }
 
-    /// The limits of `bill` that a call occupies until it is settled, and the lease of each.
+    /// The limits of `bill` that count calls in flight, each with the length of its lease.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let occupied = bill.charged().filter(|limit| self[*limit].is_until_settled());
         occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
-    /// The charges of a bill that a call occupies until it is settled.
+    /// The charges of a bill to limits that count calls in flight.
     pub(crate) fn in_flight_part(&self, bill: &Bill) -> Bill {
         bill.map_charges(|limit, amount| self[limit].is_until_settled().then_some((limit, amount)))
     }
@@ -133,7 +135,7 @@ impl Resource {
         windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
     }
 
-    /// The same resource with these limits beside its own.
+    /// The same resource with these limits after its own.
     ///
     /// # Errors
     /// The first fault of the resulting resource.
@@ -217,12 +219,13 @@ impl Resource {
         }
     }
 
-    /// The charges of a call with these labels and this cost. A call makes one request by default.
+    /// The charges of a call with these labels and this cost. If the cost does not name the unit
+    /// `requests`, the call counts as one request.
     ///
     /// # Errors
-    /// [`Refusal::UnknownUnit`] for a unit that no limit counts, [`Refusal::Uncounted`] for the
-    /// default cost. [`Refusal::NeverFits`] for a cost above a limit's capacity.
-    /// [`Refusal::NoLimit`] if no limit applies and the resource requires one.
+    /// [`Refusal::UnknownUnit`] for a unit that no limit counts. [`Refusal::Uncounted`] for an
+    /// empty cost if no limit counts `requests`. [`Refusal::NeverFits`] for a cost above a limit's
+    /// capacity. [`Refusal::NoLimit`] if no limit applies and the resource requires one.
     pub fn bill<'a>(
         &self,
         labels: &Labels<'_>,
@@ -248,7 +251,7 @@ impl Resource {
         }
     }
 
-    /// The labels of the call that found limits may use.
+    /// The labels of the call by which found limits may apply.
     fn traits(&self, labels: &Labels<'_>) -> Option<CallTraits> {
         let route = self.spec.discover_route.as_ref().and_then(|label| labels.get(label)).map(str::to_owned);
         let keys = self.spec.discover_key.iter().filter(|label| labels.get(label).is_some()).cloned();
@@ -296,7 +299,7 @@ impl Resource {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
-    /// Whether both resources differ in their limits only, so that permits and queues can go on.
+    /// Whether both resources differ at most in their limits, so that permits and queues can go on.
     #[must_use]
     pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
@@ -310,7 +313,7 @@ impl Resource {
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
-    /// Whether a limit counts this unit.
+    /// Whether a limit counts this unit, be it in shadow mode or not.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
         self.spec.limits.iter().any(|limit| *limit.unit == *unit)
@@ -319,7 +322,7 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        // The search may still find a limit that counts the unit.
+        // If limits are looked for, one that counts the unit may be found later.
         match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
@@ -372,7 +375,8 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-/// The sorted headrooms of all tiers. The first has none and serves promoted requests.
+/// The distinct headrooms in ascending order, one for each tier. Tier 0 leaves no headroom and
+/// serves promoted requests.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
     headrooms.collect::<BTreeSet<u32>>().into_iter().collect()

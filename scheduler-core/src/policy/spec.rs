@@ -37,14 +37,15 @@ pub struct ResourceSpec {
     pub horizon: Span,
     /// Bounds on the scheduler's memory.
     pub bounds: Bounds,
-    /// The budget that each checkpoint reserves, as a time of refill. A crash costs about
-    /// this, and more only where more was granted since the last checkpoint.
+    /// The budget that each checkpoint reserves, as a time of refill. A crash costs about this much
+    /// refill, or what was granted since the last checkpoint if that is more.
     pub reservation: Span,
     /// The behaviour while the store does not answer.
     pub on_store_loss: OnStoreLoss,
     /// How long after its start a permit lapses.
     pub validity: Span,
-    /// How far ahead a start may be reserved; by default [as its limits say](DEFAULT_AHEAD).
+    /// How far ahead a start may be reserved. By default, the longest period of its limits, within
+    /// [`DEFAULT_AHEAD`].
     pub max_ahead: Option<Span>,
     /// How clients share a class; first come, first served by default.
     pub fair_share: Option<FairShare>,
@@ -52,7 +53,8 @@ pub struct ResourceSpec {
     pub follow: Follow,
     /// Which unwritten limits are looked for.
     pub discover: Discover,
-    /// The label that names a call's route: answers may name the bucket of a route.
+    /// The label that names a call's route. A limit that answers name is then found for the routes
+    /// of its calls only.
     pub discover_route: Option<String>,
     /// Labels by whose values the upstream may count separately.
     pub discover_key: Vec<String>,
@@ -91,7 +93,7 @@ impl ResourceSpec {
         }
     }
 
-    /// Whether it has limits of its own, or finds all it needs.
+    /// Whether it has written limits, or looks for all kinds of unwritten limits.
     #[must_use]
     pub fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.discover == Discover::All
@@ -105,9 +107,9 @@ impl ResourceSpec {
     }
 }
 
-/// Starts are reserved as far ahead as the longest period of a limit, within these bounds. So one
-/// period of every limit can be booked, but no whole day. For short limits, a minute covers an
-/// ordinary burst.
+/// By default, starts are reserved as far ahead as the longest period of a limit, within these
+/// bounds. The upper bound keeps workers from booking a whole day. The lower one covers an ordinary
+/// burst on limits with short periods.
 pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
 
 /// Which capacity a limit has.
@@ -128,7 +130,7 @@ pub enum Discover {
     Nothing,
     /// A cap on calls in flight.
     InFlight,
-    /// That cap, limits that answers tell of, and a rate.
+    /// A cap on calls in flight, limits that answers tell of, and a rate.
     All,
 }
 
@@ -145,7 +147,7 @@ pub enum Unmatched {
 /// The answer to requests without a stated cost, if no limit counts `requests`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uncounted {
-    /// Refuses them: a limit may count `request` by mistake.
+    /// Refuses them, because a limit may name its unit `request` by mistake.
     #[default]
     Refuse,
     /// Grants them at once.
@@ -167,26 +169,27 @@ pub enum OnStoreLoss {
     /// Grants nothing until the store answers.
     #[default]
     Hold,
-    /// Goes on for this long. If the scheduler dies meanwhile, its successor may admit too much.
-    /// The excess is at most the refill of this time.
+    /// Goes on granting for this long. If the scheduler dies meanwhile, its successor may admit too
+    /// much, by at most the refill of this time.
     Ride(Span),
 }
 
-/// A little longer than the interval of writes to the store, four of which happen in a second.
+/// A little longer than the 250 ms between two writes to the store.
 pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
-/// With less, every permit would wait for the store.
+/// The shortest reservation. With less, every permit would wait for the store.
 pub const MIN_RESERVATION: Span = Span::from_millis(50);
-/// The most that a crash may cost.
+/// The longest reservation: a crash costs at most about this much refill.
 pub const MAX_RESERVATION: Span = Span::from_secs(60);
-/// A longer ride is no answer to a failure.
+/// The longest ride. A store that fails for longer has to be repaired.
 pub const MAX_RIDE: Span = Span::from_secs(3600);
-/// With less, a permit would lapse on its way.
+/// The shortest validity. With less, a permit would lapse on its way to the worker.
 pub const MIN_VALIDITY: Span = Span::from_millis(100);
 
-/// Far longer than any worker needs, and too short for unused permits to become a burst.
+/// Far longer than a worker needs to begin a call, and too short for unused permits to add up to a
+/// burst.
 pub const DEFAULT_VALIDITY: Span = Span::from_secs(5);
 
-/// Round trip and jitter: a permit must reach its worker before its start.
+/// A round trip and its jitter, so that a permit reaches its worker before its start.
 pub const DEFAULT_HORIZON: Span = Span::from_millis(50);
 
 /// A limit.
@@ -208,13 +211,14 @@ pub struct LimitSpec {
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
-    /// Whether a window gives out its capacity by and by: a tenth at its beginning, and the rest
+    /// Whether a window's capacity is spread over its time: a tenth at its beginning, and the rest
     /// evenly until its end.
     pub pace: bool,
-    /// Whether the limit is in shadow mode: the scheduler measures its delays and enforces none.
+    /// Whether this is a shadow limit: the scheduler measures the delays that it would cause, and
+    /// delays nothing.
     pub shadow: bool,
-    /// Whether the limit is a guess from refused calls. No reading of an answer is about it, and a
-    /// call of any cost fits.
+    /// Whether the limit is a guess from refused calls. Readings of answers never correct it, and
+    /// no cost is too large for it.
     pub guessed: bool,
 }
 
@@ -238,7 +242,8 @@ pub enum Learn {
     Above(f64),
 }
 
-/// With a lower floor, a limit would hardly notice that its upstream recovered.
+/// The lowest floor. With less, so few calls would start that a recovery of the upstream would
+/// hardly show.
 pub const MIN_FLOOR: f64 = 0.01;
 
 /// The default floor of a learned rate.
@@ -255,7 +260,7 @@ impl Default for Learn {
 pub enum Margin {
     /// Rate × 50 ms + 1, at most a tenth of the capacity.
     Auto,
-    /// This amount. Zero leaves the delays of a bucket without margin.
+    /// This amount. With zero, nothing covers the jitter of delays.
     Fixed(Amount),
 }
 
@@ -266,8 +271,8 @@ pub struct ClassSpec {
     pub name: Name,
     /// The share of every limit's capacity that this class leaves for more urgent classes.
     pub headroom: f64,
-    /// The longest wait of its oldest request before promotion. The wait restarts when the same
-    /// limits serve the class.
+    /// The longest wait of its oldest request before promotion. The wait restarts when the class
+    /// gets a grant from the same limits.
     pub max_starvation: Option<Span>,
 }
 
@@ -285,17 +290,17 @@ pub enum StartPolicy {
     /// Full, as at an unused upstream.
     #[default]
     Full,
-    /// Probably full: waiting requests use it slowly until served calls prove it. Immediate answers
-    /// trust it.
+    /// Full, but unproven: waiting requests use the stock slowly until served calls prove it.
+    /// Requests that want an immediate answer may use all of it.
     Unproven,
     /// Empty, as at a fully used upstream.
     Empty,
 }
 
-/// The largest number of remembered permits that were returned. Once all permits reach their bound,
-/// it also bounds those that take next to nothing. These bounds, about 8 MB each, keep a client
-/// from filling the memory of all other permits. Beyond the bound, the scheduler forgets the
-/// oldest. A late copy of its request is charged anew.
+/// The largest number of remembered permits that were returned, about 8 MB. Once all permits reach
+/// their bound, the same bound holds for permits of calls that take next to nothing. So one client
+/// cannot fill the memory with permits that cost it nothing. Beyond the bound, the scheduler
+/// forgets the oldest permit, and a late copy of its request is charged anew.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
@@ -309,10 +314,11 @@ pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
 pub struct Bounds {
     /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
-    /// The largest number of remembered permits, about 100 bytes each. An id is known for
-    /// 300 s, and near this bound for a minute. The default suffices for 66 000 permits a second.
+    /// The largest number of remembered permits, about 100 bytes each. An id is known for 300 s
+    /// after its start, or for 60 s once this bound is reached. The default suffices for 66 000
+    /// permits a second.
     pub max_permits: usize,
-    /// The largest number of buckets by key that are not full, about 160 bytes each.
+    /// The largest number of keys whose buckets are not full, about 160 bytes each.
     pub max_keys: usize,
 }
 

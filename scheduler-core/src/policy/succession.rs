@@ -26,7 +26,7 @@ impl Call {
         Call { labels: labels.clone().into_owned(), cost }
     }
 
-    /// The cost that `bill` implies; the labels stay unknown.
+    /// A call without labels, whose cost is the estimate of `bill`.
     pub(crate) fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
@@ -41,8 +41,8 @@ impl Call {
 
 /// Maps the limits of one resource to those of the resource that replaces it.
 ///
-/// A limit continues as the one with the same name, unit, matching and algorithm. Capacity and
-/// period may differ, and its matching may have become wider. Every other limit is new.
+/// A limit continues as the limit with the same name, unit, algorithm, key and group. Capacity and
+/// period may differ, and the new limit may match more calls. Every other limit is new.
 #[derive(Clone, Debug)]
 pub(crate) struct Succession {
     /// New ids, by former index.
@@ -84,7 +84,7 @@ impl Succession {
     }
 }
 
-/// Whether the usage of `limit` counts for `other`, which may apply to more calls.
+/// Whether `limit` continues as `other`, which may apply to more calls.
 fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let wider =
         |(label, wanted): (&String, &Pattern)| limit.applies.matching.get(label).is_some_and(|own| wanted.covers(own));
@@ -93,7 +93,7 @@ fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
     covers && continues_as(limit, &LimitSpec { applies, ..other.clone() })
 }
 
-/// Whether `other` is the same limit, perhaps of another size.
+/// Whether `other` is the same limit for the same calls, perhaps with another capacity and period.
 pub(crate) fn continues_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
     limit.name == other.name && limit.algorithm == other.algorithm && is_same_call

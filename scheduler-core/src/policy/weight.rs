@@ -10,7 +10,8 @@ impl Weight {
     /// The weight of clients that the configuration does not name.
     pub const ONE: Weight = Weight(1000);
 
-    /// The virtual time that this service takes for a client of this weight.
+    /// The virtual time that this service takes for a client of this weight: `service` ÷ weight,
+    /// rounded up.
     pub(crate) fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
         Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// One client or key may hold this many times the free positions.
 const TIMES_FREE: usize = 4;
 
-/// A client without a limit, or a key with its limit.
+/// A client if there is no limit, or a key of the limit.
 type Party = (Option<LimitId>, Arc<str>);
 
 /// The number of positions that each client and key holds.

@@ -139,7 +139,8 @@ impl ClassQueue {
             Some(Service { now, reason: StartReason::InTurn }) => {
                 self.clients.serve(now, client, set, slice, turn.tag);
             }
-            // The clocks must not pass the turns of requests that the served one has passed.
+            // This request has passed others with earlier turns, and the clocks must not pass these
+            // turns.
             Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
                 self.clients.leave(client, slice, SliceFate::Used);
             }
@@ -168,8 +169,8 @@ impl ClassQueue {
         self.clients.set_contended(now, contended);
     }
 
-    /// The demand of earlier turns at the recent pace of the clocks: the contended limits that the
-    /// request needs, each with a time of refill.
+    /// For each contended limit that the request needs, how long earlier turns take at the recent
+    /// pace of the limit's clock.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
         let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::NONE };
@@ -232,9 +233,8 @@ impl ClassQueue {
         self.by_deadline.range(own.first()..own).next().map(|(_, (_, slot))| *slot)
     }
 
-    /// When the oldest request of each set of limits is promoted. It has waited for
-    /// `max_starvation` then, and no request of its class that needs the same limits was served for
-    /// as long.
+    /// When the oldest request of each set of limits is promoted. By then the request has waited
+    /// for `max_starvation`, and its limits have served no request of its class for as long.
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         class.max_starvation.into_iter().flat_map(move |most| {
             self.order.sets().filter_map(move |set| {
@@ -245,7 +245,7 @@ impl ClassQueue {
         })
     }
 
-    /// When each contended limit of the set had last served a request: the earliest of these times.
+    /// The earliest of the times at which each contended limit of the set last served a request.
     /// Without contention, all limits of the set count.
     fn last_served(&self, set: LimitSet) -> Time {
         let contended = set.and(self.clients.contended());

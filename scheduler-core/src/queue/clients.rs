@@ -28,7 +28,7 @@ pub(crate) struct Clients {
     contended: LimitSet,
     /// By limit.
     clocks: Vec<VirtualClock>,
-    /// How often all clients have begun anew. Those of former generations are like new ones.
+    /// How often all clients have begun anew. A client of a former generation is like a new one.
     generation: u64,
     clients: HashMap<Arc<str>, Client>,
     /// Clients without a waiting request, by generation. They are kept until the clocks have passed
@@ -38,12 +38,12 @@ pub(crate) struct Clients {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    /// Where its next slice begins, unless the clock is further.
+    /// Where its next slice begins, unless the clock shows a later time.
     end: VirtualTime,
     waiting: u32,
     generation: u64,
-    /// Unused slices before its last one, the beginning of each by its end. Between two of them is
-    /// the slice of a waiting request, so that there are not many more than such requests.
+    /// Unused slices before its last one, the beginning of each by its end. Between two of them
+    /// lies the slice of a waiting request, which bounds their number.
     unused: BTreeMap<VirtualTime, VirtualTime>,
 }
 
@@ -60,7 +60,8 @@ impl Client {
         }
     }
 
-    /// Begins a slice that needs this much service. Unused slices before a gap are of no more use.
+    /// Begins a slice that needs this much service. If the client was behind the clock, its unused
+    /// slices are forgotten.
     fn next_slice(&mut self, clock: VirtualTime, service: Span) -> Slice {
         if self.end < clock {
             self.unused.clear();
@@ -134,14 +135,14 @@ impl Clients {
         &self.clocks[limit.index()]
     }
 
-    /// Begins anew, when no request is left.
+    /// Lets all clients begin anew, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
         self.contended = LimitSet::NONE;
         self.generation += 1;
     }
 
-    /// Begins anew under other limits.
+    /// Lets all clients begin anew under other limits.
     pub(crate) fn begin_version(&mut self, limits: usize, now: Time) {
         self.forget_all();
         self.clocks = vec![VirtualClock::new(now); limits];

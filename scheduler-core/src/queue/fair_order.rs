@@ -5,8 +5,9 @@
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
 //!
 //! Among equal tags, a client that is not ahead of its share goes first. Equal calls get equal
-//! tags, and a light client would otherwise wait for a round of heavy ones. Then the earlier
-//! request goes first, so that a rare large request waits for no round of small ones.
+//! tags, and a light client would otherwise wait for a round of heavy ones. If that does not
+//! decide, the earlier request goes first, so that a rare large request waits for no round of small
+//! ones.
 //!
 //! Each contended limit has a clock of its own. One clock for the class would put newcomers behind
 //! every blocked request, or charge later for capacity that no other request wanted. A clock runs
@@ -21,7 +22,7 @@ use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// When a request came, less the age that it brought along.
+/// When a request came, less the age that it stated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrival {
     pub(crate) at: Time,

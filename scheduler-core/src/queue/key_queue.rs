@@ -102,7 +102,7 @@ impl KeyQueue {
         self.kept_for
     }
 
-    /// Ends what the key keeps for the request in `slot`.
+    /// Stops keeping an amount for the request in `slot`.
     pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
     }

@@ -26,7 +26,7 @@ impl KeyQueues {
         self.queues.get(&bucket)
     }
 
-    /// Ends what a key keeps for the request in `slot`.
+    /// Stops keeping an amount of a key for the request in `slot`.
     pub(super) fn release(&mut self, bucket: Slot, slot: Slot) {
         self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.release(slot));
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// The limits under which a request waits, and whether it has a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LimitsVersion {
-    /// How many changes of limits came before the limits that charge it.
+    /// How many changes of limits came before the limits that charge the request.
     pub(crate) changes: u32,
     /// A request that comes during a change has no turn until all earlier requests have theirs.
     pub(super) has_turn: bool,
@@ -18,8 +18,8 @@ impl LimitsVersion {
     pub(super) const FIRST: LimitsVersion = LimitsVersion { changes: 0, has_turn: true };
 }
 
-/// A position among all requests of a class: by version, by whether a request is in the queue of a
-/// key, by its tree in the fair order, and by arrival.
+/// A position among all requests of a class: by version, then by whether a request is in the queue
+/// of a key. Among these, by tree in the fair order, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArrivalPosition {
     pub(super) version: LimitsVersion,
@@ -47,8 +47,8 @@ impl ArrivalPosition {
     }
 }
 
-/// A position among the requests of one client and tree: by deadline. Requests without one are
-/// last.
+/// A position among the requests of one client and tree: by deadline. Requests without a deadline
+/// are last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DeadlinePosition {
     pub(super) version: LimitsVersion,

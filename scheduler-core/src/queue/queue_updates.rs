@@ -1,4 +1,4 @@
-//! When waiting requests are told how they stand.
+//! When waiting requests are told their position and estimated start.
 //!
 //! A new request is told at once. All requests are told in a round every few seconds. If the
 //! dispatch has changed, an earlier round tells those whose start has moved.
@@ -13,7 +13,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 const INTERVAL: Span = Span::from_secs(3);
 /// The least time between the beginnings of two rounds.
 const MIN_GAP: Span = Span::from_millis(250);
-/// Each subscriber adds this to the least time, so that a round takes a few hundredths of it.
+/// Each subscriber adds this to [`MIN_GAP`], so that rounds take a few hundredths of the time.
 const GAP_PER_SUBSCRIBER: Span = Span::from_nanos(100_000);
 /// Requests that one event tells, which takes no longer than a few hundred microseconds.
 const SLICE: usize = 64;

@@ -28,8 +28,8 @@ impl VirtualTime {
 
 /// Shows the virtual time at which the slices of currently served requests begin.
 ///
-/// The pace of a clock is the time that passes while it advances, as an exponentially weighted
-/// average. So the pace includes later requests that still go first, and requests of other classes.
+/// The pace of a clock is the real time per virtual time, as an exponentially weighted average. So
+/// the pace includes later requests that still go first, and requests of other classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
     pub(crate) time: VirtualTime,

@@ -24,7 +24,7 @@ pub(crate) struct WaitCorrection {
 impl WaitCorrection {
     pub(crate) const NONE: WaitCorrection = WaitCorrection { ppm: ONE };
 
-    /// The corrected time of what was estimated to happen at `at`.
+    /// The corrected start of a request, if the estimate is `at`.
     pub(crate) fn correct(self, now: Time, at: Time) -> Time {
         let nanos = u128::from(at.since(now).nanos()) * u128::from(self.ppm) / u128::from(ONE);
         now + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

@@ -10,7 +10,7 @@ use crate::policy::{Call, LimitSet};
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
-/// The state of a waiting request, beside its id and bill.
+/// The state of a waiting request, besides its id and bill.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting<R> {
     pub(crate) to: R,
@@ -25,7 +25,7 @@ pub(crate) struct Waiting<R> {
     /// The start that the first update named, unless the request waited in a key queue at that
     /// time.
     pub(crate) first_estimate: Option<Time>,
-    /// The key in whose queue it waits, if not in that of its class.
+    /// The key in whose queue the request waits, if it does not wait in that of its class.
     pub(crate) at_key: Option<Slot>,
     /// The call, if the bill does not imply it.
     pub(crate) call: Option<Box<Call>>,

@@ -13,8 +13,7 @@ use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The farthest start of a waiting request without a bound: beyond the longest period, nothing can
-/// be foreseen.
+/// The latest start of a waiting request without `max_wait`. No limit has a longer period.
 const FARTHEST_START: Span = MAX_PERIOD;
 /// When to ask again after a bound was reached: long enough for some requests to be served.
 pub(crate) const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
@@ -119,7 +118,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whether another request uses the id: it waits, or its call is under way.
+    /// Whether the id belongs to another request, which waits or has a permit that is not settled.
     fn is_anothers(&self, slot: Slot, ask: &Ask<R>) -> bool {
         let permit = self.permits.get(slot);
         let in_use = permit.as_waiting().is_some() || permit.granted().is_some_and(|granted| granted.is_open());
@@ -140,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
             self.outbox.refuse(ask.to, Some(ask.id), Refusal::TooManyPending);
         } else if is_changing || offer.at <= now + NEAR {
-            // The next checkpoint has a budget for it.
+            // The next checkpoint has a budget for this request.
             self.answer_later(now, ask, offer.at);
         } else {
             self.promise(now, ask, offer, now + latest);
@@ -160,7 +159,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Lets a request wait for its turn. If no other request waits and its start is within the
-    /// horizon, it starts now.
+    /// horizon, it is granted now.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
         let delay = offer.at.since(now);

@@ -2,8 +2,8 @@
 //!
 //! A request that does not fit into the rest of a window waits for the next window. Meanwhile
 //! smaller requests of its class start in their order. They delay no request, because the held
-//! start is kept. They pay for their starts as in their turns, so that no client has more than its
-//! share for long.
+//! start is kept. Their starts count towards their clients' shares, so that no client has more than
+//! its share for long.
 
 use super::dispatch_plan::{DispatchPlan, HeldStart};
 use super::waits::Waits;

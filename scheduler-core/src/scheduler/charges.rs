@@ -10,10 +10,10 @@ use crate::policy::{Bill, LimitSet, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// All that counts starts.
+/// The parts that count starts.
 ///
-/// Invariant: a start that was committed and not withdrawn counts in each of these, at the bill of
-/// its permit. From its settle on, it counts at its actual cost.
+/// Invariant: a start that was committed and not withdrawn counts in each of these parts, at the
+/// bill of its permit. From its settle on, the start counts at its actual cost.
 #[derive(Debug)]
 pub(crate) struct Charges<'a> {
     /// The time of the event.
@@ -42,7 +42,7 @@ impl Charges<'_> {
         }
     }
 
-    /// Makes all counts as if the start had never been promised.
+    /// Takes a start out of all counts, because its call was not made.
     pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
         self.calls.withdraw(granted.start);
         let occupied = self.occupied(granted.start, bill);
@@ -53,7 +53,8 @@ impl Charges<'_> {
     }
 
     /// Puts a start off and returns the new one. A new start that is due now is charged at once,
-    /// even beyond the stock. A later one moves to where it breaks no other promise.
+    /// even beyond the stock. A later one moves to the earliest time at which it breaks no other
+    /// promise.
     pub(crate) fn put_off(&mut self, granted: Granted, bill: &Bill, by: Span) -> StartKey {
         let tier = self.resource.tier(granted.class);
         self.discharge(granted.start, bill);
@@ -66,7 +67,7 @@ impl Charges<'_> {
         key
     }
 
-    /// Makes the buckets as if the start of `key` had never been promised.
+    /// Takes the start of `key` out of the buckets.
     fn discharge(&mut self, key: StartKey, bill: &Bill) {
         if key.at > self.now {
             self.ledger.withdraw(self.now, key, bill);

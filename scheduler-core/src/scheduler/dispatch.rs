@@ -7,8 +7,8 @@
 //! class that need the same limit, unless they [backfill](super::backfill) a window.
 //!
 //! A dispatch takes 256 steps: starts, refusals and looks at keys. The next event, due a nanosecond
-//! later, goes on there, before any less urgent class. A full window for 100 000 requests therefore
-//! delays no other answer.
+//! later, goes on there, before any less urgent class. So no other answer is delayed while a window
+//! pays for 100 000 requests.
 
 use super::Scheduler;
 use super::backfill::candidates;
@@ -74,7 +74,8 @@ impl<R: Clone> Scheduler<R> {
         self.backfill(now, class);
     }
 
-    /// Starts requests of `class` that fit into the rest of the windows for which others are held.
+    /// Starts requests of `class` that fit into the rest of windows for which earlier requests are
+    /// held.
     fn backfill(&mut self, now: Time, class: ClassId) {
         let Some((until, slots)) = candidates(&self.waits(now), &self.plan, class) else { return };
         let tier = self.resource.tier(class);

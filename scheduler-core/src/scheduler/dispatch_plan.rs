@@ -6,11 +6,11 @@ use crate::limits::StartKey;
 use crate::policy::LimitSet;
 use rampmeter_protocol::time::Time;
 
-/// Starts, refusals and examined keys of one event, which take a few hundred microseconds. The
-/// next event goes on.
+/// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
+/// The next event goes on with the rest.
 const MAX_STEPS: usize = 256;
 
-/// A start that a waiting request would get, but not yet.
+/// A start that one dispatch keeps free for a waiting request.
 #[derive(Debug)]
 pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
@@ -19,7 +19,7 @@ pub(crate) struct HeldStart {
     /// When the start comes within the horizon. If that is past, the start waits for the store or
     /// for proven stock.
     pub(crate) due: Time,
-    /// The limit that it waits for.
+    /// The limit that the request waits for.
     pub(crate) limit: LimitId,
 }
 

@@ -6,8 +6,8 @@
 //! was learned since. So the calls of one round trip do not teach the same thing twice.
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
-//! limits that its call was charged to. It stops their calls for a minute at most. A longer pause
-//! needs the report of a second client, such as the one that makes the probe call.
+//! limits that its call was charged to. It stops calls that need these limits for a minute at most.
+//! A longer pause needs the report of a second client, such as the one that makes the probe call.
 
 use super::outbox::Outbox;
 use super::unwritten_limits::UnwrittenLimits;
@@ -47,8 +47,8 @@ struct Pause {
 
 /// The buckets, and the other parts that learn from the upstream.
 ///
-/// Guarantees that a checkpoint is due soon after calls are stopped, or let go by an operator, so
-/// that a successor knows of it. Clients hear of each freeze that voids their promises.
+/// Guarantees that a checkpoint is due soon after a pause begins or an operator ends one, so that a
+/// successor knows of it. Clients hear of each freeze that voids their promises.
 #[derive(Debug)]
 pub(crate) struct Feedback<'a, R> {
     pub(super) resource: &'a Resource,
@@ -207,9 +207,9 @@ impl<R> Feedback<'_, R> {
         self.term.budget_mut().doubt();
     }
 
-    /// Empties the buckets of short limits, as unknown schedulers may have granted their stock.
-    /// Requests wait no longer than the refill takes. Long limits and quotas would stay empty for
-    /// too long, on the word of a client.
+    /// Empties the buckets of limits with short periods, because unknown schedulers may have
+    /// granted their stock. Limits with long periods and quotas keep their stock: clients' words
+    /// about epochs must not empty these for hours.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: Epoch) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());

@@ -18,7 +18,8 @@ pub(crate) struct FormerLimits {
     charging: BTreeMap<u32, Resource>,
     /// The latest limits that came while too many changes were under way.
     postponed: Option<Resource>,
-    /// Calls that were granted under former limits may still state costs in these.
+    /// The units of former limits. Calls that were granted under these limits may still state costs
+    /// in these units.
     units: BTreeSet<Name>,
 }
 

@@ -108,9 +108,9 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Takes note that the last answer about `id` has reached no client. A waiting request is
-    /// dropped, and an open permit is given back unused. A client that was only cut off may ask
-    /// again under the same id.
+    /// Notes that the last answer about `id` has reached no client. A waiting request is dropped,
+    /// and an open permit is given back unused. A client that was only cut off may ask again under
+    /// the same id.
     pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId) {
         let Some(slot) = self.permits.find(id) else { return };
         match self.permits.get(slot).state {

@@ -4,7 +4,7 @@ use crate::ids::LimitId;
 use crate::policy::Resource;
 use rampmeter_protocol::labels::Labels;
 
-/// This many requests without a label are no accident: workers do not send it.
+/// Once this many requests lack a label, workers evidently do not send it.
 const MANY: u32 = 10;
 
 /// The keyed limits with labels that no request has carried yet. Empty once all were carried.
@@ -23,7 +23,7 @@ struct Uncarried {
 impl KeyLabels {
     pub(crate) fn new(resource: &Resource) -> Self {
         let uncarried = |limit| Uncarried { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
-        // A guess may be for calls that do not exist.
+        // A guessed limit may be for a key that calls never have.
         let written = resource.keyed_limits().filter(|limit| !resource[*limit].spec().guessed);
         KeyLabels(written.map(uncarried).collect())
     }

@@ -1,8 +1,8 @@
 //! The scheduler of one resource: takes events, and gives commands.
 //!
 //! Its state consists of parts, each with an invariant and private fields. Steps that need the same
-//! few parts are methods of a struct that borrows these: `Waits`, `Charges` or `Feedback`. The
-//! scheduler's own methods need more parts.
+//! few parts are methods of a struct that borrows these: `Waits`, `Charges` or `Feedback`. Steps
+//! that need more parts are methods of the scheduler itself.
 
 mod ask;
 mod backfill;
@@ -51,7 +51,7 @@ use unwritten_limits::UnwrittenLimits;
 ///
 /// Guarantees, as long as calls start when their permits say:
 ///
-/// * Each start finds in every bucket what its call costs, beside the margin.
+/// * Each start finds in every bucket what its call costs, besides the margin.
 /// * A refused request changes nothing, and a repeated id is charged once.
 ///
 /// Not promised: a call that costs more than estimated debits its bucket, which may then lack stock

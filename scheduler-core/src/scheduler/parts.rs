@@ -1,4 +1,4 @@
-//! The parts of a scheduler: one by one, and those that the same steps need together.
+//! Access to the parts of a scheduler: to single ones, and to those that the same steps need.
 
 use super::Scheduler;
 use super::charges::Charges;

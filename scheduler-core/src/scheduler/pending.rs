@@ -90,7 +90,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(ask) = self.pending.take_ask(id) else { return };
         let before = self.pending.len();
         self.ask(now, ask);
-        // If the request waits for another checkpoint, its time goes on.
+        // If the request waits again, its timeout still counts from its first wait.
         self.pending.date_back(before, since);
     }
 

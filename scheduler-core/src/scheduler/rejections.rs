@@ -7,7 +7,8 @@ use crate::ledger::Ledger;
 use crate::policy::Resource;
 use rampmeter_protocol::status::RejectionCause;
 
-/// Why the upstream answered a call with 429. The buckets must not have learned of it.
+/// Why the upstream answered a call with 429. Must be called before the buckets learn from the
+/// answer.
 pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: AnsweredCall<'_>) -> RejectionCause {
     match &call.observation.verdict {
         Verdict::Passed => RejectionCause::Unknown,

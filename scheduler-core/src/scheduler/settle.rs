@@ -145,7 +145,8 @@ impl<R: Clone> Scheduler<R> {
         self.counters.returned += 1;
     }
 
-    /// Renews the leases of a call in flight, if a successor would know of it.
+    /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
+    /// that.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
         if self.resource.in_flight_part(&bill).is_empty() {
@@ -185,7 +186,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill. Such a call is
-    /// renewed within one lease of the take-over; later, a call without a permit would take places.
+    /// renewed within one lease of the take-over. A later renewal is refused, because its call may
+    /// never have had a permit.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
         longest.is_some_and(|lease| self.term.began_within(now, lease))

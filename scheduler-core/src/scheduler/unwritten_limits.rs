@@ -1,8 +1,8 @@
 //! The search for unwritten limits.
 //!
 //! Found limits count from the end of the event that found them. A limit from headers begins with
-//! the amount that they say is left. A guess counts with a part of its capacity, and this part
-//! changes without a change of limits.
+//! the amount that the headers say is left. A guessed limit counts with a part of its capacity, and
+//! this part changes without a change of limits.
 
 use crate::adaptation::{AnsweredCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
 use crate::command::Note;
@@ -54,7 +54,7 @@ impl UnwrittenLimits {
         self.0.iter_mut().for_each(|search| search.at_unix(unix_nanos_at_origin));
     }
 
-    /// Learns from the answer to a call. Returns what a refusal blames.
+    /// Learns from the answer to a call. Returns what is to blame if the call was refused.
     pub(crate) fn learn(&mut self, resource: &Resource, calls: &RecentCalls, call: AnsweredCall<'_>) -> Option<Blame> {
         let search = self.0.as_mut()?;
         let AnsweredCall { now, connection, bill, .. } = call;
@@ -88,7 +88,8 @@ impl UnwrittenLimits {
         search.take_other_limits().then(|| search.resource())
     }
 
-    /// Sets the stock of limits that were just found to what was left of them.
+    /// Sets the stock of limits that were just found to the amount that their answers said was
+    /// left.
     pub(crate) fn begin_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
         let Some(search) = &mut self.0 else { return };
         for (limit, spec) in resource.limits_by_id() {

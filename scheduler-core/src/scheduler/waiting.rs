@@ -1,4 +1,4 @@
-//! Requests that begin to wait, hear how they stand, and stop waiting.
+//! Waiting requests: how they begin to wait, are told how they stand, and stop waiting.
 
 use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
@@ -158,8 +158,8 @@ impl<R: Clone> Scheduler<R> {
         waiting
     }
 
-    /// Forgets a request that stops waiting, except for its position in a queue. Ends what keys
-    /// keep for it.
+    /// Forgets a request that stops waiting, except for its position in a queue. Keys stop keeping
+    /// amounts for it.
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));

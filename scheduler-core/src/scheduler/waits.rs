@@ -105,8 +105,8 @@ impl<'a, R> Waits<'a, R> {
         })
     }
 
-    /// The earliest start that a key can pay at this position, beside what it keeps for another
-    /// request.
+    /// The earliest start that a key can pay at this position, besides the amount that it keeps for
+    /// another request.
     pub(crate) fn earliest_of_key(&self, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
         let limit = self.ledger.limit_of_key(charge);
         let mut bucket = self.ledger.key_bucket(self.now, charge.limit, &charge.key);

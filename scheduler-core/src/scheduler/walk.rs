@@ -3,10 +3,10 @@
 //! A walk along waiting requests is a step of the driver, not an event. It takes a predicate over
 //! addresses, which the core never reads, and ends when the driver says so.
 //!
-//! Requests of a dead connection that want only one message are told to ask again. Granting each as
-//! a probe would take a round trip for each stock of the limit. A living client asks again at once,
-//! with its old age. A connection is an inbox without its last token. If a client has one inbox for
-//! each request, only its undelivered grants show that it is gone.
+//! Requests of a dead connection that want only one message are told to ask again. Grants as probes
+//! would take longer: the limit pays for only so many in each round trip. A living client asks
+//! again at once, with its old age. A connection is an inbox without its last token. If a client
+//! has one inbox for each request, only its undelivered grants show that it is gone.
 
 use crate::collections::Slot;
 use crate::ids::ClassId;

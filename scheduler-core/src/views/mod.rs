@@ -74,7 +74,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The limit that delays one more request of the default class, if any, with the reason and the
-    /// holder.
+    /// state of its bucket.
     #[must_use]
     pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
         let tier = self.resource().tier(self.resource().default_class());
@@ -126,7 +126,7 @@ impl<R: Clone> Scheduler<R> {
     ///
     /// None before a settled call was charged to a limit without keys. Limits with keys do not
     /// count, because the number of keys has no bound. A quota without `pace` counts only while it
-    /// is spent, because it sets no pace.
+    /// is spent: it bounds no calls a second.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         useful_workers::useful_workers(self.resource(), self.waits(now).ledger, self.calls(), now)

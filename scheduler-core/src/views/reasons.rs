@@ -21,8 +21,8 @@ pub(super) struct Obstacle {
     pub(super) reason: Reason,
 }
 
-/// The cause that delays a waiting request, which will probably start as `expected`. During a
-/// change of limits, it is not known for requests without a turn.
+/// The cause that delays a waiting request. `expected` is its probable start. During a change of
+/// limits, the cause is not known for requests without a turn.
 pub(super) fn obstacle<R>(waits: &Waits<'_, R>, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
     let (now, bill, waiting) = (waits.now, &permit.bill, permit.waiting());
     if waits.queues.is_former(waiting) {

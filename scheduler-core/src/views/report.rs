@@ -1,7 +1,7 @@
 //! The status of a resource.
 //!
-//! Of all keys, status shows the one with the lowest level among four thousand, those in debt
-//! first. Reading a million would stop the permit loop for over a millisecond.
+//! Of all keys, status shows the one with the lowest level among four thousand. Keys in debt are
+//! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
@@ -80,7 +80,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
     resource.limits_by_id().zip(&lowest).map(status).collect()
 }
 
-/// The status of limits in shadow mode, and what was measured of each.
+/// The status of shadow limits, and what was measured of each.
 pub(super) fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
     let limits = limit_statuses(shadow.resource(), shadow.ledger(), now).into_iter();
     limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })

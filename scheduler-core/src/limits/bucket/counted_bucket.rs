@@ -5,8 +5,8 @@
 //! until its end; the search walks the changes. Usage that a predecessor reports has no calls: it
 //! is anonymous, and only its time and amount are known.
 //!
-//! A call holds its fixed window as a whole, so that equal neighbouring windows are one step. The
-//! price: ten thousand unequal windows ahead take 0.2 ms to walk.
+//! In fixed windows, a call counts for its whole window. So there is no step between windows of
+//! equal usage. The price: ten thousand unequal windows ahead take 0.2 ms to walk.
 
 mod blocks;
 mod readings;
@@ -30,7 +30,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 const EXACT_STEPS: usize = 4096;
 /// Rounding makes a call longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
-/// The most windows that an estimate walks one by one. Later ones count as long as the period.
+/// The most windows that an estimate walks one by one. Each later one counts as one period long.
 const MAX_WALKED_WINDOWS: usize = 64;
 const NANOSECOND: Span = Span::from_nanos(1);
 
@@ -63,18 +63,18 @@ pub(crate) struct CountedBucket {
     anonymous_until: Time,
     /// How much longer calls count than a predecessor reported.
     extension: Span,
-    /// From here on, anonymous usage may lie in any of several windows.
+    /// From this time on, anonymous usage may lie in any of several windows.
     ambiguous_from: Time,
     /// Usage now.
     ///
     /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
-    /// bucket, so only debits get there. It takes 1 176 debits of the largest cost (2¹¹⁴·⁸: 10⁹
-    /// units, a period of 366 days) within one period. The upstream has then served a thousand
-    /// times the largest capacity, and the limit protects nothing.
+    /// bucket, so only debits can reach this bound. It takes 1 176 debits of the largest cost
+    /// (2¹¹⁴·⁸: 10⁹ units, a period of 366 days) within one period. The upstream has then served a
+    /// thousand times the largest capacity, and the limit protects nothing.
     total: Credit,
     /// The changes of usage ahead.
     steps: BTreeMap<Time, Credit>,
-    /// The cost of the calls that start later.
+    /// The cost of the calls that start after `now`.
     promised: Credit,
     /// Usage does not rise after this time.
     last_rise: Time,
@@ -163,7 +163,8 @@ impl CountedBucket {
     pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
-            // A longer period lasts longer than reported: the first listed start shows by how much.
+            // Under a longer period, usage ends later than reported. The first listed start tells
+            // by how much.
             if !limit.has_windows() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
@@ -215,7 +216,7 @@ impl CountedBucket {
     /// unknown.
     ///
     /// Returns whether there was room. A call that is listed again may be a part of anonymous
-    /// usage: it counts as fitting while there is any.
+    /// usage. So it fits while there is anonymous usage.
     pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         if !limit.is_until_settled() {
             return true;
@@ -303,7 +304,8 @@ impl CountedBucket {
         }
     }
 
-    /// The stock less promises. Promises for later windows leave out the rest of the present one.
+    /// The stock less promises. Promises for later windows are not paid from the rest of the
+    /// present one.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
@@ -343,7 +345,7 @@ impl CountedBucket {
         self.level_until(limit, now, now) + held
     }
 
-    /// All calls are assumed to hold their cost to its end.
+    /// All calls are assumed to hold their cost until it stops counting.
     pub(crate) fn paid_after(&self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time {
         if let Some(windows) = self.windows(limit) {
             return self.paid_by_windows(limit, windows, now, backlog, cost);
@@ -387,7 +389,7 @@ impl CountedBucket {
         at + Span::from_nanos(limit.spec().period.nanos().saturating_mul(more))
     }
 
-    /// Something ends before a level of zero rises.
+    /// A level of zero rises only when usage ends, so this asks for the smallest amount.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
         self.paid_after(limit, now, Credit::ZERO, limit.start_cost(Amount::SMALLEST, Tier::NO_HEADROOM))
     }
@@ -422,8 +424,7 @@ impl CountedBucket {
         over && self.calls.is_empty() && self.used_at(now) == Credit::ZERO
     }
 
-    /// Changes future usage between `from` and `until`, and in all fixed windows that this time
-    /// meets.
+    /// Changes usage after now between `from` and `until`, rounded outwards to whole fixed windows.
     fn add_usage(&mut self, limit: &Limit, from: Time, until: Time, credit: Credit) {
         if until <= from.max(self.now) || credit == Credit::ZERO {
             return;

@@ -30,7 +30,7 @@ pub(crate) struct TokenBucket {
     extra: Option<Box<Extra>>,
 }
 
-/// All state of a bucket but what was spent.
+/// All state of a bucket except what was spent.
 #[derive(Clone, Debug)]
 struct Extra {
     promised: Timeline,
@@ -63,7 +63,7 @@ impl TokenBucket {
         TokenBucket::with_pending(limit, now, level, PendingDebits::none())
     }
 
-    /// The level is what has come in since `empty`.
+    /// The level is the refill since `empty`.
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
         TokenBucket::new(limit, now, limit.rate().refill(now) - limit.rate().refill(empty))
     }
@@ -89,7 +89,8 @@ impl TokenBucket {
     fn add_pending_debits(&mut self, limit: &Limit, pending_debits: PendingDebits) {
         let extra = self.extra_mut();
         for (at, credit) in pending_debits.steps() {
-            // A start without cost makes the timeline notice what ran over until the step's end.
+            // A start without cost at the step's end makes the timeline count what runs over until
+            // then.
             let key = StartKey { at, serial: DEBIT_SERIAL };
             extra.promised.insert(
                 limit,
@@ -197,8 +198,9 @@ impl TokenBucket {
         self.set_level(limit, now, self.level_now(limit, now) + by);
     }
 
-    /// Learns what the upstream had left after a call, which counts as one at `now` if its time is
-    /// forgotten. A surplus teaches nothing: a bucket that is too low fills up like any other.
+    /// Learns what the upstream had left after a call. If the level after that call is forgotten,
+    /// the call counts as the last one so far. A surplus teaches nothing, because a bucket that is
+    /// too low fills up by itself.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         let (at, remaining) = (reading.at, reading.remaining);
         let margin = limit.rate().credit(limit.margin());
@@ -282,12 +284,12 @@ impl TokenBucket {
         self.level(limit, now) + self.extra().promised.sum_from(just_after(time))
     }
 
-    /// Tokens come in all the time, so nothing of a later time counts.
+    /// Tokens are refilled steadily, so no later amount counts in advance.
     pub(crate) fn near_level(&self, limit: &Limit, now: Time, _: Span) -> Credit {
         self.level_until(limit, now, now + NEAR)
     }
 
-    /// A start that is held pays later, from what comes in until then.
+    /// A held start is paid by refill until its time, and takes nothing from the stock at `now`.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, _: impl Iterator<Item = StartKey>) -> Credit {
         self.level_until(limit, now, now)
     }
@@ -304,7 +306,7 @@ impl TokenBucket {
         self.extra().promised.last()
     }
 
-    /// A use has an effect only while its refill is missing.
+    /// The level alone shows past uses.
     pub(crate) fn last_use_ahead(&self, _: &Limit, _: Time) -> Option<Time> {
         None
     }
@@ -314,7 +316,7 @@ impl TokenBucket {
         WindowState::default()
     }
 
-    /// The level says all about the past.
+    /// The level alone describes the past.
     pub(crate) fn usage(&self, _: &Limit, _: UsageBlock, _: Time) -> Option<Usage> {
         None
     }

@@ -1,4 +1,4 @@
-//! Usage by blocks of time, as a successor and another limit take it over.
+//! Usage as blocks of time, in which a successor or a changed limit takes it over.
 
 use super::{CountedBucket, CountedCall};
 use crate::arithmetic::{Credit, StartCost};
@@ -125,7 +125,8 @@ impl CountedBucket {
         anonymous
     }
 
-    /// Usage by time, and by window, if all listed calls hold at least until `renewed`.
+    /// Usage as blocks, cut at the ends of windows. All listed calls count as held until `renewed`
+    /// at least.
     pub(super) fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
         let (mut from, mut used) = (self.now, self.total);
@@ -144,7 +145,7 @@ impl CountedBucket {
         blocks
     }
 
-    /// The changes until the end of time, if all listed calls hold at least until `renewed`.
+    /// The changes until the end of time. All listed calls count as held until `renewed` at least.
     fn steps_renewed(&self, renewed: Option<Time>) -> Vec<(Time, Credit)> {
         let mut steps: Vec<(Time, Credit)> = self.steps.iter().map(|(time, change)| (*time, *change)).collect();
         if let Some(end) = renewed {

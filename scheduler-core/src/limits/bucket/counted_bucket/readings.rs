@@ -87,7 +87,7 @@ impl CountedBucket {
         self.reports.as_ref()?.claims.next_expiry()
     }
 
-    /// Until when the usage in an answer counts; none if the answer is of another window.
+    /// Until when the usage in an answer counts; none if the answer is about another window.
     fn present_until(&self, limit: &Limit, now: Time, reading: &BucketReading) -> Option<Time> {
         let Some(windows) = self.windows(limit) else {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
@@ -163,9 +163,9 @@ impl CountedBucket {
         heard
     }
 
-    /// Counts usage in the windows of the present phase, no longer in those of `former`. Each start
-    /// counts in the window in which it is. Usage whose starts are forgotten counts until both the
-    /// former and the present window of it have ended.
+    /// Counts usage in the windows of the present phase, no longer in those of `former`. Each known
+    /// start counts in its present window. Usage whose starts are forgotten counts until its former
+    /// and its present window have both ended.
     fn cut_anew(&mut self, limit: &Limit, now: Time, former: Option<Phase>) {
         let Some(windows) = self.windows(limit) else { return };
         let (window, slack) = (windows.window(now), windows.slack());
@@ -185,7 +185,7 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // For another window, answers tell claims anew.
+        // Claims on another window are dropped, because answers report them anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
         anew.add_usage(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
