@@ -29,7 +29,7 @@ pub enum AmountError {
 }
 
 const MICROS: f64 = 1e6;
-/// The most by which the nearest binary fraction of a six-decimal number differs, in millionths.
+/// The most by which a six-decimal number and its nearest binary fraction differ, in millionths.
 const BINARY_NOISE: f64 = 1e-3;
 
 impl Amount {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
-/// Whole numbers below this are written digit by digit, larger ones with an exponent.
+/// Serde writes whole numbers below this digit by digit, and larger ones with an exponent.
 const EXPONENT_FROM: u64 = 10_000_000_000_000_000;
 
 /// The answer to a request for a permit. A client ignores fields that it does not know.
@@ -85,7 +85,7 @@ pub struct Queued<'a> {
     pub id: Text<'a>,
     /// How many requests are ahead of it.
     pub position: u64,
-    /// When it will probably start.
+    /// How long until it will probably start.
     pub eta_ms: f64,
     /// The limit that delays it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,7 +148,8 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Writes whole numbers in a fraction of the time. Nearly all times are whole milliseconds.
+/// Writes whole numbers much faster than serde's own formatter. Nearly all times are whole
+/// milliseconds.
 struct WholeNumbers(CompactFormatter);
 
 impl Formatter for WholeNumbers {
@@ -163,7 +164,8 @@ impl Formatter for WholeNumbers {
     }
 }
 
-/// All fields of all answers. Serde buffers a tagged enum before it reads it, but not a struct.
+/// All fields of all answers in one struct. Serde would buffer a whole message to read a tagged
+/// enum.
 #[derive(Deserialize)]
 struct Flat<'a> {
     status: Status,

@@ -12,8 +12,8 @@ pub const ERROR_HEADER: &str = "Nats-Service-Error";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
-    /// The request would have to wait longer than it may, or the call was renewed after its lease.
-    /// A refused request is charged nothing.
+    /// The request would have to wait longer than it may, and is charged nothing. Or a call in
+    /// flight was renewed after its place had been promised to another call.
     NotInTime,
     /// The cost exceeds what a limit can ever hold.
     NeverFits,
@@ -30,7 +30,7 @@ pub enum Code {
     UnknownResource,
     /// The scheduler does not know this permit, or the permit was given back.
     UnknownPermit,
-    /// The id belongs to another request, which waits or is under way.
+    /// The id belongs to another request, which waits or has a permit that is not settled.
     IdInUse,
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
     /// anew.
@@ -47,7 +47,8 @@ pub enum Code {
     Forbidden,
     /// An operator ended the wait. The request is given up.
     Purged,
-    /// This scheduler hands over. Ask again at once.
+    /// The scheduler cannot answer now: it hands over, its store is silent, or limits have changed.
+    /// Ask again at once.
     Unavailable,
     /// A code of a later version of the protocol.
     #[serde(other)]
@@ -98,7 +99,7 @@ impl Code {
         self.row().text
     }
 
-    /// What a client does about it.
+    /// What a client does about the refusal.
     #[must_use]
     pub const fn remedy(self) -> Remedy {
         self.row().remedy

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How far wall clocks may be apart, as far as epochs are concerned.
+/// How far the wall clocks of two machines may differ, in milliseconds, before an epoch is refused.
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
 /// The epoch of a leader of one resource. A later leader has a higher one; numbers may be skipped.
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_believes_whatever_a_leader_may_count_on_from() {
+    fn a_client_accepts_the_next_epoch_of_a_leader_whose_clock_is_ahead() {
         let (of_client, of_scheduler) = (1_000_000, 1_000_000 + CLOCK_TOLERANCE_MS);
         let next = highest_of_a_leader(of_scheduler).next();
         assert!(next <= highest_of_an_event(of_client));

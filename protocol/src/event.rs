@@ -13,9 +13,9 @@ pub enum Event {
     /// A scheduler took over the resource. Clients repeat their waiting requests under the same
     /// ids.
     Leader {
-        /// Its epoch.
+        /// The epoch of that scheduler.
         epoch: Epoch,
-        /// The scheduler.
+        /// The name of that scheduler process.
         leader: String,
     },
     /// Limits have new values.
@@ -37,7 +37,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
     },
-    /// An operator has ended freezes. Their ends are not announced otherwise.
+    /// An operator has ended freezes. Other ends of freezes are not announced.
     Thaw {
         /// Names of the limits that are no longer frozen.
         limits: Vec<Name>,

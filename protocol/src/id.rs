@@ -30,7 +30,7 @@ enum Repr {
 /// The letters of a secret, six bits each (RFC 4648, base64url). The first letter of a secret
 /// carries two bits, so it is never a dash, which a command line would take for an option.
 const SECRET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// The letters of a secret: enough for 128 bits.
+/// The number of letters of a secret: enough for 128 bits.
 pub const SECRET_LENGTH: usize = 22;
 
 /// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
@@ -51,7 +51,7 @@ impl PermitId {
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// The id that 128 random bits are written as, in 22 characters. An id is a bearer secret: the
+    /// The id that has 128 random bits, written in 22 characters. An id is a bearer secret: the
     /// holder can settle, cancel and read the permit. These bits have to come from a source that no
     /// other process can guess.
     ///

@@ -7,7 +7,7 @@
 //! RFC 6817, LEDBAT).
 //!
 //! No drift of clocks has to be known. A bound from round trips alone would take every answer over
-//! a path of 50 ms for late. Two answers that are late alike show a long path.
+//! a path of 50 ms for late. If two answers in a row are equally late, the path itself is long.
 
 use crate::epoch::Epoch;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
@@ -43,7 +43,7 @@ pub struct OneWayDelay(i128);
 pub struct TimelyStart {
     /// The time from the receipt of the answer to the start.
     pub after: Span,
-    /// How much later that is than the answer said; none if the answer has no stamp.
+    /// How much later the start is than the answer said; none if the answer has no stamp.
     pub late: Option<Span>,
 }
 
@@ -81,7 +81,7 @@ impl BaseDelay {
     ///
     /// # Errors
     /// If the call would or might start too late. The call must not be made. The caller asks again
-    /// and passes the returned delay as `before`. If the next answer is as late, the way itself is
+    /// and passes the returned delay as `before`. If the next answer is as late, the path itself is
     /// that long. All calls are then late by the same time and keep their distances.
     pub fn start(
         &mut self,
@@ -103,7 +103,7 @@ impl BaseDelay {
         }
     }
 
-    /// Takes note of an answer, and returns how late it is if that is known.
+    /// Notes an answer, and returns how late it is if that is known.
     pub fn observe(&mut self, answer: Stamped) -> Option<Span> {
         let way = answer.one_way()?;
         self.forget_old(answer.epoch, answer.received);
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_took_long_is_not_known_to_be_in_time_unless_the_way_is_so_long() {
+    fn a_slow_answer_counts_as_late_until_a_second_one_shows_a_long_path() {
         check(&[(0, 500, 1000, 0), (1000, 1001, 1002, 0)], &[None, Some(0)]);
         // A satellite link: the second answer takes as long as the first.
         check(&[(0, 300, 600, 0), (600, 900, 1210, 0), (1300, 1600, 1905, 0)], &[None, Some(0), Some(0)]);
@@ -213,9 +213,9 @@ mod tests {
             |received, at_ms, epoch| Stamped { asked: at(0), received: at(received), at_ms, epoch: Epoch::new(epoch) };
         let mut base = BaseDelay::default();
         assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
-        assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "and nothing is known of it");
+        assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "the new leader's base delay is not known");
         let believed = Ok(TimelyStart { after: Span::ZERO, late: None });
-        assert_eq!(base.start(answer(1000, None, 2), Span::ZERO, None), believed, "without a stamp it is believed");
+        assert_eq!(base.start(answer(1000, None, 2), Span::ZERO, None), believed, "an answer without a stamp counts as in time");
         assert_eq!(base.observe(answer(1000, Some(u64::MAX), 3)), None);
     }
 }

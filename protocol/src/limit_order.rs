@@ -24,9 +24,9 @@ pub struct LimitOrder {
     pub limit: Option<Name>,
 }
 
-/// The longest freeze that an operator orders. A forgotten freeze ends within a day.
+/// The longest freeze that an operator can order, so that a forgotten one ends within a day.
 pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
-/// The shortest freeze that an operator orders.
+/// The shortest freeze that an operator can order.
 const SHORTEST_FREEZE: Span = Span::from_millis(1);
 
 /// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of

@@ -53,7 +53,7 @@ fn owned(text: &str) -> serde_json::Result<Cow<'static, RawValue>> {
     RawValue::from_string(text.to_owned()).map(Cow::Owned)
 }
 
-/// Serde would copy the text.
+/// Borrows the text from the message, which serde's own reader of a `Cow` would copy.
 fn json<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, RawValue>, D::Error> {
     <&'a RawValue>::deserialize(deserializer).map(Cow::Borrowed)
 }

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Purge {
-    /// The client, by the label that the resource shares by; any client if it is left out.
+    /// The client: a value of the label that the resource shares by. Any client if it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// The class; any class if it is left out.

@@ -19,7 +19,7 @@ pub struct Settle<'a> {
     pub id: PermitId,
     /// What became of it.
     pub fate: Fate<'a>,
-    /// The span that its permit was asked for in. It travels in a header of the message.
+    /// The span in which the permit was asked for. It travels in a header of the message.
     pub trace: Option<TraceContext>,
 }
 
@@ -44,7 +44,7 @@ pub struct Report<'a> {
     pub response: Option<Response<'a>>,
     /// How long the call took.
     pub elapsed_ms: Option<Millis>,
-    /// How late the call was sent, counted from the permit's start.
+    /// How long after the permit's start the call was sent.
     pub late_ms: Option<Millis>,
 }
 
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_upstream_answered_belongs_to_a_call_that_was_made() {
+    fn a_permit_that_was_given_back_has_no_response() {
         let settle: Settle<'_> = serde_json::from_str(r#"{"id":"a","used":false,"response":{"status":429}}"#).unwrap();
         assert_eq!((&settle.fate, settle.response()), (&Fate::Unused, None));
     }

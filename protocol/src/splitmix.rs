@@ -2,9 +2,9 @@
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The generator `SplitMix64` (Steele, Lea and Flood, 2014). Its state is its seed. It is the same
-/// on every machine and in every version; the small generators of the crate `rand` do not promise
-/// that.
+/// The generator `SplitMix64` (Steele, Lea and Flood, 2014). Its state is its seed. The numbers of
+/// a seed are the same on every machine and in every version. The small generators of the crate
+/// `rand` do not promise that.
 ///
 /// ```
 /// use rampmeter_protocol::splitmix::SplitMix64;
@@ -17,7 +17,7 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The numbers of this seed.
+    /// The generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         SplitMix64(seed)

@@ -83,7 +83,7 @@ pub struct StatusQuestion {
 }
 
 impl StatusQuestion {
-    /// Reads a payload. Any text that is no question asks for nothing more.
+    /// Reads a payload. A payload that is no question asks for the status alone.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         serde_json::from_slice(payload).unwrap_or_default()
@@ -141,10 +141,11 @@ pub struct ProviderStatus {
     /// Why the provider does not answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How long ago this leader last received limits from it.
+    /// How long ago this leader last received limits from the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract_age_ms: Option<f64>,
-    /// Where its limits differ from those in force, and which of them the scheduler cannot keep.
+    /// The differences between its limits and those in force, and its limits that the scheduler
+    /// cannot keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -194,7 +195,7 @@ pub struct LimitStatus {
     pub likely_free_ms: Option<f64>,
     /// How many buckets the limit has.
     pub keys: u64,
-    /// The key whose bucket is shown: the fullest of some thousands.
+    /// The key whose bucket is shown: the one with the lowest level among some thousands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// How long the limit stays frozen.
@@ -214,7 +215,7 @@ pub struct LimitStatus {
     /// How the limit was found, if it is unwritten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<FoundStatus>,
-    /// What was measured, if the limit is in shadow mode and delays nothing.
+    /// What was measured, if this is a shadow limit, which delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
 }
@@ -237,7 +238,7 @@ pub struct FoundStatus {
 /// What the upstream's answers tell of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Told {
-    /// The capacity that answers state, if that is less than what is written.
+    /// The capacity that answers state, if that is less than the written one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
     /// How long that capacity has been in force.
@@ -252,12 +253,12 @@ pub struct Told {
     /// When the present window ends at the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ends_ms: Option<f64>,
-    /// How much earlier it may end.
+    /// How much earlier the window may end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_slack_ms: Option<f64>,
 }
 
-/// What a limit in shadow mode would have delayed, since this leader or the limit began.
+/// What a shadow limit would have delayed, since this leader or the limit began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowStatus {
     /// Calls that the limit applies to.
@@ -316,8 +317,8 @@ pub struct Counters {
 /// Why the upstream answered a call with 429, as far as the scheduler's buckets tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionCause {
-    /// The scheduler's own buckets had too little for the call: it or an earlier one cost more than
-    /// estimated.
+    /// The scheduler's own buckets had too little for the call, because this call or an earlier one
+    /// cost more than estimated.
     Ours,
     /// The buckets had enough: other parties use the account, or a limit is lower than written, or
     /// not written.

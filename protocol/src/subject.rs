@@ -154,8 +154,8 @@ impl Subjects {
     }
 
     /// Whether an answer may go to `reply`. Subjects of the protocol and subjects that NATS
-    /// reserves are excluded. A scheduler may publish there, for example its own state, and its
-    /// clients may not. An answer must not give clients that power.
+    /// reserves are excluded. A scheduler may publish on these, for example its own state, and
+    /// clients may not. A reply subject must not give clients that power.
     ///
     /// ```
     /// # use rampmeter_protocol::subject::Subjects;

@@ -1,4 +1,4 @@
-//! Names that a mistaken word may have meant.
+//! The known name that a mistyped word is closest to.
 
 /// The known word that differs least from `word`; nothing if all differ much.
 #[must_use]

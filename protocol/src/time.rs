@@ -42,7 +42,7 @@ impl Time {
         self.0
     }
 
-    /// How long after `earlier` this is; zero if it is earlier.
+    /// The time from `earlier` to this instant; zero if this instant is before `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))

@@ -17,7 +17,7 @@ use std::fmt;
 pub struct AccessToken {
     status: TokenStatus,
     access_token: String,
-    /// How long it may be used.
+    /// How long the token may be used, from the answer on.
     pub valid_ms: f64,
 }
 

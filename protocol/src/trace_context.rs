@@ -34,7 +34,7 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A span by its ids. Nothing if one of them is zero, which no id is.
+    /// A span by its ids. Nothing if an id is zero, which is not valid.
     #[must_use]
     pub fn new(trace_id: [u8; 16], span_id: [u8; 8], sampled: bool) -> Option<Self> {
         let context = TraceContext { trace_id, span_id, flags: u8::from(sampled) };

@@ -4,7 +4,7 @@ use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Days that are kept.
+/// The number of days whose use is kept.
 pub const KEPT_DAYS: u16 = 90;
 
 /// A question on `rampmeter.usage.<resource>`.
@@ -22,7 +22,7 @@ pub struct UsageQuestion {
 }
 
 impl UsageQuestion {
-    /// Reads a payload. Any text that is no question asks for today.
+    /// Reads a payload. A payload that is no question asks for today.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         serde_json::from_slice(payload).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! How a worker's connection notices that its server is gone, and comes back.
+//! How a worker's connection notices that its server is gone, and connects again.
 
 use crate::entropy::entropy;
 use async_nats::ConnectOptions;
@@ -17,7 +17,8 @@ pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)
 }
 
-/// A random delay up to a bound that doubles: a whole fleet reconnects at the same time.
+/// A random delay up to a bound that doubles with each attempt, because a whole fleet reconnects at
+/// the same time.
 fn delay(attempts: usize) -> Duration {
     let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))

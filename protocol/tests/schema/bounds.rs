@@ -11,17 +11,17 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use serde_json::{Value, json};
 
-/// So many pairs with this value.
+/// `count` pairs with this value.
 fn pairs(count: usize, value: &Value) -> Value {
     (0..count).map(|number| (format!("u{number}"), value.clone())).collect()
 }
 
-/// One pair whose key has so many characters.
+/// One pair whose key has `length` characters.
 fn long_key(length: usize, value: &Value) -> Value {
     [("k".repeat(length), value.clone())].into_iter().collect()
 }
 
-/// Reaches `bounds::MAX_NAME` beside those that it uses by name.
+/// Reaches `bounds::MAX_NAME`, among others.
 #[test]
 fn requests_are_bounded() {
     let schema = Schema::new(SCHEMA);
@@ -64,7 +64,7 @@ fn settles_are_bounded() {
     }
 }
 
-/// A wrong element does not change how many there may be.
+/// The bound holds for arrays with wrong elements, too.
 #[test]
 fn an_array_has_at_most_1024_elements() {
     for element in ["{}", "{\"id\": 1}"] {

@@ -136,7 +136,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
     check::<LimitOrderDone>("limit_order_done", r#"{"resource":"hub","epoch":3,"limits":["few"],"more":true}"#);
 }
 
-/// What the types refuse, the schema refuses too.
+/// The schema refuses the messages that the types refuse.
 #[test]
 fn wrong_messages_are_wrong_by_type_and_by_schema() {
     let schema = Schema::new(SCHEMA);
