@@ -215,7 +215,11 @@ mod tests {
         assert_eq!(base.observe(answer(1, Some(0), 1)), Some(Span::ZERO));
         assert_eq!(base.observe(answer(1000, Some(7), 2)), None, "the new leader's base delay is not known");
         let believed = Ok(TimelyStart { after: Span::ZERO, late: None });
-        assert_eq!(base.start(answer(1000, None, 2), Span::ZERO, None), believed, "an answer without a stamp counts as in time");
+        assert_eq!(
+            base.start(answer(1000, None, 2), Span::ZERO, None),
+            believed,
+            "an answer without a stamp counts as in time"
+        );
         assert_eq!(base.observe(answer(1000, Some(u64::MAX), 3)), None);
     }
 }
