@@ -1,4 +1,4 @@
-//! Work that arrives independently of the workers, and waits for a free one.
+//! Work that arrives independently of the workers, and waits for a free worker.
 
 use crate::dice::Dice;
 use crate::fleet::{Arrivals, Fleet};

@@ -3,12 +3,12 @@
 use rampmeter_protocol::splitmix::SplitMix64;
 use rampmeter_protocol::time::Span;
 
-/// The same numbers on every machine and in every version.
+/// Random numbers. A seed gives the same numbers on every machine and in every version.
 #[derive(Clone, Debug)]
 pub struct Dice(SplitMix64);
 
 impl Dice {
-    /// The numbers of this seed.
+    /// Dice with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Dice(SplitMix64::new(seed))
@@ -20,7 +20,7 @@ impl Dice {
         Dice(self.0.fork(number))
     }
 
-    /// A span from `least` to `most`. The bias of the remainder is of no interest in jitter.
+    /// A span from `least` to `most`. The slight bias of the remainder does not matter for jitter.
     pub fn between(&mut self, least: Span, most: Span) -> Span {
         let width = most.saturating_sub(least).nanos();
         least + Span::from_nanos(self.0.draw() % width.saturating_add(1))

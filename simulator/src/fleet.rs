@@ -21,7 +21,7 @@ pub struct Fleet {
     pub clients: Clients,
     /// The name of the client if all workers are [one](Clients::One); by default the fleet's name.
     pub client: Option<String>,
-    /// Labels of its requests, beside the one that names the client.
+    /// Labels of its requests, besides the one that names the client.
     pub labels: BTreeMap<String, Values>,
     /// What a call costs.
     pub cost: CostModel,
@@ -31,11 +31,11 @@ pub struct Fleet {
     pub mode: Mode,
     /// Where their work comes from.
     pub arrivals: Arrivals,
-    /// How many calls each of them makes; `None` means without end.
+    /// How many calls each worker makes; `None` means without end.
     pub calls: Option<u32>,
     /// The mean pause between a response and the next request; each pause is half to one and a half
-    /// times as long. The pause before the first request is a random part of one. It counts only if
-    /// arrivals are a [`Arrivals::Loop`].
+    /// times as long. The pause before the first request is a random part of the mean. Workers
+    /// pause only if arrivals are a [`Arrivals::Loop`].
     pub think: Span,
     /// When the workers begin.
     pub from: Time,
@@ -66,11 +66,11 @@ pub enum Arrivals {
     },
 }
 
-/// How workers die: without notice, with their permits and waiting requests. Messages that they
-/// have sent arrive.
+/// How workers die: without notice, with their permits and waiting requests. Messages that were
+/// sent before still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crashes {
-    /// How long each of them lives on average.
+    /// How long a worker lives on average.
     pub every: Span,
     /// How long a worker is gone before it starts again.
     pub pause: Span,

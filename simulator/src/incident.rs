@@ -10,10 +10,10 @@ pub(crate) const FAILOVER: Span = Span::from_millis(100);
 /// What happens to the scheduler of a world.
 #[derive(Clone, Debug)]
 pub enum Incident {
-    /// It hands over to another scheduler.
+    /// The scheduler hands over to another one.
     HandOver,
-    /// It dies. Its successor goes on from the last checkpoint, or from the one that was being
-    /// written, and hears nothing that was sent meanwhile.
+    /// The scheduler dies. Its successor goes on from the last checkpoint, or from the one that was
+    /// being written. Messages that arrive between the two are lost.
     Crash,
     /// People change the limits.
     Limits(Box<ResourceSpec>),

@@ -2,11 +2,11 @@
 //!
 //! A [`World`](world::World) is a resource, [`Fleet`](fleet::Fleet)s of workers, a
 //! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers ask for permits,
-//! call, settle and repeat. They have the SDK's own sessions and speak the protocol. The upstream
-//! enforces the same limits, or different ones on purpose. It is that of `rampmeter-upstream`,
-//! which shares no code with the core, so each 429 shows a fault of the core. Other
-//! [strategies](strategy::Strategy) can run in the same world. The same seed gives the same world,
-//! to the nanosecond.
+//! call, settle and repeat. Workers use the SDK's own sessions and speak the protocol. The upstream
+//! enforces the same limits, or different ones on purpose. The upstream is that of
+//! `rampmeter-upstream`, which shares no code with the core. So each 429 of an exact upstream shows
+//! a fault of the core. Other [strategies](strategy::Strategy) can run in the same world. The same
+//! seed gives the same world, to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};

@@ -36,7 +36,7 @@ impl PermitSource {
         }
     }
 
-    /// The next time at which it acts by itself.
+    /// The next time at which the source acts by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
         self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
     }

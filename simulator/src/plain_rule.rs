@@ -1,8 +1,8 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
 //! The rule is exact for one bucket and equal costs. It is wrong if costs differ: a bucket that was
-//! full when the delay was computed can be empty when the call is made. It is here for comparison
-//! only. It does not know limits with keys.
+//! full when the delay was computed can be empty when the call is made. The rule is here for
+//! comparison only. It does not know limits with keys.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};

@@ -9,14 +9,14 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The figures of a run. Strangers count in what was used, and in nothing else.
+/// The figures of a run. Strangers count only in what was used, and in `fleets`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The strategy of the workers.
     pub strategy: String,
     /// Calls that the upstream served.
     pub ok: usize,
-    /// Calls that it answered with 429.
+    /// Calls that the upstream answered with 429.
     pub rejected: usize,
     /// From the beginning to the last response, or to the end of the world.
     pub seconds: f64,
@@ -46,7 +46,7 @@ pub struct Group {
     pub name: String,
     /// Calls that the upstream served.
     pub ok: usize,
-    /// Calls that it answered with 429.
+    /// Calls that the upstream answered with 429.
     pub rejected: usize,
     /// Calls that were wanted and not served when the world ended.
     pub unfinished: usize,

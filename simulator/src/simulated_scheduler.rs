@@ -140,8 +140,8 @@ impl SimulatedScheduler {
         self.store.iter_mut().for_each(|store| store.end_term(now, snapshot.clone()));
     }
 
-    /// Requests that waited have to be asked again. Whether a write that was under way has arrived
-    /// depends on the time.
+    /// Requests that waited have to be asked again. A write that is under way arrives if the time
+    /// in milliseconds is even.
     fn crash(&mut self, now: Time) {
         let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
         waiting.for_each(|request| _ = request.returned.get_or_insert(now));

@@ -24,12 +24,13 @@ pub enum Strategy {
     LateBinding,
 }
 
-/// The longest first pause. The bound doubles with each further one.
+/// The upper bound of the first pause, and the highest bound. The bound doubles with each further
+/// pause.
 const FIRST_PAUSE: Span = Span::from_secs(2);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 impl Strategy {
-    /// All of them, the simplest first.
+    /// All strategies, the simplest first.
     pub const ALL: [Strategy; 6] = [
         Strategy::BackOff,
         Strategy::RetryAfter,

@@ -48,7 +48,7 @@ impl Behaviour {
         Reader::of(dialect.name().parse().expect("readers know every dialect")).counting_in(unit)
     }
 
-    /// All about it, as the upstream of `resource`.
+    /// The preset for this behaviour. Without policies of its own, it has the limits of `resource`.
     fn preset(&self, resource: &ResourceSpec) -> Result<Preset, WorldError> {
         if let Some(preset) = &self.preset {
             return Ok(preset.clone());
@@ -127,8 +127,7 @@ fn age(now: Time) -> std::time::Duration {
     now.since(Time::ORIGIN).duration()
 }
 
-/// A cost in the upstream's words. It leaves out units that the upstream cannot name, since it
-/// cannot count them.
+/// A cost in the upstream's type, without units that the upstream cannot name, and so cannot count.
 pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
     let units = cost.iter().map(|(unit, _)| unit).chain([REQUESTS]);
     let known = units.filter_map(|name| Some((name.parse::<Unit>().ok()?, translated(amount_of(cost, name)))));
@@ -137,7 +136,7 @@ pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
 
 fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError> {
     let (unit, mut limits) = (policy.unit().as_str(), resource.limits.iter());
-    // An unwritten limit is found.
+    // If limits are looked for, the upstream may count units that no written limit counts.
     if limits.any(|limit| &*limit.unit == unit) || resource.discover == Discover::All {
         return Ok(());
     }
@@ -228,7 +227,7 @@ mod tests {
         let two_seconds = Some(Span::from_secs(2));
         #[rustfmt::skip]
         let table = [
-            // dialect              Retry-After                 how long to be silent, and of what
+            // dialect Retry-After the pause, and its scope
             (Dialect::SentinelHub,  RetryAfter::Milliseconds,   two_seconds,    Scope::Unnamed),
             (Dialect::SentinelHub,  RetryAfter::Seconds,        two_seconds,    Scope::Unnamed),
             (Dialect::SentinelHub,  RetryAfter::Missing,        None,           Scope::Unnamed),

@@ -30,7 +30,8 @@ pub struct World {
     pub(crate) incidents: Vec<(Time, Incident)>,
 }
 
-/// With a number appended, a name is still a valid value of a label.
+/// The longest name of a fleet or a client, in bytes. With a number appended, it is still a valid
+/// value of a label.
 const MAX_NAME: usize = 200;
 
 impl World {

@@ -8,8 +8,8 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern};
 use std::collections::BTreeMap;
 
-/// The buckets of all limits. Shadow limits delay no call and have none. Neither have limits of a
-/// group or with regular expressions, which the judge does not understand.
+/// The buckets of all limits that are judged. Not judged are shadow limits, which delay no call,
+/// and limits with a group or with regular expressions, which the judge does not understand.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
     /// The number of the bucket, by worker and limit.

@@ -1,4 +1,4 @@
-//! Calls in flight never hold more of a limit than it has.
+//! Calls in flight never hold more of a limit than its capacity.
 
 use super::room::Room;
 use rampmeter_protocol::amount::Amount;

@@ -1,4 +1,4 @@
-//! Calls and grants take no more of a limit than it has, for each key.
+//! Calls and grants take no more of a limit than the limit has, for each key.
 
 use super::buckets::Buckets;
 use super::room::Room;
@@ -17,7 +17,7 @@ struct Use<'a> {
     cost: &'a Cost<'static>,
     /// When it was taken.
     at: Time,
-    /// The start of its permission to be in flight.
+    /// The start of its permit, from which its lease counts.
     leave: Time,
     /// The end of the call, as far as the scheduler heard of it.
     over: Time,
@@ -83,7 +83,7 @@ fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> O
     }
 }
 
-/// Whether capacity that is left of a limit is lost some time later.
+/// Whether unused capacity of a limit is lost at some time.
 pub(super) fn is_windowed(limit: &LimitSpec) -> bool {
     match limit.algorithm {
         Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => true,
@@ -112,8 +112,8 @@ impl<'a> Use<'a> {
         Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
     }
 
-    /// Whether this use counts. Calls in flight always count; a call that was never made begins no
-    /// window.
+    /// Whether this use counts for the limit. For calls in flight, every use counts. For windows
+    /// that begin with their first call, a permit without a call does not.
     fn concerns(&self, limit: &LimitSpec) -> bool {
         match &limit.algorithm {
             Algorithm::Concurrency => true,

@@ -7,7 +7,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::Alignment;
 
-/// A value that is the same for all times in one window.
+/// Identifies a window: the same value for all times in it, and another value for every other
+/// window.
 pub(super) type Window = [i64; 3];
 
 /// The window of `at`, for windows that do not begin with their first call. Without an alignment

@@ -10,9 +10,9 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// The quota has to lack room for a refused request beside the grants of its period. Waiting
-/// requests do not count, because they may never take it. A reservation is answered at once, and
-/// gets nothing of a quota without resets that waiting requests need.
+/// The quota has to lack room for a refused request besides the grants of its period. Waiting
+/// requests do not count, because they may never be granted. They count only against a reservation,
+/// if the quota has no resets: a reservation gets what they leave.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -82,5 +82,5 @@ impl Period<'_> {
     }
 }
 
-/// Longer than any call is late.
+/// More than any call can be late.
 const SURELY: Span = Span::from_secs(1);

@@ -4,9 +4,9 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
-/// Any window of length T has at most capacity + rate · T. A window with more would have emptied a
-/// full bucket. The result says by how much the largest excess exceeds this, and when its window
-/// ends.
+/// Any window of length T has at most capacity + rate · T, because more would overdraw even a full
+/// bucket. Returns by how much a window first exceeds this, and when that window ends. Of the
+/// windows with this end, the one with the largest excess counts.
 pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
     // Amounts are multiplied by the period, so no rounding occurs.

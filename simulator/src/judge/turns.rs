@@ -11,8 +11,9 @@ use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
 /// Two requests that wait for the same limits are compared. The more urgent one goes first if it
-/// costs no more and leaves no more headroom. Beside reservations there may be gaps that the first
-/// request does not fit into. Another request may use such a gap.
+/// costs no more and leaves no more headroom. Worlds with reservations are not checked.
+/// Reservations leave gaps that the more urgent request may not fit into, and another request may
+/// use such a gap.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
@@ -123,7 +124,8 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 
 impl Client {
     /// `None` for a client whose calls need different limits, may wait for other limits, or do not
-    /// wait for their turn. Also for one that keeps a place, or had a permit returned or refused.
+    /// wait for their turn. Also for a client with a request that had an age, was refused, or whose
+    /// permit was returned.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,

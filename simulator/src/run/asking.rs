@@ -28,7 +28,7 @@ impl Run<'_> {
         }
     }
 
-    /// Starts what has to precede a call.
+    /// Seeks the permission that a call needs, in the way of the world's strategy.
     pub(super) fn seek_permit(&mut self, now: Time, number: usize, wanted: WantedCall) {
         let price = Arc::clone(&wanted.price);
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);

@@ -17,7 +17,8 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let labels = self.world.labels_of(worker);
-            // Under every strategy all workers want the same calls.
+            // These dice do not depend on the strategy, so that workers want the same calls under
+            // each.
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {

@@ -55,7 +55,7 @@ impl World {
         self.run_watched(|_| ())
     }
 
-    /// Runs the world, and tells `watch` its time now and then.
+    /// Runs the world, and tells `watch` its time every 20 000 events.
     ///
     /// # Errors
     /// The errors of [`World::run`].
@@ -66,8 +66,8 @@ impl World {
         })
     }
 
-    /// Runs the world for as long as `goes_on` says so, which is asked now and then. A world that
-    /// was cut has the outcome of its time until then.
+    /// Runs the world until `goes_on` returns false, which is asked every 20 000 events. A world
+    /// that is cut short has the outcome until then.
     ///
     /// # Errors
     /// The errors of [`World::run`].
@@ -96,7 +96,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Handles events until none is left, or until it is not to go on.
+    /// Handles events until none is left, or until `goes_on` returns false.
     pub(crate) fn finish(mut self, mut goes_on: impl FnMut(Time) -> bool) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
         self.plan_upstream();

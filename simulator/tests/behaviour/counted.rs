@@ -10,9 +10,10 @@ use rampmeter_simulator::network::{Delay, Network};
 
 /// A seed of its own, so that worlds with token buckets alone do not change.
 const OWN: u64 = 0xC0_4E7E_D11E;
-/// The label of a fleet's requests beside their client.
+/// The label of a fleet's requests besides the client's.
 const TEAM: &str = "team";
-/// Starts stay away from the ends of windows for longer than two messages of this delay take.
+/// The longest delay of grants and calls if limits have clock windows. Starts stay away from the
+/// ends of windows for longer than a grant and a call of this delay take together.
 const PUNCTUAL: Span = Span::from_millis(24);
 /// How long calendar windows are simulated; a longer world would only show a queue that waits for a
 /// day.
@@ -61,7 +62,7 @@ fn alignment(dice: &mut Dice) -> Alignment {
     }
 }
 
-/// No margin if delays do not vary, except beside the ends of clock windows.
+/// No margin if delays do not vary, except for clock windows, whose ends calls must avoid.
 fn margin(dice: &mut Dice, limit: &LimitSpec) -> Margin {
     let tenth = limit.capacity.micros() / 10;
     match (dice.number(0, 2), limit.algorithm == Algorithm::LeakyBucket) {

@@ -19,7 +19,7 @@ const TEN_MINUTES: u64 = 600;
 /// The second from which on the limits have to be known.
 const KNOWN: u64 = 60;
 
-/// An account of which nothing is written.
+/// An account without written limits.
 fn unwritten(route: Option<&str>, key: &[&str]) -> ResourceSpec {
     ResourceSpec {
         discover: Discover::All,
@@ -76,7 +76,7 @@ fn figures(what: &str, world: &World) -> Figures {
     Figures { outcome, refused, refused_share }
 }
 
-/// How much of `rate` units a second was used once limits have to be known, in percent.
+/// The used share of `rate` units a second from second [`KNOWN`] on, in percent.
 fn used(what: &str, figures: &Figures, unit: &str, rate: f64) -> f64 {
     let used = 100.0 * served(&figures.outcome, unit, secs(KNOWN)) / (rate * (TEN_MINUTES - KNOWN) as f64);
     println!("{what}: {used:.1} % of {unit} used from {KNOWN} s on");
@@ -84,7 +84,7 @@ fn used(what: &str, figures: &Figures, unit: &str, rate: f64) -> f64 {
 }
 
 #[test]
-fn of_github_the_hour_is_found_by_headers_and_a_rate_by_refusals() {
+fn headers_tell_githubs_hour_and_refusals_its_rate() {
     let readers = labelled(Fleet::new("readers", 200), &[("method", one("GET"))]).costing("points", amount(1.0));
     let writers = labelled(Fleet::new("writers", 4), &[("method", one("POST"))]).costing("points", amount(5.0));
     let writers = Fleet { think: Span::from_secs(20), ..writers };
@@ -95,7 +95,7 @@ fn of_github_the_hour_is_found_by_headers_and_a_rate_by_refusals() {
 }
 
 #[test]
-fn of_discord_routes_share_the_buckets_that_answers_name() {
+fn discord_routes_share_the_buckets_that_answers_name() {
     let roles = labelled(Fleet::new("roles", 200), &[("route", one("roles")), ("guild", of(50))]);
     let messages = labelled(Fleet::new("messages", 20), &[("route", one("messages")), ("channel", of(20))]);
     let reactions = labelled(Fleet::new("reactions", 20), &[("route", one("reactions")), ("channel", of(20))]);
@@ -107,7 +107,7 @@ fn of_discord_routes_share_the_buckets_that_answers_name() {
 }
 
 #[test]
-fn of_openai_each_model_has_buckets() {
+fn each_openai_model_has_buckets() {
     let cost = |least, most| Draw::Between(amount(least), amount(most));
     let answers =
         labelled(Fleet::new("answers", 100), &[("model", one("large"))]).costing("tokens", cost(100.0, 900.0));
@@ -119,7 +119,7 @@ fn of_openai_each_model_has_buckets() {
 }
 
 #[test]
-fn of_anthropic_each_kind_of_token_has_a_bucket() {
+fn each_kind_of_anthropic_token_has_a_bucket() {
     let prompts = Fleet::new("prompts", 60).costing("input-tokens", Draw::Between(amount(100.0), amount(1500.0)));
     let prompts = prompts.costing("output-tokens", Draw::Between(amount(20.0), amount(200.0)));
     let world = world(unwritten(None, &[])).across(answering(1000, 5000)).against(preset("anthropic"));
@@ -130,7 +130,7 @@ fn of_anthropic_each_kind_of_token_has_a_bucket() {
 }
 
 #[test]
-fn of_the_ietfs_fields_every_policy_is_a_limit() {
+fn every_policy_in_the_ietfs_fields_is_a_limit() {
     let tenants = labelled(Fleet::new("tenants", 100), &[("tenant", of(10))]);
     let world = world(unwritten(None, &["tenant"])).against(preset("ietf"));
     let figures = figures("ietf", &world.with(tenants));
@@ -139,7 +139,7 @@ fn of_the_ietfs_fields_every_policy_is_a_limit() {
 }
 
 #[test]
-fn of_shopify_points_are_found() {
+fn shopify_points_are_found() {
     let queries = Fleet::new("queries", 100).costing("points", Draw::Between(amount(2.0), amount(60.0)));
     let figures = figures("shopify", &world(unwritten(None, &[])).against(preset("shopify")).with(queries));
     let used = used("shopify", &figures, "points", 50.0);
@@ -185,7 +185,7 @@ fn a_cap_on_calls_in_flight_is_found_and_held() {
     }
 }
 
-/// Twenty workers of each tenant, of whose limits no header tells.
+/// Twenty workers of each tenant. No header tells of the tenants' limits.
 fn of_tenants(what: &str, tenants: u32, rule: Rule, retry_after: RetryAfter) -> Figures {
     let preset = Preset::new(vec![rule]).with_retry_after(retry_after);
     let behaviour = Behaviour { preset: Some(preset), ..Behaviour::default() };
@@ -198,7 +198,7 @@ fn rule(policy: &str) -> Rule {
 }
 
 #[test]
-fn where_nothing_is_told_each_keys_rate_is_found() {
+fn the_rate_of_each_key_is_found_without_headers() {
     for (policy, rate, tenants, retry_after, least) in [
         ("requests=50/10s", 5.0, 3, RetryAfter::Milliseconds, 95.0),
         ("requests=50/10s", 5.0, 100, RetryAfter::Missing, 95.0),

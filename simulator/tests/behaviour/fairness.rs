@@ -32,7 +32,7 @@ fn light_clients_hardly_wait_beside_a_heavy_backlog() {
     };
     let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
     let light = |outcome: &Outcome| outcome.fleets[1].wait_percentile(50);
-    assert!(light(&together) > Span::from_secs(10), "the backlog is felt: {}", light(&together));
+    assert!(light(&together) > Span::from_secs(10), "without shares, light clients wait for the backlog: {}", light(&together));
     assert!(light(&fair) < Span::from_millis(50), "{}", light(&fair));
     let heavy = |outcome: &Outcome| outcome.fleets[0].calls.iter().map(|call| call.answered).max().unwrap();
     let delayed = heavy(&fair).since(Time::ORIGIN).secs() / heavy(&together).since(Time::ORIGIN).secs() - 1.0;
@@ -173,7 +173,7 @@ fn half_of_the_waits_lie_below_their_estimates() {
         ("in turn, of different costs", mixed.to_vec(), 95.0),
         ("equal clients", alike(Clients::Each), 95.0),
         ("unequal clients", unequal.to_vec(), 95.0),
-        // Which of both limits will be scarce is not foreseen.
+        // Estimates do not foresee which of both limits will be scarce.
         ("equal clients of different costs", mixed_clients.to_vec(), 50.0),
     ];
     for (what, fleets, least_near) in table {

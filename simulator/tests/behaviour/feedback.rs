@@ -18,7 +18,7 @@ const CAPACITY: f64 = 1000.0;
 const RATE: f64 = CAPACITY / 60.0;
 const TEN_MINUTES: u64 = 600;
 
-/// Buckets that should be full; no answer has shown it.
+/// A resource whose buckets are probably full, which no answer has shown yet.
 fn api(limit: LimitSpec) -> ResourceSpec {
     ResourceSpec { start: StartPolicy::Unproven, ..ResourceSpec::new(name("api"), vec![limit]) }
 }
@@ -121,8 +121,7 @@ fn a_rate_that_is_a_hundredth_lower() {
     assert!(figures.late <= 0.06);
 }
 
-/// A refill in ticks, as in the guard's own mock: 600 calls, for which an ideal scheduler needs 110
-/// s.
+/// A refill in ticks of a second. An ideal scheduler needs 110 s for the 600 calls.
 #[test]
 fn a_refill_that_comes_in_ticks() {
     let ticking = || upstream("requests=50/10s;tick=1s");
@@ -156,7 +155,8 @@ fn ticks_of_other_lengths() {
     }
 }
 
-/// The fraction that every arrival costs is lost; how much that is depends on the times of arrival.
+/// This upstream drops the fraction of a token at each arrival. How much is lost depends on the
+/// times of arrival.
 #[test]
 fn a_refill_that_drops_fractions() {
     let world = world(50).against(upstream("requests=1000/1m;whole")).observed_every(Span::from_secs(1));
@@ -234,7 +234,7 @@ fn levels_that_are_asked_for_while_promises_are_out() {
 }
 
 #[test]
-fn nothing_is_learned_that_is_not_there() {
+fn an_exact_upstream_teaches_nothing() {
     for workers in [50, 200] {
         let figures = measure("an hour", &world(workers).until(secs(3600)), 0, CAPACITY + RATE * 3600.0);
         assert!(figures.rejected == 0 && figures.used >= 99.9);

@@ -69,7 +69,7 @@ fn light_urgent_calls_hardly_wait_beside_heavy_bulk() {
         |outcome| {
             let [light, heavy] = &outcome.fleets[..] else { panic!("two fleets") };
             assert!(light.wait_percentile(99) < Span::from_millis(100), "{}", light.wait_percentile(99));
-            // The burst does not count.
+            // The burst of the first minute does not count.
             let (from, to) = (secs(60), secs(600));
             let used = 2.0 * light.ok_between(from, to) as f64 + 25.0 * heavy.ok_between(from, to) as f64;
             let share = used / (20.0 * to.since(from).secs());

@@ -15,8 +15,8 @@ const KNOWN_SEEDS: Range<u64> = 0..100;
 /// A seed of its own, so that incidents do not change the worlds that they happen to.
 const OWN: u64 = 0x14C1_DE47;
 
-/// The end of the worlds, by which most workers have made their calls. No rule demands that all
-/// have.
+/// The end of the worlds, by which most workers have made their calls. The rules do not demand that
+/// all have.
 const END: Time = Time::from_nanos(300_000_000_000);
 
 fn instant(dice: &mut Dice) -> Time {
@@ -58,7 +58,7 @@ fn fault(seed: u64) -> Option<String> {
     (!faulty).then(|| violation(seed, world, &resource)).flatten()
 }
 
-/// The same around an upstream that ships.
+/// The same for a world around a known upstream.
 fn fault_around_a_known_upstream(seed: u64) -> Option<String> {
     let (world, resource) = known_upstreams::world(seed);
     violation(seed, world, &resource)

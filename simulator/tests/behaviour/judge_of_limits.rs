@@ -81,7 +81,7 @@ fn found(limit: &LimitSpec, made: &[Made]) -> String {
     judged.err().map_or_else(String::new, |violation| violation.to_string())
 }
 
-/// A month begins with the midnight after two seconds.
+/// A time zone in which a day and a month begin two seconds after the origin of time.
 fn zone() -> TimeZone {
     TimeZone::fixed(Offset::from_seconds(-2).unwrap())
 }

@@ -157,7 +157,7 @@ pub(crate) fn world(seed: u64) -> (World, ResourceSpec) {
     let (mut network, margin) = random_worlds::network(dice);
     let known = &KNOWN[dice.number(0, KNOWN.len() as u64 - 1) as usize];
     let mut resource = ResourceSpec::new(name("api"), (known.limits)());
-    // A margin of time is needed beside the ends of clock windows, whatever the delays.
+    // Starts have to avoid the ends of clock windows, whatever the delays.
     let by_clock = |limit: &LimitSpec| limit.algorithm == Algorithm::FixedWindow(Alignment::Epoch);
     resource.limits.iter_mut().filter(|limit| !by_clock(limit)).for_each(|limit| limit.margin = margin);
     counted::suit(dice, &mut resource, &mut network);

@@ -23,7 +23,7 @@ use rampmeter_simulator::world::World;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// With those of [incidents](crate::incidents) ten thousand.
+/// Together with the seeds of [incidents](crate::incidents), these are ten thousand.
 const SEEDS: Range<u64> = 0..9_000;
 /// Seeds beyond these that once showed a violation.
 const FOUND: [u64; 4] = [152_028, 153_447, 387_995, 893_792];
@@ -116,8 +116,8 @@ fn part(dice: &mut Dice) -> f64 {
     dice.number(0, 20) as f64 / 100.0
 }
 
-/// If messages are lost, doubled and reordered, calls are late by the time of another request. No
-/// margin covers that.
+/// If messages are lost, doubled or reordered, a call may be late by the time that another request
+/// takes. No margin covers that.
 fn with_faults(dice: &mut Dice, network: Network) -> Network {
     Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
 }

@@ -66,7 +66,7 @@ fn a_bucket_that_counts_rejected_calls_serves_no_hammering_worker() {
     assert!(run("hammered", &world).ok() < 500);
 }
 
-/// A thousand points and fifty a second, of which half are left after a while.
+/// A thousand points, and fifty a second. After 100 s, both are halved.
 #[test]
 fn a_known_upstream_changes_its_limits_unannounced() {
     let points = LimitSpec { unit: name("points"), ..limit("points", 1000.0, Span::from_secs(20)) };

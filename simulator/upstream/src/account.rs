@@ -35,7 +35,7 @@ pub struct Account {
 /// Why a call was not admitted, and what refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The greatest of all reasons.
+    /// The greatest [`Rejection`] of all rules that the call meets.
     pub rejection: Rejection,
     /// The number of its rule; `None` for the bound on calls in flight.
     pub(crate) rule: Option<usize>,
@@ -152,7 +152,8 @@ impl Account {
         Err(self.refused(&counting, arrival).expect("a rejected call makes no room"))
     }
 
-    /// An admitted call has ended. An account without a concurrency limit does not need this.
+    /// Notes that an admitted call has ended. An account without a concurrency limit does not need
+    /// this.
     ///
     /// # Panics
     ///
