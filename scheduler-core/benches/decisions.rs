@@ -2,7 +2,7 @@
 //! taken. Checkpoints are written as with a store, unless a benchmark says that there is none.
 //!
 //! Virtual time passes with every decision, so that permits are forgotten as fast as they are
-//! remembered. That is 300 000 of them at a thousand decisions in a second, 3 000 at ten.
+//! remembered. 300 000 permits are remembered at a thousand decisions a second, and 3 000 at ten.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
@@ -96,7 +96,7 @@ impl World {
         self.handle(Event::Ask(ask));
     }
 
-    /// Settles the request so many requests ago.
+    /// Settles the request that was made `ago` requests ago.
     fn settle(&mut self, ago: usize) {
         let id = self.ids[(self.next + IDS - ago) % IDS].clone();
         self.handle(Event::Settle(Settle {
@@ -124,7 +124,7 @@ impl World {
         self.now += step;
     }
 
-    /// As many permits are forgotten as are granted.
+    /// This world, once as many permits are forgotten as are granted.
     fn warmed_up(mut self, step: Span) -> Self {
         for _ in 0..320_000 {
             self.pass(step);
@@ -181,7 +181,7 @@ fn decisions(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A world whose first so many reservations after the burst reach into the future.
+/// A world with this many reservations after the burst, which reach into the future.
 fn in_debt(units: f64, reservations: usize) -> World {
     let mut world = World::new(units, 0.01);
     (0..60_000 + reservations).for_each(|_| world.ask(Mode::Reserve));

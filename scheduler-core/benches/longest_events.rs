@@ -1,9 +1,8 @@
-//! The longest event of each kind beside very much of everything: no event may stall a permit loop
-//! for more than a millisecond.
+//! The longest event of each kind in worlds with very many requests, permits and keys. No event may
+//! stall a permit loop for more than a millisecond.
 //!
-//! An event is handled and its commands are taken. Repetition tells a stall of the machine from one
-//! of the core. Each world is built anew in each round. The shortest of the rounds' longest events
-//! counts.
+//! An event is handled and its commands are taken. Each world is built anew in each round. The
+//! shortest of the rounds' longest events counts, because a stall of the machine does not repeat.
 //!
 //! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything
 //! is a hundredth of its size.
@@ -36,9 +35,9 @@ use std::hint::black_box;
 const ROUNDS: usize = 5;
 /// The number of frequent events in a round.
 const EVENTS: u64 = 1_000;
-/// One rare event goes with so many frequent ones.
+/// One rare event follows this many frequent ones.
 const RARE: u64 = 50;
-/// The time that passes with each of them.
+/// The time that passes with each frequent event.
 const STEP: Span = Span::from_nanos(20_000);
 /// The permits in the snapshot of a graceful stop.
 const SNAPSHOT_PERMITS: usize = 250_000;

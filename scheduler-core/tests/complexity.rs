@@ -1,7 +1,8 @@
-//! The cost of an event beside very many waiting requests, reservations, keys and calls in flight.
+//! The time of an event if there are very many waiting requests, reservations, keys or calls in
+//! flight.
 //!
-//! Tests can't count most steps from outside, so they compare times. A hundred times as many may
-//! make an event a few times as slow (deeper trees, colder caches), but not a hundred times.
+//! Tests can't count most steps from outside, so they compare times. A hundred times as many items
+//! may make an event a few times as slow (deeper trees, colder caches), but not a hundred times.
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
@@ -23,7 +24,8 @@ const MANY: usize = 100_000;
 /// Work in proportion to size would cost a hundred times as much.
 const MOST: f64 = 20.0;
 const EVENTS: usize = 500;
-/// The best of some tries: other load of the machine only makes it slower.
+/// The number of tries, of which the fastest counts, because other load of the machine only slows
+/// an event.
 const TRIES: usize = 5;
 
 /// Compares the time of [`EVENTS`] events in the presence of [`FEW`] and of [`MANY`].
@@ -66,7 +68,7 @@ fn mixed(number: usize) -> [(&'static str, f64); 3] {
     ]
 }
 
-/// A world with so many waiting requests or reservations, of mixed costs, classes and clients.
+/// A world with `count` waiting requests or reservations, of mixed costs, classes and clients.
 fn crowd(count: usize, mode: Mode) -> World {
     let mut world = World::new(&shared(three_limits(), &[]));
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 10_000.0)]));
@@ -147,8 +149,8 @@ fn one_reserves_what_fits_between_and_gives_it_back() {
     );
 }
 
-/// So many reservations that leave a little in each of thousands of windows, too little for a
-/// larger request.
+/// Reservations in `count` / 10 windows, each of which keeps a rest that is too small for a larger
+/// request.
 fn windows(count: usize) -> World {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
     let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]));
@@ -168,7 +170,7 @@ fn one_reserves_behind_ten_thousand_windows_and_gives_it_back() {
     });
 }
 
-/// So many keys in use, each with a bucket of its own.
+/// `count` keys in use, each with a bucket of its own.
 fn keys(count: usize) -> World {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let mut world = World::new(&resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1_000_000)) }]));
@@ -205,7 +207,7 @@ fn one_waits_for_one_of_many_keys_and_cancels() {
     });
 }
 
-/// So many calls in flight.
+/// `count` calls in flight.
 fn in_flight(count: usize) -> World {
     let limit = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0 * MANY as f64, span(60_000)) };
     let mut world = World::new(&resource(vec![limit]));
@@ -227,7 +229,7 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
     });
 }
 
-/// So many clients, each with a far promise, or only with a past one.
+/// `count` clients, each with a far promise, or only with a past one.
 fn clients(count: usize, period: Span, far: bool) -> World {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies: each, ..limit("requests", 40.0, period) }]);
@@ -270,7 +272,8 @@ fn a_checkpoint_is_taken_beside_keys_of_a_long_limit() {
     }
 }
 
-/// What one event refuses can be counted: a change and a hand-over refuse all that wait, in steps.
+/// The refusals of one event can be counted. A change and a hand-over refuse all waiting requests
+/// in steps.
 #[test]
 fn a_change_or_a_hand_over_takes_short_steps() {
     let too_small = resource(vec![limit("requests", 0.5, span(1000))]);

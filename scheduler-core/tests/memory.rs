@@ -18,9 +18,9 @@ const COUNT: usize = 10_000;
 /// A waiting request, and a granted one, which is remembered for minutes.
 const MAX_BYTES: [(Mode, usize, usize); 2] = [(Mode::Wait, COUNT, 1024), (Mode::Reserve, 0, 128)];
 
-/// Enough that the hash table is emptiest, right after it has grown.
+/// So many that the hash table has just grown and is at its emptiest.
 const KEYS: usize = 60_000;
-/// A million in 160 MiB.
+/// The most bytes of a key: a million keys take 160 MiB.
 const MAX_BYTES_OF_KEY: usize = 167;
 
 #[test]
@@ -60,7 +60,7 @@ fn ask_all(world: &mut World, from: Time, labelled: bool) {
     assert_eq!(world.scheduler.remembered(), 0);
 }
 
-/// Asks until everything is promised far ahead, or granted at once if `mode` does not wait.
+/// Asks for [`COUNT`] permits. Returns the peak of bytes for each, and the world.
 fn bytes_each(mode: Mode) -> (usize, World) {
     let capacity = if mode == Mode::Wait { 100.0 } else { 1e9 };
     let limits = ["a", "b", "c"].map(|unit| limit(unit, capacity, span(1000)));

@@ -142,7 +142,7 @@ impl Fleet {
         }
     }
 
-    /// The same fleet, whose calls also cost this much of `unit`.
+    /// The same fleet, with calls that also cost this much of `unit`.
     #[must_use]
     pub fn costing(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
         self.cost = self.cost.with(unit, draw);
@@ -185,7 +185,7 @@ impl Fleet {
         Ok(labels)
     }
 
-    /// The cost of calls that workers want at `now`.
+    /// The cost of calls that workers of this fleet want at `now`.
     pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
         let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
         shifted.map_or(&self.cost, |shift| &shift.to)

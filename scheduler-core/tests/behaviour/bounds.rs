@@ -112,10 +112,10 @@ fn debts_have_a_floor() {
         world.level_micros(Time::ORIGIN)
     });
     let (third, last) = (levels.nth(1_333).unwrap(), levels.last().unwrap());
-    assert_eq!(third, last, "what is deeper is not remembered");
+    assert_eq!(third, last, "a deeper debt is not remembered");
 }
 
-/// A call with a monstrous actual cost must not keep the requests behind it from answers.
+/// A call with a huge actual cost must not keep later requests from answers.
 #[test]
 fn an_unpayable_debt_holds_every_request_and_nothing_else() {
     let mut world = World::new(&with_bulk(resource(vec![limit("units", 1.0, YEAR)]), 0.0));

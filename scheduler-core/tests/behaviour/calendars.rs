@@ -75,7 +75,7 @@ fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date
 fn days_and_months_of_twenty_zones_follow_each_other() {
     let first = jiff::civil::date(2024, 2, 1);
     for zone in ZONES.map(|name| TimeZone::get(name).unwrap()) {
-        // If a date does not exist, the first instant after it begins the next one: it is the same.
+        // A date that a zone skips begins at the same instant as the next one, and is left out.
         let dates = (0..12 * 365)
             .map(|number| first + number.days())
             .filter(|date| begins(*date, &zone) < begins(date.tomorrow().unwrap(), &zone));

@@ -48,12 +48,12 @@ fn change(world: &mut World, spec: &ResourceSpec) {
     world.handle(at(0), Event::Limits(Box::new(Resource::new(spec).unwrap())));
 }
 
-/// Whether a change is under way, whose next step is due at once.
+/// Whether a change is under way: its next step is due at once.
 fn is_changing(world: &World) -> bool {
     world.scheduler.next_wakeup().is_some_and(|wakeup| wakeup.at == at(0))
 }
 
-/// Takes all steps at the time of the change. How many wake-ups that takes.
+/// Takes all steps at the time of the change. Returns the number of wake-ups.
 fn finish(world: &mut World) -> usize {
     let mut steps = 0;
     while is_changing(world) {
@@ -70,7 +70,7 @@ fn starts(world: &mut World, asked: &[usize]) -> Vec<f64> {
     asked.iter().map(start).collect()
 }
 
-/// One request each this many milliseconds, from the first on.
+/// `count` times at intervals of `pace` milliseconds, from the first interval on.
 fn paced(pace: f64, count: usize) -> Vec<f64> {
     (1..=count).map(|number| number as f64 * pace).collect()
 }
@@ -117,9 +117,9 @@ fn clients_share_fairly_after_the_steps() {
     assert_eq!(world.start(late), Some(at(50 * (MANY as u64 + 2))));
 }
 
-/// Requests that no step has reached yet can leave in every way, and repeat themselves.
+/// Requests that no step has reached yet can leave in every way, and can be repeated.
 #[test]
-fn requests_leave_and_repeat_themselves_before_their_step() {
+fn requests_leave_and_are_repeated_before_their_step() {
     let (mut world, asked) = crowd(&per_second(10.0), plain);
     change(&mut world, &per_second(20.0));
     let last = |back: usize| MANY - back;
@@ -141,7 +141,7 @@ fn requests_leave_and_repeat_themselves_before_their_step() {
 
 /// Reaches `MAX_CHANGES`.
 #[test]
-fn of_many_changes_at_once_the_last_counts_in_the_end() {
+fn the_last_of_many_changes_counts_in_the_end() {
     let (mut world, asked) = crowd(&per_second(10.0), plain);
     (1..=40).for_each(|requests| change(&mut world, &per_second(f64::from(requests))));
     let capacity = |world: &World| world.scheduler.limits_in_force()[0].capacity.units();
@@ -180,7 +180,7 @@ fn no_request_loses_its_place_to_a_new_one() {
     assert_eq!(starts(&mut world, &asked), paced(50.0, MANY));
 }
 
-/// Of the requests that were in time before, a slower limit serves half.
+/// A limit of half the rate serves half of the requests in time.
 #[test]
 fn deadlines_hold_after_the_steps() {
     let within = |number: usize| Wish { max_wait: Some(span(100 * (number as u64 + 1))), ..plain(number) };
@@ -195,7 +195,8 @@ fn deadlines_hold_after_the_steps() {
     assert!(late > MANY / 3 && in_time > MANY / 3, "{in_time} in time, {late} late");
 }
 
-/// The second change meets requests of three kinds: charged anew, not yet, and come meanwhile.
+/// The second change meets three kinds of requests: those charged anew, those not yet charged anew,
+/// and new ones.
 #[test]
 fn a_change_during_a_change_charges_every_request_by_the_last_limits() {
     let other = |requests| {
@@ -216,7 +217,8 @@ fn a_change_during_a_change_charges_every_request_by_the_last_limits() {
     assert_eq!(starts[20..], paced(50.0, MANY + 2 - 20));
 }
 
-/// A request whose bill alone tells its cost is charged the same by limits of other names.
+/// A request whose call is not stored is charged by the cost that its bill implies, by limits of
+/// other names, too.
 #[test]
 fn a_cost_survives_changes_that_rename_its_limit() {
     let called = |called: &str| resource(vec![LimitSpec { name: name(called), ..limit("requests", 30.0, span(1000)) }]);
@@ -245,8 +247,8 @@ fn a_hand_over_during_a_change_reaches_every_request() {
     }
 }
 
-/// Nothing that waits is granted under a checkpoint from the middle of a change before all are
-/// charged, and a successor goes on from that checkpoint.
+/// Under a checkpoint from the middle of a change, no waiting request is granted before all are
+/// charged. A successor can go on from that checkpoint.
 #[test]
 fn a_checkpoint_of_the_middle_of_a_change_counts() {
     let mut world = World::of(Scheduler::new(Resource::new(&per_second(10.0)).unwrap(), Epoch::FIRST, at(0)).fenced());
@@ -316,7 +318,7 @@ fn requests_that_wait_for_keys_are_charged_anew() {
     assert_eq!(world.scheduler.limit_status(at(201_000)).iter().map(|limit| limit.keys).sum::<u64>(), 0);
 }
 
-/// People see the requests that no step has reached yet, with what the former limits charge.
+/// Explanations show requests that no step has reached yet, with the charges of the former limits.
 #[test]
 fn requests_are_explained_before_their_step() {
     let both = resource(vec![limit("units", 1000.0, span(1)), limit("requests", 10.0, span(1000))]);
@@ -334,8 +336,8 @@ fn requests_are_explained_before_their_step() {
     assert_eq!((class.queued, class.oldest_ms), (MANY as u64, 5.0));
 }
 
-/// All that want updates hear once all are charged, as their starts have moved.
-/// Reaches `queue_updates::MAX_PAUSE`.
+/// Once all requests are charged, those that want updates are told, because their starts have
+/// moved. Reaches `queue_updates::MAX_PAUSE`.
 #[test]
 fn requests_hear_how_they_stand_after_the_steps() {
     let (mut world, asked) = crowd(&per_second(10.0), |_| Wish { progress: true, ..wish(Mode::Wait, &[]) });

@@ -1,5 +1,5 @@
-//! What a worker says of the upstream counts for the limits of its own call. On the word of one
-//! client, calls pause for a minute at most.
+//! A worker's report on the upstream counts for the limits of its own call. On one client's report,
+//! calls pause for a minute at most.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
@@ -84,7 +84,7 @@ fn a_pause_of_a_key_needs_a_second_client_too() {
     );
 }
 
-/// A pause would otherwise be a debt: the level would pay for an hour.
+/// Otherwise a long pause would become a debt that the refill pays for an hour.
 #[test]
 fn a_level_is_corrected_by_as_much_of_a_pause_as_is_believed() {
     play(
@@ -141,7 +141,7 @@ fn only_a_quota_is_spent() {
         0  reserve b                      -> b@60000
         ",
     );
-    // The quota, and not the requests that the call takes as well.
+    // The quota is spent, and not the limit of requests, which the call takes from as well.
     play(
         &with_quota(),
         "
@@ -223,8 +223,8 @@ fn an_operator_takes_the_stock_of_any_limit() {
     );
 }
 
-/// Clients name epochs. The store's word raises the own one; only a store that has no record at all
-/// shows that short limits may have been used.
+/// Epochs that clients name take no stock, and neither does a higher epoch in the store. Only a
+/// store without a record shows that limits with short periods may have been used.
 #[test]
 fn another_epoch_takes_no_stock_and_another_store_that_of_short_limits() {
     for (event, levels) in [
@@ -240,7 +240,7 @@ fn another_epoch_takes_no_stock_and_another_store_that_of_short_limits() {
     }
 }
 
-/// An honest client always calls; another one calls once a second and says that it was rejected.
+/// An honest client always calls. Another client calls once a second and says that it was rejected.
 #[test]
 fn a_worker_that_lies_slows_the_others_down_to_the_floor_and_stops_them_for_a_minute() {
     for (lie, least, most) in [(Some(100), 0.09, 0.2), (None, 0.0, 0.5), (Some(3_600_000), 0.0, 0.05)] {
@@ -268,7 +268,7 @@ fn rejected(retry_after: Option<u64>) -> Verdict {
     Verdict::Limited { scope: Scope::Unnamed, retry_after: retry_after.map(span), by_other_accounts: false }
 }
 
-/// Calls if that is possible now, and settles. Whether there was a call.
+/// Calls if that is possible now, and settles. Returns whether there was a call.
 fn settle_now(world: &mut World, now: Time, (id, connection): (&str, u16), verdict: Verdict) -> bool {
     let mut asked = wish(Mode::Allow, &[]).named(id);
     asked.connection = Connection(connection);

@@ -187,7 +187,7 @@ fn the_oldest_is_promoted_when_its_class_has_starved() {
 }
 
 #[test]
-fn to_be_served_for_another_limit_is_no_help_to_one_that_starves() {
+fn grants_from_another_limit_do_not_end_starvation() {
     let mut spec = starving(span(1000));
     spec.limits.push(limit("units", 10.0, span(1000)));
     play(

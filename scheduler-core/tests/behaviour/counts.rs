@@ -1,4 +1,4 @@
-//! Bounds of counts: each is reached, and what is beyond it is left out.
+//! Bounds of counts: each is reached, and items beyond it are left out.
 
 use crate::common::{Said, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
@@ -30,7 +30,7 @@ fn is_allowed(world: &mut World, at: u64, guild: usize) -> bool {
     matches!(world.said(number), Some(Said::Granted(_)))
 }
 
-/// A world in which the upstream has demanded a pause of half a minute for so many keys.
+/// A world in which the upstream has demanded a pause of half a minute for `count` keys.
 fn with_frozen_keys(count: usize) -> World {
     let mut world = World::new(&one_each());
     for guild in 0..count {
@@ -65,7 +65,7 @@ fn a_snapshot_has_the_freezes_of_256_keys() {
     }
 }
 
-/// What is owed at this time by the steps.
+/// The debit that the steps have at this time, in millionths.
 fn owed(steps: &[DebitSnapshot], nanos: u64) -> u64 {
     steps.iter().find(|step| nanos < step.ends_in.nanos()).map_or(0, |step| step.micros)
 }
@@ -106,7 +106,7 @@ fn an_explanation_counts_ten_thousand_requests_of_key_queues() {
     }
 }
 
-/// One request in this time for each guild.
+/// One request per period for each guild.
 fn each_in(period: Span) -> ResourceSpec {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     resource(vec![LimitSpec { applies, name: name("per-guild"), ..limit("requests", 1.0, period) }])
@@ -235,7 +235,7 @@ fn the_first_64_requests_are_tried_for_the_rest_of_a_window() {
     assert_eq!((starts(63), starts(64)), (true, false));
 }
 
-/// A world in which so many guilds have taken one of ten requests an hour.
+/// A world in which `count` guilds have taken one of ten requests an hour.
 fn with_keys(count: usize) -> World {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let each = LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) };

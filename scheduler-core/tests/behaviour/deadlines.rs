@@ -25,7 +25,8 @@ fn allow_is_now_or_refused_and_says_when_to_return() {
     );
 }
 
-/// One array would otherwise take all starts of the next day. Waiting in line books nothing.
+/// Otherwise one array of requests could reserve all starts of the next day. Waiting requests
+/// reserve nothing.
 #[test]
 fn starts_are_reserved_no_farther_ahead_than_the_bound() {
     let bounded = ResourceSpec { max_ahead: Some(span(500)), ..ten_per_second() };
@@ -328,7 +329,7 @@ fn a_changed_position_is_told_soon() {
     );
 }
 
-/// With any number of interested requests, an event tells only some of them, and each hears in
+/// With any number of requests that want updates, an event tells only some, and each is told in
 /// time.
 #[test]
 fn queue_updates_are_told_some_with_each_event_and_all_within_five_seconds() {
@@ -388,7 +389,7 @@ fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     assert_eq!(refused.count(), 950, "all but those that were to start within the horizon");
 }
 
-/// A resource with so many waiting requests, behind one that has taken all of this second.
+/// A resource with `count` waiting requests, behind one that has taken all of this second.
 fn crowd(spec: &ResourceSpec, count: usize) -> World {
     let mut world = World::new(spec);
     world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]).named("dear"));
@@ -442,7 +443,7 @@ fn a_hand_over_sends_all_requests_elsewhere() {
     );
 }
 
-/// A request that took the turn of another and then waited for its key has a turn of its own.
+/// A request that took another's turn and then waited for its key gets a turn of its own.
 #[test]
 fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
     let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
@@ -454,7 +455,7 @@ fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
         world.ask(now, &Wish { labels: vec![("key", key)], max_wait, ..wish(mode, &[]).named(id) });
     };
     ask(&mut world, Time::ORIGIN, "used", "two", Mode::Reserve, None);
-    // The checkpoint covers nothing any more, so requests are held in the class queue.
+    // The checkpoint covers no more grants, so requests are held in the class queue.
     ask(&mut world, ms(3_000), "late", "one", Mode::Wait, Some(span(60_000)));
     ask(&mut world, ms(3_000), "urgent", "two", Mode::Wait, Some(span(20_000)));
     world.run_until(ms(4_500));

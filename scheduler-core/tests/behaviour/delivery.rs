@@ -1,4 +1,5 @@
-//! Answers that are delayed on their way: their calls begin late, and no refill has come for them.
+//! Answers that are delayed on their way. Their calls begin late, when the refill after their
+//! starts is promised to others.
 
 use crate::common::{limit, play, resource, span, ten_per_second};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
@@ -63,7 +64,7 @@ fn a_start_that_is_ahead_is_put_off_by_as_much() {
 }
 
 #[test]
-fn what_begins_in_another_window_counts_in_that() {
+fn a_call_that_begins_in_another_window_counts_in_that_window() {
     let windows =
         LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
     let sliding = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(1000)) };

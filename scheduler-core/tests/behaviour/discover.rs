@@ -16,7 +16,7 @@ const KEY_RATE: &str = "learned-rate-by-key";
 const IN_FLIGHT: &str = "learned-in-flight";
 const MINUTE: Span = Span::from_secs(60);
 
-/// A resource of which nothing is written.
+/// A resource without written limits.
 fn unwritten() -> ResourceSpec {
     ResourceSpec {
         discover: Discover::All,
@@ -31,7 +31,7 @@ fn capped() -> ResourceSpec {
     ResourceSpec { discover: Discover::InFlight, ..resource(vec![limit("requests", 10.0, span(10_000))]) }
 }
 
-/// What an answer tells of the bucket of a limit: what is left of what, in a minute.
+/// What an answer tells of a limit's bucket: `left` of `of` remain, in windows of a minute.
 fn told(name: &str, left: f64, of: f64) -> Reading {
     let described = Described { name: Some(name.to_owned()), period: Some(MINUTE), ..Described::default() };
     let whole = Reading::new(Scope::Limit(name.to_owned()), amount(left));
@@ -59,7 +59,7 @@ fn call(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)]) ->
     id
 }
 
-/// Makes such a call, which is answered a second later.
+/// Makes such a call, which gets `answer` a second later.
 fn answered(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)], answer: Observation) {
     let id = call(world, at, connection, labels);
     world.run_until(ms(at + 1000));
@@ -122,7 +122,7 @@ fn a_bucket_is_shared_by_the_routes_whose_answers_name_it() {
 }
 
 #[test]
-fn what_was_used_of_a_bucket_counts_when_another_route_joins_it() {
+fn usage_of_a_bucket_stays_when_another_route_joins_it() {
     let mut world = World::new(&ResourceSpec { discover_key: Vec::new(), ..unwritten() });
     answered(&mut world, 0, 1, &[("route", "messages")], passed(vec![told("abcd", 3.0, 5.0)]));
     answered(&mut world, 20_000, 1, &[("route", "reactions")], passed(vec![told("abcd", 2.0, 5.0)]));
@@ -138,7 +138,7 @@ fn a_limit_that_one_client_makes_up_is_dropped_by_answers_to_others() {
     answered(&mut world, 20_000, 2, &[], passed(vec![told("real", 899.0, 1000.0), told("lie", 900.0, 1000.0)]));
     assert!(in_force(&world, "lie").is_some());
     let truth = || passed(vec![told("real", 890.0, 1000.0)]);
-    // Its author alone could go on for ever, and denies nothing.
+    // Answers to the client that reported the limit are no denials, however many there are.
     (0..10).for_each(|call| answered(&mut world, 40_000 + call * 1500, 2, &[], truth()));
     assert!(in_force(&world, "lie").is_some());
     (0..8).for_each(|call| answered(&mut world, 56_000 + call * 1500, 1, &[], truth()));
@@ -148,7 +148,7 @@ fn a_limit_that_one_client_makes_up_is_dropped_by_answers_to_others() {
 #[test]
 fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     let mut world = World::new(&unwritten());
-    // Its own reset is not what ends the wait.
+    // The wait ends because the limit is dropped, long before its reset.
     let hour = span(3_600_000);
     let described = Described { period: Some(hour), ..told("lie", 0.0, 1.0).described };
     let lie = Reading { reset: Some(hour), described, ..told("lie", 0.0, 1.0) };
@@ -285,7 +285,7 @@ fn burst(spec: &ResourceSpec, refusal: &Observation) -> World {
 }
 
 #[test]
-fn of_a_burst_the_calls_that_are_served_show_how_many_have_places() {
+fn the_served_calls_of_a_burst_tell_the_cap() {
     let busy = Observation { verdict: Verdict::Busy, readings: Vec::new(), spent: Vec::new() };
     for refusal in [refused(None, Vec::new()), busy] {
         let mut world = burst(&capped(), &refusal);
@@ -314,7 +314,7 @@ fn a_refusal_with_a_time_or_without_other_calls_is_no_cap() {
 }
 
 #[test]
-fn what_was_found_outlives_its_scheduler() {
+fn found_limits_outlive_their_scheduler() {
     let restored = |spec: &ResourceSpec, world: &mut World, at: u64| {
         let snapshot = world.scheduler.snapshot(ms(at), usize::MAX);
         World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), &snapshot))
@@ -345,7 +345,7 @@ fn what_was_found_outlives_its_scheduler() {
 }
 
 #[test]
-fn what_is_found_and_written_counts_as_it_is_written() {
+fn a_limit_that_is_found_and_written_counts_as_written() {
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[], passed(vec![told("burst", 3.0, 5.0)]));
     let written = LimitSpec { name: name("burst"), ..limit("requests", 7.0, span(1000)) };

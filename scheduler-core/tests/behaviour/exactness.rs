@@ -152,7 +152,7 @@ fn costs(small: &Small, ask: &SmallAsk) -> Vec<Amount> {
     capped.map(|micros| Amount::from_micros(micros).unwrap()).collect()
 }
 
-/// Notes the grants since the last time.
+/// Notes the grants since the last call.
 fn collect(world: &World, small: &Small, started: &mut Vec<Started>) {
     for (at, request, said) in &world.answers {
         let known = started.iter().any(|known| known.request == *request);
@@ -163,7 +163,7 @@ fn collect(world: &World, small: &Small, started: &mut Vec<Started>) {
     }
 }
 
-/// A refused request is unknown; all others are returned or cancelled.
+/// Returns or cancels a request. A refused request is unknown, so that nothing changes.
 fn give_back(world: &mut World, started: &mut [Started], now: Time, request: usize) {
     world.settle(now, &format!("p{request}"), Outcome::Unused);
     started.iter_mut().filter(|known| known.request == request).for_each(|known| known.given_back = true);

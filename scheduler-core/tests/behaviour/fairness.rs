@@ -70,7 +70,7 @@ fn a_client_of_twice_the_weight_gets_twice_as_much() {
 }
 
 #[test]
-fn what_counts_is_the_share_of_the_limit_that_a_call_burdens_most() {
+fn a_call_counts_by_its_share_of_the_limit_that_it_burdens_most() {
     play(
         &shared(two_units(), &[]),
         "
@@ -108,7 +108,7 @@ fn idle_clients_save_no_credit_and_a_lone_client_gets_everything() {
 }
 
 #[test]
-fn requests_without_need_of_a_scarce_limit_flow_on() {
+fn requests_that_need_no_scarce_limit_go_on() {
     play(
         &shared(two_units(), &[]),
         "
@@ -125,10 +125,9 @@ fn requests_without_need_of_a_scarce_limit_flow_on() {
     );
 }
 
-/// A client that asks for every combination of units, and cancels, does not spread the blocking to
-/// other requests.
+/// A client that asks for every combination of units, and cancels, makes no other request wait.
 #[test]
-fn combinations_that_no_request_waits_with_any_more_block_none() {
+fn combinations_without_a_waiting_request_block_no_other() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
     world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
@@ -144,8 +143,8 @@ fn combinations_that_no_request_waits_with_any_more_block_none() {
     assert_eq!(world.start(free), Some(Time::ORIGIN));
 }
 
-/// With too many combinations at once, a further one counts as needing everything; no request is
-/// passed for ever.
+/// With too many combinations at once, a request with a further one counts as needing all limits.
+/// No request is passed for ever.
 #[test]
 fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
     let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
@@ -247,7 +246,7 @@ fn a_large_request_holds_the_queue() {
 }
 
 #[test]
-fn of_one_client_deadlines_are_met_earliest_first() {
+fn the_earliest_deadlines_of_a_client_are_met_first() {
     play(
         &shared(ten_per_second(), &[]),
         "
@@ -311,7 +310,7 @@ fn a_cancelled_request_costs_its_client_no_turn() {
     );
 }
 
-/// A client that asks for more than it gets, and gives up in time, still gets its share.
+/// A client whose requests miss their deadlines still gets its share.
 #[test]
 fn a_missed_deadline_costs_its_client_no_turn() {
     play(
@@ -386,8 +385,8 @@ fn served(clients: &[Busy]) -> Vec<(Time, usize)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// While two clients both have demand, the lead of one by weight is at most one call of each
-    /// (Goyal, Vin and Cheng, 1997, theorem 1).
+    /// While two clients both have demand, one leads by weight by at most one call of each (Goyal,
+    /// Vin and Cheng, 1997, theorem 1).
     #[test]
     fn no_client_gets_ahead_of_another_by_more_than_a_call_of_each(clients in busy()) {
         let mut had = vec![0.0; clients.len()];

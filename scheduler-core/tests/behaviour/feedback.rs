@@ -43,7 +43,8 @@ fn a_settle_counts_the_upstreams_429() {
 
 #[test]
 fn a_rejection_says_what_the_bucket_holds() {
-    // The requested pause, and the level then: it is what the call's one request lacks.
+    // The requested pause, and the level afterwards: the refill of the pause is missing for one
+    // request.
     for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
         play(
             &ten_per_second(),
@@ -59,7 +60,7 @@ fn a_rejection_says_what_the_bucket_holds() {
 }
 
 #[test]
-fn the_calls_of_one_round_trip_are_one_lesson() {
+fn calls_of_one_round_trip_teach_once() {
     play(
         &ten_per_second(),
         "
@@ -126,7 +127,7 @@ fn a_probe_that_is_given_back_lets_another_go_first() {
 }
 
 #[test]
-fn without_a_word_the_pause_grows_while_probes_are_rejected() {
+fn the_pause_doubles_with_rejected_probes_without_retry_after() {
     play(
         &ten_per_second(),
         "
@@ -197,8 +198,9 @@ fn a_rejection_for_other_accounts_pauses_and_teaches_nothing() {
 }
 
 #[test]
-fn the_limit_in_the_way_is_the_one_that_is_named_or_the_nearest() {
-    // The requests would have lasted for 0.5 s, the units for 1 s. The other call took nothing.
+fn the_blamed_limit_is_the_named_one_or_that_with_the_least_slack() {
+    // By slack, the requests would have lasted for 0.5 s and the units for 1 s. The rejected call
+    // took nothing from the other limit.
     for (scope, after, levels) in [
         ("", 100, "requests=0 units=20"),
         ("unit=units", 1000, "requests=6 units=0"),
@@ -236,7 +238,7 @@ fn a_spent_quota_is_terminal_until_its_reset() {
     );
 }
 
-/// Requests without a chance are refused at once, some with each event.
+/// Requests for a spent quota are refused at once, some with each event.
 #[test]
 fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
     let mut world = World::new(&with_quota());
@@ -257,7 +259,7 @@ fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
 }
 
 #[test]
-fn what_is_left_lowers_a_level_at_once_and_raises_it_slowly() {
+fn a_remaining_amount_lowers_a_level_at_once_and_raises_it_slowly() {
     play(
         &ten_per_second(),
         "
@@ -274,7 +276,7 @@ fn what_is_left_lowers_a_level_at_once_and_raises_it_slowly() {
 }
 
 #[test]
-fn what_calls_on_their_way_leave_is_no_surplus() {
+fn stock_that_calls_on_their_way_will_take_is_no_surplus() {
     play(
         &ten_per_second(),
         "
@@ -303,7 +305,7 @@ fn a_refused_call_has_taken_nothing_of_what_is_left() {
 }
 
 #[test]
-fn what_is_told_in_thousands_is_neither_short_nor_a_surplus() {
+fn an_amount_told_in_thousands_is_neither_a_deficit_nor_a_surplus() {
     let spec = resource(vec![limit("requests", 10_000.0, span(10_000))]);
     for (left, told, level) in [
         ("7000", "the 7600 that are left, rounded down", "7640"),
@@ -359,7 +361,8 @@ impl Upstream {
         Upstream { world: World::new(&resource(vec![limit])), calls: 0, rejected: 0, level: 10_000, at: 0 }
     }
 
-    /// The worker calls until then, while so many thousandths of a request refill in a millisecond.
+    /// The worker calls until `end`, while `refill` thousandths of a request refill in each
+    /// millisecond.
     fn serve_until(&mut self, end: u64, refill: u64) {
         while self.at < end {
             let id = format!("call-{}", self.calls);
@@ -409,8 +412,8 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
     }
 }
 
-/// An upstream that refills a fifth more slowly than documented, after a minute. With the state
-/// that its scheduler leaves on a graceful stop, and after a crash.
+/// An upstream that refills a fifth more slowly than documented, after a minute. Also the state
+/// that its scheduler leaves on a graceful stop and after a crash.
 fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
     let mut upstream = Upstream::new(0.1);
     upstream.serve_until(60_000, 8);
@@ -453,9 +456,9 @@ fn a_successor_goes_on_from_what_was_learned() {
     }
 }
 
-/// A loss of rate fades at the same speed with and without a scheduler.
+/// A learned loss of rate fades at the same speed with and without a running scheduler.
 #[test]
-fn what_was_learned_fades_without_a_scheduler() {
+fn lessons_fade_without_a_scheduler() {
     let (upstream, left) = learned_in_a_minute();
     for (what, snapshot) in left {
         let learned = |later: u64| {
@@ -468,7 +471,7 @@ fn what_was_learned_fades_without_a_scheduler() {
 }
 
 #[test]
-fn of_another_policy_nothing_is_known() {
+fn another_policy_starts_without_lessons() {
     let (upstream, left) = learned_in_a_minute();
     let now = Time::ORIGIN + span(upstream.at);
     let same = || limit("requests", 10.0, span(1000));
@@ -492,7 +495,7 @@ fn of_another_policy_nothing_is_known() {
 
 /// Wrong lessons in a record stay within the bounds of learning, and never loosen the limit.
 #[test]
-fn whatever_is_said_to_be_learned_has_its_bounds() {
+fn recorded_lessons_stay_within_bounds() {
     let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
     let now = Time::ORIGIN + span(upstream.at);
     for most in [0, u64::MAX] {
@@ -540,7 +543,7 @@ fn per_second(capacity: f64) -> Box<Resource> {
 
 #[test]
 fn limits_change_while_permits_are_out_and_requests_wait() {
-    // Twice the rate serves twice as soon, and requests above the new capacity are refused.
+    // Twice the rate serves in half the time, and requests above the new capacity are refused.
     // Promises stay as they are.
     let table = [
         (20.0, false, "0 levels -> requests=-5 \n 1000 -> earlier-2@100 earlier-3@650"),
@@ -608,7 +611,7 @@ fn estimates_of_a_kind_of_calls_follow_what_such_calls_cost() {
 }
 
 #[test]
-fn what_calls_cost_time_and_again_is_what_they_are_charged() {
+fn charges_follow_repeated_costs() {
     // The estimate, the alternating actual costs, and the later charge: at most eight times the
     // estimate.
     let table = [
@@ -625,7 +628,7 @@ fn what_calls_cost_time_and_again_is_what_they_are_charged() {
     }
 }
 
-/// The checkpoint is what a crash leaves behind, the snapshot what a graceful stop does.
+/// A crash leaves a checkpoint, and a graceful stop leaves a snapshot.
 #[test]
 fn learned_costs_outlive_a_scheduler() {
     let mut routes = Routes::new();
@@ -647,7 +650,7 @@ fn learned_costs_outlive_a_scheduler() {
     }
 }
 
-/// A record of a kind that fills it is left out, and so are those behind it.
+/// The first factor that does not fit into a record is left out, and so are all later ones.
 #[test]
 fn learned_costs_have_a_bound_in_a_record() {
     let mut routes = Routes::new();

@@ -24,9 +24,9 @@ mod keys;
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Done,
-    /// The store has it, and no answer arrives.
+    /// The store takes the write, and no answer arrives.
     Unheard,
-    /// It never reaches the store, and no answer arrives.
+    /// The write never reaches the store, and no answer arrives.
     Lost,
 }
 
@@ -41,20 +41,20 @@ enum Step {
     Settle { of: Index, which: Index, over: bool },
     /// The leader learns of a call in flight that another scheduler granted.
     CountAnew { of: Index, which: Index },
-    /// Another scheduler takes over. It has known the checkpoint for so many milliseconds; the
-    /// leader may live on.
+    /// Another scheduler takes over, which has known the checkpoint for `known_for` milliseconds.
+    /// The leader may live on.
     TakeOver { known_for: u64, leader_dies: bool },
     /// The leader doubts its leadership.
     Doubt,
     /// The fate of later writes.
     Writes(Fate),
-    /// The leader and its successors go on under other limits beside the judged ones.
+    /// The leader and its successors go on with other limits besides the judged ones.
     Limits(Others),
-    /// So many other clients call that keys at rest go to a page.
+    /// [`CROWD`] other clients call, so that keys at rest go to a page.
     Crowd,
 }
 
-/// The limits beside the judged ones.
+/// The limits besides the judged ones.
 #[derive(Clone, Copy, Debug)]
 enum Others {
     Nothing,
@@ -64,8 +64,8 @@ enum Others {
     Among,
 }
 
-/// The one value of a store with compare-and-set, and the pages beside it. A former leader may
-/// still write pages.
+/// The one value of a store with compare-and-set, and the pages that belong to it. A former leader
+/// may still write pages.
 struct Store {
     revision: u64,
     levels: Snapshot,
@@ -166,7 +166,7 @@ impl Play {
         self.pass(Span::ZERO);
     }
 
-    /// Time passes, by milliseconds while events are due.
+    /// Lets time pass, from one due event to the next.
     fn pass(&mut self, time: Span) {
         let end = self.now + time;
         loop {
@@ -284,9 +284,9 @@ impl Play {
         }
     }
 
-    /// The leader counts a call of another scheduler, at any time and repeatedly: that makes no
-    /// room. For the judge, the call ends when its own scheduler says so. A former leader may know
-    /// nothing of the call and give its place away.
+    /// The leader counts a call of another scheduler anew, at any time and repeatedly, which must
+    /// free no place. For the judge, the call ends when the scheduler that granted it says so. A
+    /// former leader may not know the call, and may give its place away.
     fn count_anew(&mut self, of: &Index, which: &Index) {
         let Some((leader, before)) = self.writers.split_last_mut() else { return };
         let others: Vec<&Writer> =
@@ -374,15 +374,14 @@ fn whole(units: u64) -> Amount {
     Amount::from_micros(units * 1_000_000).unwrap()
 }
 
-/// Ten in a second, a bucket of two hundred that fills in fifty, and one of five that fills in two
-/// for each client.
+/// Ten in a second, two hundred in fifty seconds, and for each client five in two seconds.
 fn spec() -> ResourceSpec {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let each = LimitSpec { applies: each, ..limit("c", 5.0, span(2_000)) };
     resource(vec![limit("a", 10.0, span(1_000)), limit("b", 200.0, span(50_000)), each])
 }
 
-/// The same limits beside these others, which delay no request.
+/// The same limits with these others, which delay no request.
 fn spec_with(judged: &ResourceSpec, others: Others) -> ResourceSpec {
     let [a, b, c] = <[LimitSpec; 3]>::try_from(judged.limits.clone()).unwrap();
     let other = |name: &str| LimitSpec { name: crate::common::name(name), ..limit("a", 1_000.0, span(1)) };
@@ -401,7 +400,7 @@ fn step() -> impl Strategy<Value = (u64, Step)> {
     let pause = prop_oneof![3 => Just(0_u64), 4 => 0..40_u64, 3 => 0..2_500_u64, 1 => 0..20_000_u64];
     let mode = prop_oneof![2 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 2 => Just(Mode::Wait)];
     let fate = prop_oneof![2 => Just(Fate::Done), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost)];
-    // The others cost next to nothing, so the key makes starts far.
+    // The shared limits then cost nothing, so that the limit of the key decides how far starts are.
     let shared = prop_oneof![1 => (0..=10_u64, 0..=40_u64), 1 => Just((0, 0))];
     let cost = (shared, 0..=5_u64).prop_map(|((a, b), c)| [a, b, c]);
     let ask = (any::<Index>(), cost, 0..CLIENTS.len(), mode).prop_map(|(of, cost, client, mode)| Step::Ask {
@@ -457,7 +456,7 @@ fn listing() -> impl Strategy<Value = ResourceSpec> {
     (algorithm, prop_oneof![Just(12), Just(24)]).prop_map(|(algorithm, capacity)| by_the_hour(algorithm, capacity))
 }
 
-/// So many in an hour for each client.
+/// `capacity` in an hour for each client.
 fn by_the_hour(algorithm: Algorithm, capacity: u64) -> ResourceSpec {
     let mut spec = spec();
     spec.limits[2] = LimitSpec { algorithm, capacity: whole(capacity), period: HOUR, ..spec.limits[2].clone() };
@@ -549,7 +548,7 @@ fn at_most_two(play: &Play) {
     assert!(lowest >= 0, "{lowest}: {:?}", play.calls(0, None));
 }
 
-/// A call whose lease had ended before a checkpoint has no place in it for another call.
+/// A call whose lease had ended before a checkpoint frees no place under that checkpoint.
 #[test]
 fn a_finished_call_frees_no_place_of_a_checkpoint_that_never_counted_it() {
     let mut play = Play::new(two_in_flight());
@@ -594,8 +593,8 @@ fn a_lease_renewed_late_is_charged_to_checkpoints_without_it() {
     assert_eq!(granted, 1, "the checkpoint has room for one call beside those that it counts");
 }
 
-/// A far start is told once the store has it. It is withdrawn if that takes too long, however late
-/// the delay is noticed.
+/// A far start is told once the store has it. If that takes too long, the start is withdrawn,
+/// however late the delay is noticed.
 #[test]
 fn a_far_start_waits_for_the_store() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
@@ -624,8 +623,8 @@ fn a_far_start_waits_for_the_store() {
     }
 }
 
-/// The answer of the store dispatches the requests that wait for it. Until then nothing is due,
-/// whatever the horizon is.
+/// The store's confirmation dispatches the requests that wait for a checkpoint. Until then no
+/// dispatch is due, whatever the horizon is.
 #[test]
 fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);

@@ -11,7 +11,7 @@ fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
 }
 
-/// How long each limit stays frozen, and by what, at this time.
+/// How long each limit stays frozen at this time, and the cause.
 fn pauses(world: &mut World, now: u64) -> Vec<(f64, Option<PauseCause>)> {
     let limits = world.scheduler.limit_status(ms(now));
     limits.into_iter().map(|limit| (limit.frozen_ms, limit.paused_by)).collect()

@@ -142,8 +142,8 @@ fn stock_that_a_key_keeps_for_later_delays_no_other_request() {
     );
 }
 
-/// Far more requests than one dispatch examines, each with a client and a route half a second
-/// apart, beside requests with one key.
+/// Far more requests than one dispatch examines. Each has a client's key and a route's key, which
+/// can pay half a second apart. Other requests have one of these keys.
 #[test]
 fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
     let per = |name, period, label| keyed(name, 1.0, period, &[label]);
@@ -347,7 +347,7 @@ fn more_urgent_requests_go_first_in_a_key_queue() {
 }
 
 #[test]
-fn one_that_stands_aside_can_be_cancelled_and_can_be_late() {
+fn a_request_in_a_key_queue_can_be_cancelled_and_can_be_late() {
     play(
         &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
         "
@@ -450,7 +450,8 @@ fn long_names_leave_room_for_fewer_keys_in_a_record_and_the_other_keys_wait() {
     play_on(World::of(restored), &asks);
 }
 
-/// The upstream is full before a promised start, and loses what a faster limit refills until then.
+/// The upstream's bucket is full before a promised start. What a faster limit refills until then is
+/// lost there.
 #[test]
 fn a_faster_limit_pays_no_promise_of_a_predecessor_early() {
     let per_client = |period| resource(vec![keyed("per-client", 10.0, period, &["client"])]);
@@ -469,7 +470,7 @@ fn a_faster_limit_pays_no_promise_of_a_predecessor_early() {
     play_on(world, "19000 reserve c client:x requests=10 -> c@25000.000001");
 }
 
-/// The same, if the limit becomes faster while no scheduler runs.
+/// The same for a limit that becomes faster while no scheduler runs.
 #[test]
 fn a_successor_with_a_faster_limit_pays_no_promise_early() {
     let per_client = |period| resource(vec![keyed("per-client", 10.0, period, &["client"])]);

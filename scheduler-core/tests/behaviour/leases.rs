@@ -1,4 +1,5 @@
-//! Long calls in flight keep their places, even with a scheduler that started after them.
+//! Long calls in flight keep their places, even under a scheduler that started later than the
+//! calls.
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
 use rampmeter_protocol::epoch::Epoch;
@@ -24,7 +25,7 @@ fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
 }
 
 #[test]
-fn what_is_renewed_holds_its_place_for_as_long_again() {
+fn a_renewed_call_holds_its_place_for_another_lease() {
     play(
         &resource(vec![two()]),
         "
@@ -37,7 +38,7 @@ fn what_is_renewed_holds_its_place_for_as_long_again() {
     );
 }
 
-/// A call may end long before its lease.
+/// The request waits until its deadline, because a call may end long before its lease.
 #[test]
 fn a_request_that_waits_for_a_call_in_flight_is_refused_at_its_deadline() {
     play(
@@ -74,7 +75,7 @@ fn an_unknown_call_is_counted_anew() {
     );
 }
 
-/// Later, places in flight would be taken by calls that no scheduler granted.
+/// After that time, calls that no scheduler granted would take places.
 #[test]
 fn an_unknown_call_is_counted_anew_for_one_lease_after_a_take_over() {
     let spec = resource(vec![two()]);
@@ -122,7 +123,7 @@ fn a_call_without_its_request_or_without_places_is_not_counted() {
 }
 
 #[test]
-fn what_was_given_back_stays_given_back() {
+fn a_returned_permit_stays_returned() {
     play(&resource(vec![two()]), "0 allow a -> a@0\n 0 unused a -> a:settled\n 0 extend a anew -> a:unknown_permit");
 }
 
@@ -152,7 +153,7 @@ fn no_call_is_counted_anew_beyond_the_bound_of_permits() {
     play(&spec, "0 allow a -> a@0\n 0 extend b anew -> b:queue_full+1000\n 0 levels -> requests=1");
 }
 
-/// The checkpoint covers one start: a place is given back only to the checkpoint that counted it.
+/// The checkpoint covers one start. A place is given back only to a checkpoint that counted it.
 #[test]
 fn a_call_counted_anew_is_charged_to_the_checkpoint() {
     let mut world =
@@ -200,7 +201,7 @@ fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
     );
 }
 
-/// An older record without renewals may make a call count for longer, and never for less.
+/// A record without the ends of leases may make a call count for longer, and never for less.
 #[test]
 fn a_call_without_a_recorded_end_keeps_its_place() {
     let mut before = play(&four(), "0 allow a -> a@0\n 6000 extend a -> a:extended");

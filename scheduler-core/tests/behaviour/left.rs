@@ -10,7 +10,7 @@ fn ten(algorithm: Algorithm) -> ResourceSpec {
 
 /// Six of the ten are used at 300 ms.
 #[test]
-fn every_limit_says_what_is_left_and_when_all_of_it_is_there_again() {
+fn every_limit_tells_the_remaining_amount_and_when_it_is_full() {
     let table = [
         (Algorithm::TokenBucket, "4+600"),
         (Algorithm::LeakyBucket, "4+600"),
@@ -26,7 +26,7 @@ fn every_limit_says_what_is_left_and_when_all_of_it_is_there_again() {
 }
 
 #[test]
-fn a_bucket_fills_again_bit_by_bit() {
+fn a_bucket_refills_steadily() {
     play(
         &ten_per_second(),
         "
@@ -42,7 +42,7 @@ fn a_bucket_fills_again_bit_by_bit() {
 }
 
 #[test]
-fn a_window_has_all_of_it_again_when_the_next_one_begins() {
+fn a_window_is_full_when_the_next_one_begins() {
     play(
         &ten(Algorithm::FixedWindow(Alignment::Epoch)),
         "
@@ -54,7 +54,7 @@ fn a_window_has_all_of_it_again_when_the_next_one_begins() {
 }
 
 #[test]
-fn a_sliding_window_has_all_of_it_again_when_the_last_call_has_left_it() {
+fn a_sliding_window_is_full_when_the_last_call_has_left_it() {
     play(
         &ten(Algorithm::SlidingWindow),
         "
@@ -67,7 +67,7 @@ fn a_sliding_window_has_all_of_it_again_when_the_last_call_has_left_it() {
 }
 
 #[test]
-fn no_time_brings_back_what_calls_in_flight_hold() {
+fn places_of_calls_in_flight_have_no_reset() {
     play(
         &ten(Algorithm::Concurrency),
         "
@@ -80,7 +80,7 @@ fn no_time_brings_back_what_calls_in_flight_hold() {
 }
 
 #[test]
-fn it_is_that_of_the_own_key_and_of_the_limits_that_are_charged() {
+fn amounts_are_those_of_the_own_key_and_of_charged_limits() {
     let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let per_client = LimitSpec { applies: each, ..limit("requests", 5.0, span(1000)) };
     play(

@@ -1,4 +1,4 @@
-//! The stock held back, so that a late call finds what an early one was promised.
+//! The stock held back, so that a late call finds as much as it was promised.
 
 use crate::common::{World, amount, limit, ms, play, resource, span, wish};
 use rampmeter_protocol::epoch::Epoch;
@@ -80,7 +80,8 @@ fn margin_and_level(world: &mut World, now: u64) -> (i64, i64) {
 
 #[test]
 fn the_margin_follows_the_delays_that_workers_measure() {
-    // Clients with what their calls are late and take, and the margin at 1000 tokens a second.
+    // Clients: by how much their calls are late, and how long they take. The margin at 1000 tokens
+    // a second.
     let table: [(&str, &[Client], i64); 6] = [
         ("before any call", &[], 5_100),
         ("a quick network", &[(1, 0, 3), (2, 0, 3)], 200),

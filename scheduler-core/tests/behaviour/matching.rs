@@ -69,7 +69,7 @@ fn all_that_a_limit_matches_on_has_to_hold() {
 }
 
 #[test]
-fn of_a_group_the_most_specific_applies_and_of_equals_the_first() {
+fn the_most_specific_limit_of_a_group_applies_and_the_first_of_equals() {
     let grouped = |applies: Applies| Applies { group: Some(name("rules")), ..applies };
     let two = [("client".to_owned(), exactly("vip")), ("method".to_owned(), exactly("PUT"))];
     let spec = limits(vec![
@@ -106,7 +106,7 @@ fn different_values_make_different_keys() {
 }
 
 #[test]
-fn what_is_no_regular_expression() {
+fn an_invalid_regular_expression_is_a_fault() {
     let spec = limits(vec![Applies::default(), matching("route", expression("("))]);
     let fault = Resource::new(&spec).unwrap_err();
     assert_eq!(fault.field, SpecField::Limit(1, LimitField::Match));

@@ -12,7 +12,7 @@ const CLIENTS: [&str; 3] = ["x", "y", "z"];
 /// The longest lease of a call without a report.
 const TIME_TO_LIVE: Span = Span::from_secs(3);
 
-/// A request, so many milliseconds after the previous one.
+/// A request, `pause` milliseconds after the previous one.
 #[derive(Clone, Debug)]
 struct Ask {
     pause: u64,
@@ -26,13 +26,13 @@ struct Ask {
 /// The fate of its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// It ends so long after its start.
+    /// The call ends this many milliseconds after its start.
     Over(u64),
-    /// It cost less than its charge.
+    /// The call ends this many milliseconds after its start, and costs less than its charge.
     Cheaper(u64),
-    /// It is never reported.
+    /// The call is never reported.
     Unheard,
-    /// It was not made, and returns so long after its start.
+    /// The call is not made, and its permit returns this many milliseconds after its start.
     GivenBack(u64),
 }
 
@@ -154,7 +154,7 @@ fn calls(world: &World, all: &[Asked], limit: usize, client: Option<usize>) -> V
         let until = asked.settled.unwrap_or(Time::NEVER).min(start + TIME_TO_LIVE);
         let charged = asked.ask.cost[limit];
         let cost = if matches!(asked.ask.end, End::Cheaper(_)) { charged / 2 } else { charged };
-        // The estimate is what takes up room.
+        // In flight, the estimate takes up room, not the actual cost.
         let cost = if limit == 3 { charged } else { cost };
         Some((start, until, amount(cost as f64)))
     })

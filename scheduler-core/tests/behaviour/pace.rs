@@ -1,7 +1,7 @@
 //! `pace` spreads a window over its time: a tenth at its beginning, and the rest evenly.
 //!
 //! The judge of this file has arithmetic of its own. It adds up what has started in a window, and
-//! compares that with the line.
+//! compares the sum with what the pace has given out (the line).
 
 use crate::common::{Said, Wish, World, amount, limit, ms, resource, span, wish, with_bulk};
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn quota(capacity: f64) -> ResourceSpec {
     paced(Algorithm::Quota(Some(Alignment::Epoch)), capacity)
 }
 
-/// When a window that begins at the origin has given out so many units of 100.
+/// When a window of 100 units that begins at the origin of time has given out `units`.
 fn given_at(units: u128) -> Time {
     let length = u128::from(WINDOW.nanos()) - 1;
     Time::from_nanos((units.saturating_sub(10) * length).div_ceil(90) as u64)
@@ -48,7 +48,7 @@ fn a_tenth_starts_at_once_and_the_rest_evenly() {
 }
 
 #[test]
-fn what_a_window_left_is_no_part_of_the_next_one() {
+fn unused_capacity_of_a_window_is_lost() {
     let mut world = World::new(&quota(100.0));
     let late = ms(999_000);
     let first = world.ask(late, &wish(Mode::Reserve, &[("requests", 95.0)]));
@@ -76,8 +76,8 @@ fn a_less_urgent_class_leaves_a_part_of_what_is_free() {
     assert_eq!(at_once, 5, "half of the tenth");
     let urgent = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 4.0)]));
     assert_eq!(world.start(urgent), Some(ms(0)));
-    // The line has to give out what is used and the shrinking share of the headroom. The sixth
-    // starts at a part x of the window: 6 + 5 (1 - x) = 10 + 90 x.
+    // The pace has to give out what is used and the shrinking headroom. So the sixth request starts
+    // at the part x of the window with 6 + 5 (1 - x) = 10 + 90 x.
     let waiting = world.ask(ms(0), &wish(Mode::Wait, &[("requests", 1.0)]).of_class("bulk"));
     world.run_until(ms(1_000_000));
     let late = world.start(bulk[5]).unwrap().nanos() as f64 / WINDOW.nanos() as f64;
@@ -97,7 +97,7 @@ fn status_and_explanations_tell_of_the_pace() {
     assert_eq!(explained.first[0].reason, Some(Reason::Pace));
     let pays_in = explained.first[0].held_by.as_ref().and_then(|holder| holder.pays_in_ms).unwrap();
     assert!((pays_in - 22_222.222_2).abs() < 1e-3, "{pays_in}");
-    // What is spent is no matter of pace.
+    // A spent quota is refused, whatever its pace.
     world.settle(ms(0), "first", Outcome::Used(vec![("requests".to_owned(), amount(97.0))]));
     let refused = world.ask(ms(0), &wish(Mode::Wait, &[("requests", 4.0)]));
     assert!(
@@ -136,7 +136,7 @@ fn a_limit_without_such_windows_has_no_pace() {
     }
 }
 
-/// A step of a random play: after so many seconds a request of so much, or something else.
+/// A step of a random play: a request after some seconds, a settle, or a hand-over.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Ask { after: u64, units: u32, mode: Mode },
@@ -182,7 +182,7 @@ fn judge(world: &World, calls: &[Call]) -> Result<(), String> {
 
 proptest! {
     #[test]
-    fn no_start_is_ahead_of_the_line(steps in steps()) {
+    fn no_start_is_ahead_of_the_pace(steps in steps()) {
         let mut world = World::new(&quota(100.0));
         let (mut now, mut calls) = (ms(0), Vec::<Call>::new());
         for (number, step) in steps.iter().enumerate() {

@@ -74,7 +74,7 @@ fn answers_that_agree_narrow_the_end_down() {
 }
 
 #[test]
-fn what_others_use_stays_when_the_end_is_known_better() {
+fn usage_by_others_stays_when_the_end_is_known_better() {
     play(
         &fixed(60_000),
         "
@@ -91,7 +91,7 @@ fn what_others_use_stays_when_the_end_is_known_better() {
 }
 
 #[test]
-fn what_was_promised_counts_in_the_window_in_which_it_runs() {
+fn a_promise_counts_in_the_window_of_its_start() {
     play(
         &fixed(60_000),
         "
@@ -139,7 +139,7 @@ fn a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too() {
 }
 
 #[test]
-fn what_started_before_the_window_is_over_with_its_own() {
+fn usage_of_a_former_window_ends_with_it() {
     play(
         &fixed(60_000),
         "
@@ -155,7 +155,7 @@ fn what_started_before_the_window_is_over_with_its_own() {
 }
 
 #[test]
-fn what_others_use_of_a_window_is_gone_until_it_ends() {
+fn usage_by_others_is_missing_until_the_window_ends() {
     play(
         &fixed(1000),
         "
@@ -175,7 +175,7 @@ fn what_others_use_of_a_window_is_gone_until_it_ends() {
 }
 
 #[test]
-fn a_call_that_was_not_yet_there_teaches_nothing() {
+fn a_call_that_had_not_arrived_yet_teaches_nothing() {
     play(
         &fixed(1000),
         "
@@ -192,7 +192,7 @@ fn a_call_that_was_not_yet_there_teaches_nothing() {
 }
 
 #[test]
-fn an_answer_of_a_window_that_is_over_says_nothing_of_the_next() {
+fn an_answer_about_an_ended_window_teaches_nothing_about_the_next() {
     play(
         &fixed(1000),
         "
@@ -462,7 +462,7 @@ fn a_successor_knows_what_the_upstream_has_said() {
 }
 
 #[test]
-fn what_others_used_of_a_window_is_held_back_in_the_next_one() {
+fn usage_by_others_is_held_back_in_the_next_window() {
     let mut world = play(
         &fixed(60_000),
         "
@@ -493,7 +493,7 @@ fn what_others_used_of_a_window_is_held_back_in_the_next_one() {
 }
 
 #[test]
-fn nothing_is_held_back_of_a_window_where_nothing_is_learned() {
+fn a_limit_that_never_learns_holds_nothing_back() {
     let never = LimitSpec { learn: Learn::Never, ..ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000) };
     let days = ten(Algorithm::FixedWindow(Alignment::Epoch), 86_400_000);
     for (spec, next) in [(never, 60_000), (days, 86_400_000)] {
@@ -506,7 +506,7 @@ fn nothing_is_held_back_of_a_window_where_nothing_is_learned() {
     }
 }
 
-/// The record is from 11 000; its reader knows only that it was written before 11 500.
+/// The record is from 11 000 ms. Its reader knows only that it was written before 11 500 ms.
 #[test]
 fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() {
     let mut world = play(
@@ -528,7 +528,7 @@ fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() 
     );
 }
 
-/// Two answers tell more exactly when a window ends than windows are cut.
+/// Two answers tell the end of a window more exactly than the interval that cuts windows.
 #[test]
 fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
     let mut world = play(

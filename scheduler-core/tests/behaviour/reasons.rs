@@ -106,7 +106,7 @@ fn a_spent_quota_is_told_by_the_status() {
 }
 
 #[test]
-fn of_two_keys_the_one_is_told_that_holds_the_request() {
+fn the_key_that_delays_the_request_is_told() {
     play(
         &resource(vec![by("client", 5.0), by("region", 1.0), limit("requests", 10.0, span(1000))]),
         "

@@ -12,7 +12,7 @@ fn limited(by_other_accounts: bool) -> Verdict {
     Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts }
 }
 
-/// The causes after a settle of `id` with a 429 that says this.
+/// The causes that are counted after a settle of `id` with a 429 and this verdict.
 fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<RejectionCause> {
     let observation = verdict.map(|verdict| Observation { verdict, readings: Vec::new(), spent: Vec::new() });
     let (id, outcome, times) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()), CallTimes::default());

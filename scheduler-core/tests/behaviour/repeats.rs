@@ -30,7 +30,7 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
     );
 }
 
-/// Two hosts choose the same id: if both got a permit, one call would be charged to no request.
+/// Two hosts choose the same id. If both got the permit, one of their calls would not be charged.
 #[test]
 fn an_id_in_use_is_refused_to_another_request() {
     play(
@@ -58,7 +58,7 @@ fn an_id_in_use_is_refused_to_another_request() {
     );
 }
 
-/// A successor does not know what a request was; the first repetition tells it.
+/// A successor does not know a request's sender and content. The first repetition tells these.
 #[test]
 fn a_successor_takes_the_first_repetition_for_the_request() {
     let spec = ten_per_second();
@@ -73,7 +73,7 @@ fn a_successor_takes_the_first_repetition_for_the_request() {
     );
 }
 
-/// A start is told again for as long as the margin pays for a call that late.
+/// A start is told again as long as the margin covers the lateness of its call.
 #[test]
 fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
     play(
@@ -101,7 +101,7 @@ fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
     );
 }
 
-/// The promise of another start would keep what the first one returned.
+/// The id gets no second start, which would keep the stock that the first one returns.
 #[test]
 fn a_lapsed_permit_is_given_back_at_what_is_left_of_it() {
     play(
@@ -159,7 +159,7 @@ fn a_repeated_waiting_request_is_answered_once_at_its_last_address() {
 }
 
 #[test]
-fn what_was_given_back_is_not_granted_again() {
+fn a_returned_permit_is_not_granted_again() {
     play(
         &ten_per_second(),
         "
@@ -371,7 +371,8 @@ fn a_permit_started_with_returned_stock_is_forgotten_in_time() {
     assert_eq!(world.scheduler.remembered(), 1);
 }
 
-/// Beyond the bound, the oldest is forgotten: its id is a new one, and a late request is charged.
+/// Beyond the bound, the oldest permit is forgotten. Its id then counts as new, and a late request
+/// is charged.
 #[test]
 fn ids_that_were_given_back_are_bounded() {
     let mut world = World::new(&bounded(100, 2));
@@ -389,7 +390,7 @@ fn ids_that_were_given_back_are_bounded() {
     assert_eq!(next, Some(Said::Refused(Refusal::UnknownPermit)));
 }
 
-/// A flood of them forgets neither other permits nor ids that were given back.
+/// A flood of such permits makes the scheduler forget neither other permits nor returned ids.
 #[test]
 fn permits_that_cost_next_to_nothing_take_no_places_of_others() {
     for cost in [0.0, 0.000_001] {
@@ -416,7 +417,7 @@ fn permits_that_cost_next_to_nothing_take_no_places_of_others() {
 }
 
 #[test]
-fn a_bound_is_not_met_by_forgetting_the_first_second() {
+fn permits_of_the_first_second_are_not_forgotten_to_meet_a_bound() {
     let mut world = World::new(&bounded(10, 1));
     world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("a"));
     let other = world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("b"));

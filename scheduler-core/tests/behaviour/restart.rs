@@ -33,7 +33,7 @@ fn check_change(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), chan
 }
 
 #[test]
-fn what_a_call_was_not_estimated_to_use_is_charged_after_a_restart_too() {
+fn a_unit_without_an_estimate_is_charged_after_a_restart_too() {
     let spec = resource(vec![limit("requests", 10.0, span(100_000)), limit("units", 100.0, span(100_000_000))]);
     check(
         &spec,
@@ -70,7 +70,7 @@ fn a_promise_that_is_restored_under_a_longer_window_returns_what_it_holds_there(
 }
 
 #[test]
-fn what_was_given_back_pushes_no_permit_off_a_snapshot() {
+fn returned_permits_push_no_others_off_a_snapshot() {
     let mut world = play(
         &ten_per_second(),
         "
@@ -140,8 +140,8 @@ fn time_without_a_scheduler_refills() {
     );
 }
 
-/// A promise beyond the list does not refill before its start: until then a full bucket holds that
-/// much less.
+/// The cost of an unlisted promise does not refill before its start. Until then a full bucket holds
+/// that much less.
 #[test]
 fn promises_that_are_not_listed_stay_promised() {
     let spec = resource(vec![limit("units", 10.0, span(10_000)), limit("slow", 1.0, span(100_000))]);
@@ -162,9 +162,10 @@ fn promises_that_are_not_listed_stay_promised() {
     }
 }
 
-/// Overflow before the snapshot is lost at the upstream, with any memory.
+/// Refill beyond a full bucket before the snapshot is lost at the upstream, whatever a record
+/// remembers.
 #[test]
-fn a_successor_returns_nothing_that_ran_over_before_it_came() {
+fn a_successor_returns_nothing_that_was_lost_before_it_came() {
     check(
         &ten_per_second(),
         "
@@ -219,7 +220,7 @@ fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
         let after = format!("100 levels -> requests=-12 units={units}");
         check_change(&ten_per_second(), BUSY, (100, 100), &changed, &after);
     }
-    // Conversely, a limit that is gone is not missed.
+    // A limit that only the snapshot knows is ignored.
     check_change(
         &more,
         "0 reserve a requests=10 units=60 -> a@0\n 0 reserve b requests=5 units=60 -> b@500",
@@ -294,7 +295,7 @@ enum Step {
         pause: u64,
         which: prop::sample::Index,
     },
-    /// Returned, if its start has not come.
+    /// A permit is returned, if its start has not come.
     GiveBack {
         pause: u64,
         which: prop::sample::Index,
@@ -319,7 +320,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// One story for a world.
+/// One sequence of steps, played in one world.
 struct Story {
     world: World,
     now: Time,
@@ -341,7 +342,7 @@ impl Story {
             }
             Step::GiveBack { pause, which } => {
                 let id = self.id(which)?;
-                // The position is asked first: a started permit is not returned.
+                // A repetition first tells the start, because a started permit is not returned.
                 let (now, said) = self.ask(*pause, &wish(Mode::Allow, &[]).named(&id))?;
                 let ahead = matches!(said, Said::Granted(delay) if delay > Span::ZERO);
                 ahead.then(|| (now, self.world.settle(now, &id, Outcome::Unused)))
@@ -414,7 +415,7 @@ fn checkpointed(mut world: World, now: u64) -> World {
     world
 }
 
-/// A limit, of which every key of a label has as much.
+/// The same limits, with a bucket for each value of the label `guild`.
 fn by_key(spec: ResourceSpec) -> ResourceSpec {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     resource(spec.limits.into_iter().map(|limit| LimitSpec { applies: applies.clone(), ..limit }).collect())
@@ -436,7 +437,8 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
                 };
                 let [first, second] = ["b", "c"].map(|id| after.ask(ms(5_000), &wish(id)));
                 let starts = [first, second].map(|request| after.start(request));
-                // One probe starts, and the other after two seconds without a report.
+                // One probe starts at the end of the freeze, and another call two seconds later,
+                // without a report.
                 let frozen = [Some(ms(9_000)), Some(ms(11_000))];
                 assert_eq!(starts == frozen, number < 2, "{number}: {starts:?} {spec:?}");
             }
@@ -473,9 +475,9 @@ fn a_freeze_is_in_a_checkpoint_within_a_fifth_of_a_second() {
     }
 }
 
-/// A promise beyond the list holds its window through two stops.
+/// An unlisted promise keeps its part of a window through two stops.
 #[test]
-fn what_is_promised_in_a_later_window_of_a_key_outlives_two_stops() {
+fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
     let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
     let window = LimitSpec { algorithm, applies, ..limit("c", 10.0, span(600_000)) };

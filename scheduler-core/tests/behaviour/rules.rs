@@ -118,9 +118,9 @@ fn a_removed_limit_holds_no_request() {
     );
 }
 
-/// A request under the former limits may name units that only those counted.
+/// The settle of a call from before the change may name units that only the former limits counted.
 #[test]
-fn a_call_may_settle_what_is_not_counted_any_more() {
+fn a_call_may_settle_a_unit_that_is_no_longer_counted() {
     let both = resource(vec![limit("requests", 10.0, span(1000)), limit("units", 5.0, span(1000))]);
     play_under(
         &both,
@@ -219,9 +219,9 @@ fn a_shadow_limit_that_is_enforced_begins_anew_and_the_other_way_round() {
     assert_eq!(measured(&mut world, ms(20)), ShadowStatus { calls: 1, ..ShadowStatus::default() });
 }
 
-/// The charge of a removed shadow limit vanishes.
+/// The charges to a removed shadow limit are dropped.
 #[test]
-fn calls_outlive_the_shadow_limits_that_saw_them() {
+fn calls_can_settle_after_their_shadow_limits_are_removed() {
     let with = |shadows: Vec<LimitSpec>| resource([vec![limit_of_all()], shadows].concat());
     let (each, all) = (shadow(keyed("client", called("each", 2.0, 1000))), shadow(called("all", 2.0, 1000)));
     let mut world = play_under(
@@ -315,7 +315,7 @@ fn limits(sizes: &Sizes) -> ResourceSpec {
     resource([always, units].into_iter().chain(sizes.iter().enumerate().filter_map(one)).collect())
 }
 
-/// A call that was promised after so many changes of limits.
+/// A call, with the number of changes of limits before its promise.
 #[derive(Clone, Copy, Debug)]
 struct Call {
     start: f64,
@@ -328,7 +328,7 @@ struct Call {
 type Life = Vec<(usize, f64, (f64, f64))>;
 
 /// The levels after calls, replayed from the beginning. A call that was promised before a change
-/// and begins after it is spent before it.
+/// and begins after the change is spent before the change.
 fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     let mut calls = calls.to_vec();
     calls.sort_by(|a, b| a.start.total_cmp(&b.start).then(a.promised.cmp(&b.promised)));
@@ -470,7 +470,7 @@ proptest! {
     }
 }
 
-/// A change charges all these remembered permits anew, one by one, without a standstill.
+/// One event charges all remembered permits by the new limits.
 #[test]
 fn a_change_with_many_permits_out() {
     let many = resource(vec![limit("requests", 200_000.0, span(1000))]);
@@ -484,7 +484,8 @@ fn a_change_with_many_permits_out() {
     assert_eq!(world.scheduler.limit_status(ms(1))[0].level, 5.0);
 }
 
-/// Of a sliding window, what is held ends later. What has left it may still be in the longer one.
+/// Present usage of the sliding window ends later. Usage that has left the shorter window may still
+/// be in the longer one.
 #[test]
 fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
     let sliding = |period| LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) };

@@ -1,5 +1,5 @@
-//! Saturation of an upstream that counts in windows, which its answers tell of: the share of calls
-//! that is rejected, and the share of the capacity that is used.
+//! Saturation of an upstream that counts in windows and tells of them in its answers. Measured are
+//! the share of rejected calls, and the used share of the capacity.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
@@ -18,7 +18,7 @@ const MINUTE: u64 = 60_000;
 const END: u64 = 11 * MINUTE;
 const SEEDS: u64 = 40;
 
-/// The written limit: windows by the clock, and of keys one for each.
+/// The written limit: windows by the clock; with keys, each key has its own.
 fn spec(habits: &Habits) -> ResourceSpec {
     let mut windows = limit("requests", habits.capacity as f64, span(PERIOD));
     (windows.algorithm, windows.margin) = (Algorithm::FixedWindow(Alignment::Epoch), Margin::Auto);
@@ -58,7 +58,7 @@ fn all(what: &str, seeds: u64, available: u64, play: impl Fn(u64) -> Outcomes) -
     sum
 }
 
-/// So many calls are available in this time.
+/// The number of calls that are available in this time.
 fn in_windows(capacity: u64, millis: u64) -> u64 {
     capacity * millis / PERIOD
 }
@@ -83,7 +83,8 @@ fn windows_of_any_phase_are_used_up_without_a_rejection() {
 #[test]
 fn beside_strangers_windows_are_used_up_with_few_rejections() {
     let available = in_windows(CAPACITY, END - MINUTE);
-    // They want twelve calls in a window, a fifth of it: as soon as it begins, or all the time.
+    // Strangers want twelve calls in each window, a fifth of it: as soon as the window begins, or
+    // all the time.
     for (what, every, most) in
         [("strangers at once", 17, 0.6), ("strangers all the time", 1_667, 0.5), ("less often", 7_001, 0.5)]
     {
@@ -125,7 +126,7 @@ fn a_capacity_that_is_halved_and_doubled_is_followed() {
 
 #[test]
 fn a_scheduler_that_is_killed_in_a_window_admits_no_call_too_many() {
-    // Four calls and a half are wanted in a second, and three available.
+    // Workers want four and a half calls a second, and three are available.
     let kills = Events { kills: Some(6_500), rest: PERIOD, ..Events::default() };
     let available = in_windows(CAPACITY, END + PERIOD);
     let sum = all("kills", 4, available, |seed| saturated(seed, WORKERS, (&windows(seed), kills), (0, END)));
@@ -134,7 +135,7 @@ fn a_scheduler_that_is_killed_in_a_window_admits_no_call_too_many() {
 }
 
 #[test]
-fn what_one_key_teaches_stays_with_it() {
+fn lessons_about_one_key_stay_with_it() {
     let habits = Habits { capacity: 10, keys: 1000, headers: Headers::Exact, ..windows(1) };
     // Fifty keys have strangers, which take a fifth of their capacity.
     let strangers = Events { strangers: Some((200, 2)), ..Events::default() };

@@ -78,7 +78,7 @@ fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
     );
 }
 
-/// With any delay and any memory of the time since then, less may return, and never more.
+/// However long ago the start is, less may return than the bucket had room for, and never more.
 #[test]
 fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
     // The bucket holds 999 right after a, and 998 right after b.
@@ -158,7 +158,8 @@ fn a_call_made_before_its_start_is_spent_when_it_is_told() {
     );
 }
 
-/// A call made too early took from a full bucket: it lost what another had left over.
+/// A call made before its start took from a full bucket. So the unused cost of an earlier call had
+/// run over by then.
 #[test]
 fn a_call_made_before_its_start_took_from_what_was_there() {
     play(
@@ -192,7 +193,7 @@ fn a_second_settle_changes_nothing() {
 }
 
 #[test]
-fn what_can_not_be_settled_is_refused_and_changes_nothing() {
+fn a_refused_settle_changes_nothing() {
     play(
         &ten_per_second(),
         "
@@ -212,9 +213,9 @@ fn what_can_not_be_settled_is_refused_and_changes_nothing() {
     );
 }
 
-/// The call was made and answered, whatever its cost is said to be.
+/// The call was made and answered, even if its settle states a unit that no limit counts.
 #[test]
-fn a_settle_with_a_wrong_unit_counts_but_for_that_unit() {
+fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
     let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("calls", 1.0, span(60_000)) };
     let in_flight = LimitSpec { unit: name("requests"), ..in_flight };
     let mut world = play(
@@ -334,14 +335,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn whatever_is_settled_no_bucket_believes_to_be_fuller_than_it_is(
+    fn no_settle_makes_a_bucket_seem_fuller_than_it_is(
         (capacity, calls) in (1..20_u64).prop_flat_map(|capacity| (Just(capacity), calls(capacity, 2 * capacity)))
     ) {
         against_the_judge(capacity, &calls, |level, truth| assert!(level <= truth, "{level} > {truth}"));
     }
 
     #[test]
-    fn what_was_not_needed_returns_exactly(
+    fn unused_cost_returns_exactly(
         (capacity, mut calls) in (1..20_u64).prop_flat_map(|capacity| (Just(capacity), calls(capacity, capacity)))
     ) {
         honest(&mut calls);

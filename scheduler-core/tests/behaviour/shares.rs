@@ -1,4 +1,4 @@
-//! How classes and clients share a resource, as people see it.
+//! How views show the shares of classes and clients.
 
 use crate::common::{Wish, World, limit, ms, play, play_on, resource, span, wish, with_bulk};
 use rampmeter_protocol::request::Mode;

@@ -135,7 +135,7 @@ fn more_than_written_is_no_change_however_long_it_is_stated() {
 }
 
 #[test]
-fn what_is_written_counts_where_nothing_is_to_be_followed() {
+fn the_written_capacity_counts_if_answers_are_not_followed() {
     let never = LimitSpec { learn: Learn::Never, ..windows().limits.remove(0) };
     let written = ResourceSpec { follow: Follow::Written, ..windows() };
     for spec in [resource(vec![never]), written] {

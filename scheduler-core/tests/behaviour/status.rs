@@ -94,7 +94,7 @@ fn pages(world: &mut World) -> (Vec<String>, Vec<u64>) {
 #[test]
 fn all_waiting_requests_are_listed_page_by_page() {
     let class = |number| if number % 2 == 0 { "urgent" } else { "bulk" };
-    // Some wait for what all share, and others for the key of `x`, whose stock is gone.
+    // Some requests wait for the shared limit, and others for the key of `x`, whose stock is gone.
     let ids: Vec<String> = (0..48).map(|number| format!("r{number:02}")).collect();
     let client = |number: usize| if number < 24 { "x" } else { ["a", "b", "c"][number % 3] };
     let asked = ids.iter().enumerate().map(|(number, id)| (&**id, 1.0, class(number), client(number)));
@@ -115,9 +115,9 @@ fn a_page_behind_a_request_that_has_left_begins_at_the_front() {
     assert_eq!(world.scheduler.explain(ms(0), &after("stranger")), Err(Refusal::UnknownPermit));
 }
 
-/// So many keys that the status examines only some of them.
+/// There are more keys than the status examines.
 #[test]
-fn of_many_keys_the_one_in_debt_is_shown() {
+fn the_key_in_debt_is_shown_among_many() {
     const KEYS: usize = 6_000;
     let mut world = World::new(&resource(vec![by_client()]));
     for number in 0..KEYS {

@@ -11,7 +11,7 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::walk::Selection;
 use rampmeter_scheduler_core::scheduler::walk::Walk;
 
-/// All stock is granted to a client that is gone, and at once to another.
+/// All stock is granted to a client that is gone, and then at once to another client.
 #[test]
 fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
     let algorithms = [
@@ -216,7 +216,7 @@ fn a_purge_ends_the_waits_that_it_names_and_no_others() {
     }
 }
 
-/// Requests behind them start without a further event.
+/// Requests behind the purged ones start without a further event.
 #[test]
 fn those_behind_a_purged_request_start_at_once() {
     let mut world = play(

@@ -10,8 +10,8 @@ use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Limi
 
 const SECOND: Span = Span::from_secs(1);
 
-/// A world in which ten calls have been served one after the other. Each took so long and cost so
-/// much.
+/// A world in which ten calls have been served one after the other. Each took `millis` and cost
+/// `cost`.
 fn served(spec: &ResourceSpec, millis: u64, cost: &[(&str, f64)]) -> World {
     let mut world = World::new(spec);
     for number in 0..10 {
@@ -66,7 +66,8 @@ fn before_a_call_has_told_its_time_nothing_is_known() {
     assert_eq!(world.scheduler.useful_workers(ms(200)), Some(2.0));
 }
 
-/// The world of ten calls of 300 ms, with one more that the upstream answers like this in no time.
+/// The world of ten calls of 300 ms, with one more that the upstream answers at once with this
+/// verdict.
 fn answered(limits: Vec<LimitSpec>, cost: &[(&str, f64)], verdict: Verdict) -> World {
     let mut world = served(&resource(limits), 300, cost);
     world.ask(ms(30_000), &wish(Mode::Wait, cost).named("last"));

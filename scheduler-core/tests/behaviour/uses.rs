@@ -1,4 +1,4 @@
-//! What clients use: each call counts once, at what it really cost.
+//! What clients use: each call counts once, at its actual cost.
 
 use crate::common::{Wish, World, amount, limit, ms, resource, shared, span, wish, with_bulk};
 use proptest::prelude::*;
@@ -113,8 +113,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// A judge of its own adds up what was granted and settled: nothing counts twice or is lost,
-    /// whichever leader counts.
+    /// An independent judge adds up grants and settles: no call counts twice or is lost, whichever
+    /// leader counts it.
     #[test]
     fn the_sum_is_what_was_granted_less_what_was_given_back(steps in steps()) {
         let mut world = World::new(&spec());

@@ -20,10 +20,11 @@ fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
 }
 
-/// `R` per window, the window in ms, earlier jobs, the time into a window. The next job waits for
-/// the windows before it: `(w + 1)·W + ⌊n/R⌋·W` from the window after `w` full ones.
+/// Per row: the capacity of a window, its length in ms, the number of jobs, and the time into the
+/// first window. Jobs that fit into the first window start at once. Job n, counted from zero,
+/// starts at the beginning of window ⌊n / capacity⌋.
 #[test]
-fn a_delay_is_that_of_a_queue_that_puts_jobs_off_and_is_kept() {
+fn delays_are_those_of_a_queue_of_jobs_and_stay() {
     let table =
         [(5, 5_000, 23, 0), (30, 1_000, 100, 0), (10, 1_000, 40, 0), (10, 10_000, 57, 3_400), (1, 1_000, 9, 999)];
     for (each, window, jobs, into) in table {
@@ -34,7 +35,7 @@ fn a_delay_is_that_of_a_queue_that_puts_jobs_off_and_is_kept() {
             };
             let mut world = World::new(&resource(vec![spec]));
             let asked: Vec<usize> = (0..jobs).map(|_| world.ask(ms(into), &wish(mode, &[]))).collect();
-            // Newcomers steal no slot.
+            // Later requests take no start from earlier ones.
             world.run_until(ms(into + window / 2));
             for _ in 0..3 {
                 world.ask(ms(into + window / 2), &wish(mode, &[]));
@@ -91,7 +92,7 @@ fn the_first_window_with_room_is_found_beyond_many() {
     let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
     let mut world = World::new(&fixed(Alignment::Epoch));
     for number in 0..COUNT {
-        // The fill of each window is returned once all are full.
+        // The rest of each window is reserved, too, and returned once all windows are full.
         let (id, rest) = (format!("a{number}"), format!("b{number}"));
         let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
         world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
@@ -108,7 +109,7 @@ fn the_first_window_with_room_is_found_beyond_many() {
 }
 
 #[test]
-fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
+fn unused_cost_returns_to_the_window_of_its_call_alone() {
     play(
         &fixed(Alignment::Epoch),
         "
@@ -128,8 +129,8 @@ fn what_a_call_did_not_need_is_there_again_in_its_own_window_alone() {
     );
 }
 
-/// A predecessor whose clock was three seconds behind may have used all of its window at the end of
-/// it.
+/// A predecessor whose clock was three seconds behind may have used all of its window at the
+/// window's end.
 #[test]
 fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     let spec = resource(vec![LimitSpec {
@@ -148,8 +149,8 @@ fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     );
 }
 
-/// Usage counts in every window that it may meet under the other clock; promises count in that of
-/// their start.
+/// Usage counts in every window that it may lie in under the other clock. A promise counts in the
+/// window of its start.
 #[test]
 fn windows_follow_a_clock_that_is_set_and_keep_their_usage() {
     let spec =
@@ -202,7 +203,7 @@ fn a_window_that_begins_with_its_first_call() {
 }
 
 #[test]
-fn headroom_melts_towards_the_end_of_a_window() {
+fn headroom_shrinks_towards_the_end_of_a_window() {
     play(
         &with_bulk(fixed(Alignment::Epoch), 0.4),
         "
@@ -247,7 +248,7 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
 }
 
 /// The rest of a window goes to smaller requests of the blocked class. Another class takes it only
-/// afterwards, although its headroom has melted.
+/// afterwards, although its headroom has shrunk.
 #[test]
 fn the_rest_of_a_window_goes_to_the_own_class_before_others() {
     play(
@@ -264,7 +265,7 @@ fn the_rest_of_a_window_goes_to_the_own_class_before_others() {
 }
 
 #[test]
-fn a_request_that_fits_once_the_headroom_has_melted_is_not_forgotten() {
+fn a_request_that_fits_once_the_headroom_has_shrunk_is_not_forgotten() {
     play(
         &with_bulk(fixed(Alignment::Epoch), 0.2),
         "
@@ -281,7 +282,7 @@ fn a_request_that_fits_once_the_headroom_has_melted_is_not_forgotten() {
 
 /// The starts of other requests of its class do not help a starving request.
 #[test]
-fn a_passed_request_starves_all_the_same() {
+fn a_passed_request_still_starves() {
     let mut spec = fixed(Alignment::Epoch);
     let bulk = ClassSpec { max_starvation: Some(span(1500)), ..class("bulk", 0.0) };
     spec.classes = vec![class("urgent", 0.0), bulk];
@@ -375,7 +376,7 @@ fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpe
 }
 
 #[test]
-fn what_is_promised_after_a_reset_leaves_what_there_is_until_then() {
+fn promises_after_a_reset_take_nothing_from_the_present_quota() {
     play(
         &ten_and_units(Algorithm::Quota(Some(Alignment::Epoch)), 1000, &[]),
         "
@@ -437,7 +438,7 @@ fn a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first() {
 }
 
 #[test]
-fn what_a_waiting_request_is_held_for_is_not_spent_until_it_starts() {
+fn a_held_start_spends_nothing_of_a_quota() {
     for key in [&[][..], &["client"]] {
         for (reset, told) in [(Some(Alignment::Epoch), "c:quota_spent+9050"), (None, "c:quota_spent")] {
             let spec = ten_and_units(Algorithm::Quota(reset), 10_000, key);
@@ -523,8 +524,8 @@ fn a_successor_knows_usage_and_promises() {
     }
 }
 
-/// A record from 600 ms whose reader is certain only that it was written before 700 ms: it can't
-/// tell whether d starts at 2300 or at 2400 ms.
+/// The record is from 600 ms, and its reader is certain only that it was written before 700 ms. So
+/// d may start at any time from 2300 to 2400 ms.
 #[test]
 fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)] {
@@ -549,10 +550,10 @@ fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
     }
 }
 
-/// Of many windows, a snapshot has only some. Another clock cuts them elsewhere, so several
-/// promises may share a count. One returned promise leaves the others theirs.
+/// A snapshot merges many windows into fewer blocks, and another clock cuts windows elsewhere. So
+/// several promises may share one block. If one is returned, the others still count.
 #[test]
-fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
+fn promises_in_merged_windows_are_counted_one_by_one() {
     let mut spec = fixed(Alignment::Epoch);
     spec.limits.push(limit("units", 40.0, span(40_000)));
     let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), Epoch::FIRST, Time::ORIGIN));
@@ -577,9 +578,10 @@ fn a_promise_hides_behind_no_other_where_many_windows_are_told_of_at_once() {
     );
 }
 
-/// A record of a build with levels alone: promises still take part of their window.
+/// A record that has levels alone, without usage: listed promises still take a part of their
+/// windows.
 #[test]
-fn what_no_record_tells_of_windows_its_permits_tell() {
+fn permits_tell_the_usage_of_windows_if_the_record_does_not() {
     let spec = fixed(Alignment::Epoch);
     let mut before = play(&spec, "0 reserve a requests=10 -> a@0\n 0 reserve b requests=6 -> b@1000");
     let mut snapshot = before.scheduler.snapshot(ms(100), 100);

@@ -1,4 +1,4 @@
-//! Limits the slow way, which shares no code with the core.
+//! A slow judge of limits, which shares no code with the core.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -17,8 +17,8 @@ impl Judge {
         Judge { capacity: i128::from(limit.capacity.micros()), period: i128::from(limit.period.nanos()) }
     }
 
-    /// The lowest level that these calls, by start and cost, ever leave; negative if one found too
-    /// little.
+    /// The lowest level after any of these calls, given by start and cost. Negative if a call found
+    /// too little.
     pub(crate) fn lowest(&self, calls: &[(Time, Amount)]) -> i128 {
         self.levels_behind(calls).into_iter().map(|(_, level)| level).min().unwrap_or(self.full())
     }
@@ -66,7 +66,7 @@ impl Counter {
         Counter { capacity, period, algorithm: limit.algorithm.clone() }
     }
 
-    /// The least that was ever left, below zero if calls took too much.
+    /// The least amount that was ever left, in millionths. Below zero if calls took too much.
     pub(crate) fn lowest(&self, calls: &[Held]) -> i128 {
         // A call without cost opens no window.
         let mut sorted: Vec<Held> = calls.iter().copied().filter(|(.., cost)| *cost > Amount::ZERO).collect();

@@ -143,7 +143,7 @@ impl World {
         to
     }
 
-    /// The bill of such a call.
+    /// The bill of the call that `wish` asks for.
     pub(crate) fn bill(&self, wish: &Wish<'_>) -> Result<Bill, Refusal> {
         let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
         self.scheduler.resource().bill(&wish.labels(), cost)
@@ -167,7 +167,7 @@ impl World {
         self.said(SETTLER).expect("a settle is answered at once")
     }
 
-    /// Settles a call that was sent so much late, and whose answer took so long.
+    /// Settles a call that was sent `late` after its start, and whose answer took `elapsed`.
     pub(crate) fn settle_timed(&mut self, now: Time, id: &str, late: Span, elapsed: Span) {
         let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
         let times = CallTimes { late: Some(late), elapsed: Some(elapsed) };

@@ -32,7 +32,11 @@ fn light_clients_hardly_wait_beside_a_heavy_backlog() {
     };
     let (together, fair) = (among(Clients::Unnamed), among(Clients::Each));
     let light = |outcome: &Outcome| outcome.fleets[1].wait_percentile(50);
-    assert!(light(&together) > Span::from_secs(10), "without shares, light clients wait for the backlog: {}", light(&together));
+    assert!(
+        light(&together) > Span::from_secs(10),
+        "without shares, light clients wait for the backlog: {}",
+        light(&together)
+    );
     assert!(light(&fair) < Span::from_millis(50), "{}", light(&fair));
     let heavy = |outcome: &Outcome| outcome.fleets[0].calls.iter().map(|call| call.answered).max().unwrap();
     let delayed = heavy(&fair).since(Time::ORIGIN).secs() / heavy(&together).since(Time::ORIGIN).secs() - 1.0;

@@ -6,7 +6,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// An upstream without HTTP around it: an [`Account`], and what its answers tell of it.
+/// An upstream without HTTP around it: an [`Account`], and answers that tell of its limits as a
+/// [`Preset`] says.
 ///
 /// Time is a [`Duration`] since an origin that the caller chooses, as it is for the account.
 ///
@@ -38,7 +39,7 @@ pub struct Reply {
     pub headers: Vec<(String, String)>,
     /// What the call costs.
     pub cost: Cost,
-    /// Why it was refused; `None` if it was admitted.
+    /// Why the call was refused; `None` if it was admitted.
     pub rejection: Option<Rejection>,
     /// The wait that a refusal states.
     pub stated_wait: Option<Duration>,
@@ -62,7 +63,7 @@ impl Api {
         Self { preset, account, ban, since_1970: Duration::ZERO, answers: 0 }
     }
 
-    /// The same upstream, if the origin of time is so long after the beginning of 1970.
+    /// The same upstream, with an origin of time that is `since_1970` after the beginning of 1970.
     #[must_use]
     pub fn with_origin(self, since_1970: Duration) -> Self {
         Self { account: self.account.with_windows_since(since_1970), since_1970, ..self }
@@ -93,7 +94,7 @@ impl Api {
         reply
     }
 
-    /// An admitted call has ended.
+    /// Notes that an admitted call has ended.
     ///
     /// # Panics
     ///
@@ -108,7 +109,7 @@ impl Api {
         self.account.policies(now)
     }
 
-    /// What it is.
+    /// The preset that it was made from.
     #[must_use]
     pub fn preset(&self) -> &Preset {
         &self.preset

@@ -4,7 +4,7 @@ use crate::{Amount, AmountError, Cost, OTHER_CLASS, Preset, Unit};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The label of a call's method, which the query may replace.
+/// The label of a call's method. A parameter of the query with this name replaces it.
 const METHOD: &str = "method";
 
 /// One call, read from its query and headers.
@@ -45,7 +45,7 @@ struct CostParameter {
 }
 
 impl CostParameters {
-    /// The units that count for some limit, and the two that every answer tells.
+    /// The units that some limit counts, and the units `requests` and `processing-units`.
     pub(crate) fn of(preset: &Preset) -> Self {
         let mut units = BTreeSet::from([Unit::REQUESTS, Unit::PROCESSING_UNITS]);
         units.extend(preset.units().cloned());
@@ -97,7 +97,7 @@ impl BadCost {
     }
 }
 
-/// The label of the class, else that of the client.
+/// The header `x-class`, or else `x-client`.
 fn read_class(headers: &HeaderMap) -> Option<String> {
     let label = headers.get("x-class").or_else(|| headers.get("x-client"))?;
     Some(label.to_str().unwrap_or(OTHER_CLASS).to_owned())

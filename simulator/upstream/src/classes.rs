@@ -10,8 +10,7 @@ pub const MAX_CLASSES: usize = 256;
 /// The longest label of a class, for the same reason.
 pub const MAX_CLASS_BYTES: usize = 64;
 
-/// The class of calls whose label is too long, not visible ASCII, or beyond the bound. No valid
-/// label has its parentheses.
+/// The class of calls whose label is too long, not visible ASCII, or beyond [`MAX_CLASSES`].
 pub const OTHER_CLASS: &str = "(other)";
 
 /// A tally per class, for a bounded number of classes.

@@ -50,7 +50,7 @@ impl Config {
         Self::of(Preset::new(policies.into_iter().map(Rule::new).collect()))
     }
 
-    /// The same for an upstream that is known by more than its policies.
+    /// The same for an upstream with this preset, which has a dialect, bounds and prices, too.
     #[must_use]
     pub fn of(preset: Preset) -> Self {
         Self {

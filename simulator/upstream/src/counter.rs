@@ -38,7 +38,8 @@ impl Counter {
         &self.rule
     }
 
-    /// Shifts fixed windows as if time had begun this long before its origin.
+    /// Shifts fixed windows: they begin at multiples of their period since a time that was this
+    /// long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         self.since_ns = since_ns;
         self.meters.values_mut().for_each(|meter| meter.begin(since_ns));
@@ -91,7 +92,7 @@ impl Counter {
         Some(Standing { rule: &self.rule, key, level: meter.spendable(now_ns), full_in })
     }
 
-    /// What it has spent for all keys, and what the scarcest key could spend.
+    /// What all keys have spent together, and what the scarcest key could spend.
     pub(crate) fn stats(&self, now_ns: u64) -> PolicyStats {
         let least = self.meters.values().map(|meter| meter.spendable(now_ns)).min();
         let level = least.unwrap_or_else(|| self.fresh().spendable(now_ns));

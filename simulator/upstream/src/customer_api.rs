@@ -82,7 +82,7 @@ async fn token_counts(
     Json(token_counts_body(&service.stats().policies)).into_response()
 }
 
-/// The contract as Sentinel Hub tells it: by type, and within a type by period.
+/// The contract in Sentinel Hub's form: by type, and within a type by period.
 fn contract_body(policies: &[PolicyStats]) -> Value {
     let types: BTreeSet<String> = policies.iter().map(type_name).collect();
     let entries = types.iter().map(|name| {

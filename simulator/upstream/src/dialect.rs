@@ -28,8 +28,8 @@ pub enum Dialect {
     Ietf,
     /// As Discord does: `X-RateLimit-*` of the route's bucket, and the scope of a refusal.
     Discord,
-    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`. Of each unit they tell the
-    /// policy with the least left.
+    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`. Of each unit, the headers tell
+    /// the policy with the least left.
     Openai,
     /// As Anthropic does: `anthropic-ratelimit-<unit>-{limit,remaining,reset}`, and the family
     /// `unified`.

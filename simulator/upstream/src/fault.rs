@@ -1,6 +1,6 @@
-//! Faults of the endpoints beside the API.
+//! Faults of the endpoints besides the API.
 
-/// An endpoint beside the API itself.
+/// An endpoint besides the API itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
     /// Gives access tokens.

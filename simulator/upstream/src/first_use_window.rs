@@ -24,7 +24,7 @@ impl FirstUseWindow {
         (self.ends_ns, self.used) = (before.ends_ns, before.used);
     }
 
-    /// A call arrives: after the end of a window, another begins.
+    /// Notes that a call arrives. After the end of a window, the call begins another one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.updated_ns = self.updated_ns.max(now_ns);
         if self.updated_ns >= self.ends_ns {

@@ -11,7 +11,7 @@ pub(crate) struct FixedWindow {
     used: Amount,
     updated_ns: u64,
     phase_ns: u64,
-    /// The time from multiples of the policy's period to the beginnings of its windows.
+    /// How long after multiples of the policy's period its windows begin.
     later_ns: u64,
 }
 
@@ -27,7 +27,7 @@ impl FixedWindow {
         }
     }
 
-    /// Counts multiples of the period from a time that is this long before the origin of time.
+    /// Counts multiples of the period from a time that was this long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         let period_ns = u128::from(self.period_ns);
         self.phase_ns = ((since_ns + period_ns - u128::from(self.later_ns)) % period_ns) as u64;
@@ -38,7 +38,7 @@ impl FixedWindow {
         self.used = before.used_at(self.updated_ns);
     }
 
-    /// The end of the window of `now_ns`.
+    /// The time from `now_ns` to the end of its window.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> u64 {
         self.period_ns - now_ns.saturating_add(self.phase_ns) % self.period_ns
     }

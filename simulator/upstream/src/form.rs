@@ -3,8 +3,8 @@
 use crate::RetryAfter;
 
 /// A header: its name and its value, with placeholders such as `<limit>`. A part in brackets is
-/// left out if it has a placeholder without a value. So is a header outside of brackets.
-/// [`fill`](crate::template::fill) knows all placeholders.
+/// left out if it has a placeholder without a value. The whole header is left out if a placeholder
+/// outside of brackets has no value. [`fill`](crate::template::fill) knows all placeholders.
 pub(crate) type Template = (&'static str, &'static str);
 
 /// What the answers of a dialect tell.
@@ -27,7 +27,7 @@ pub(crate) struct Form {
 /// Headers about one limit of a family.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// Empty for the limits that belong to none.
+    /// The family; empty for limits that belong to none.
     pub(crate) family: &'static str,
     pub(crate) headers: &'static [Template],
 }
@@ -99,8 +99,9 @@ pub(crate) const DISCORD: Form = Form {
     ..NOTHING
 };
 
-/// <https://platform.claude.com/docs/en/api/rate-limits>, "Response headers". No page of Anthropic's
-/// describes the family `unified`; <https://github.com/anthropics/claude-code/issues/38335> shows it.
+/// <https://platform.claude.com/docs/en/api/rate-limits>, "Response headers". No page of
+/// Anthropic's describes the family `unified`;
+/// <https://github.com/anthropics/claude-code/issues/38335> shows it.
 pub(crate) const ANTHROPIC: Form = Form {
     limits: &[
         Group {

@@ -56,7 +56,7 @@ impl Ledger {
         self.api.change(now, policies);
     }
 
-    /// An admitted call has ended.
+    /// Notes that an admitted call has ended.
     pub(crate) fn finish(&mut self) {
         self.api.finish();
     }

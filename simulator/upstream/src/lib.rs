@@ -1,7 +1,7 @@
 //! An HTTP service that enforces rate limits as real APIs do, to run a scheduler against.
 //!
-//! It shares no code, no arithmetic and no clock with the scheduler, so that it can convict it. A
-//! call that it answers with 429 really was too early.
+//! The service shares no code, no arithmetic and no clock with the scheduler, so that it can judge
+//! the scheduler. A call that it answers with 429 really was too early.
 //!
 //! The package has two halves. The pure one takes time as an argument: a
 //! [`Duration`](std::time::Duration) since an origin that the caller chooses. An [`Account`] holds
@@ -22,7 +22,7 @@
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
 //! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
-//! `?route=roles&guild=7`; `method` is a label, too. It may carry a label for the statistics in
+//! `?route=roles&guild=7`; `method` is a label, too. A call may carry a label for the statistics in
 //! `x-class` or `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last
 //! three endpoints.
 //!

@@ -29,7 +29,8 @@ impl Meter {
         }
     }
 
-    /// Shifts fixed windows as if time had begun this long before its origin.
+    /// Shifts fixed windows: they begin at multiples of their period since a time that was this
+    /// long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         match self {
             Self::FixedWindow(window) => window.begin(since_ns),

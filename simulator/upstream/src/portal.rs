@@ -14,14 +14,15 @@ use std::{
     time::Duration,
 };
 
-/// The account's owner, as in tokens.
+/// The subject of the account's owner in access tokens.
 pub(crate) const SUBJECT: &str = "8b5c2f0e-1d3a";
 
 /// The customer's credentials, tokens, and the faults of endpoints.
 #[derive(Debug)]
 pub(crate) struct Portal {
     customer: Option<Credentials>,
-    /// The lock guards faults, counts and tokens for one look-up; it is never held across an await.
+    /// The lock guards faults, counts and tokens. It is held for one look-up, and never across an
+    /// await.
     state: Mutex<PortalState>,
 }
 

@@ -1,4 +1,4 @@
-//! All about an upstream: its limits, and the form of its answers.
+//! What is known of an upstream: its limits, and the form of its answers.
 
 use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, refusal::Refusal};
 use std::{
@@ -6,7 +6,7 @@ use std::{
     num::{NonZeroU64, NonZeroUsize},
 };
 
-/// All about an upstream: its limits, and the form of its answers.
+/// What is known of an upstream: its limits, and the form of its answers.
 ///
 /// ```
 /// use rampmeter_upstream::{Dialect, Preset};
@@ -21,9 +21,9 @@ pub struct Preset {
     pub(crate) rules: Vec<Rule>,
     pub(crate) dialect: Dialect,
     pub(crate) concurrency: Option<NonZeroUsize>,
-    /// How limits refuse calls that do not say so themselves.
+    /// How a limit refuses calls, if it has no refusal of its own.
     pub(crate) refusal: Refusal,
-    /// How the bound on calls in flight refuses them.
+    /// How the bound on calls in flight refuses calls; by default as limits do.
     pub(crate) busy: Option<Refusal>,
     /// Amounts that the upstream itself computes.
     pub(crate) charges: BTreeMap<Unit, Pricing>,
@@ -86,7 +86,7 @@ impl Preset {
         self.dialect
     }
 
-    /// How its refusals state a wait, if their limit does not say so itself.
+    /// How its refusals state a wait, if the limit that refuses has no form of its own.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         self.refusal.retry_after.unwrap_or(self.dialect.retry_after())

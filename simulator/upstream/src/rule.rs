@@ -30,7 +30,7 @@ pub struct Rule {
     /// The remaining amount is told rounded to a multiple of this, up or down.
     pub(crate) rounded_to: Option<Amount>,
     pub(crate) sharing: Sharing,
-    /// How it refuses calls, if not as the other limits do.
+    /// How this limit refuses calls; by default as the other limits do.
     pub(crate) refusal: Option<Refusal>,
 }
 
@@ -82,14 +82,14 @@ impl Rule {
     }
 
     /// The same limit for each combination of values of these labels. It does not count calls that
-    /// lack one.
+    /// lack one of the labels.
     #[must_use]
     pub fn for_each(self, labels: &[&str]) -> Self {
         Self { key: labels.iter().map(|label| (*label).to_owned()).collect(), ..self }
     }
 
-    /// The same limit, only of calls whose label has one of these values. A value with a `*` behind
-    /// it is a beginning.
+    /// The same limit, only for calls whose label has one of these values. A value that ends in `*`
+    /// matches all values that begin like it.
     #[must_use]
     pub fn only(mut self, label: &str, values: &[&str]) -> Self {
         self.matching.insert(label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());

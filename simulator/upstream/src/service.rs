@@ -113,7 +113,8 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// This has to follow the verdict directly: without it, nothing ends the call.
+    /// Counts an admitted call as in flight until the result is dropped. This must follow the
+    /// verdict directly: otherwise nothing ends the call.
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),
@@ -139,7 +140,7 @@ async fn process(
 ) -> Response {
     let verdict = service.decide(&service.parameters.read(&method, &headers, query));
     let _in_flight = InFlight::if_admitted(&service, &verdict);
-    // A broken body breaks the connection; the call still counts.
+    // An error in the body closes the connection; the call still counts.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
     pause(service.response_time(&verdict)).await;
     answer(verdict, service.dialect)

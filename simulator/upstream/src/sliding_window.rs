@@ -76,8 +76,8 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// The time until so many of the oldest calls have left that there is room for `cost`, which is
-    /// at most the capacity.
+    /// The time until enough of the oldest calls have left for `cost` to fit. `cost` is at most the
+    /// capacity.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();
         let last_to_leave = self.admitted.iter().find(|charge| {

@@ -61,7 +61,7 @@ impl From<&PolicyStats> for PolicyBody {
     }
 }
 
-/// Rounded up, so that only a policy that never refills shows a period of zero.
+/// Whole milliseconds, rounded up, so that only a policy that never refills shows a period of zero.
 fn ceil_ms(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1_000_000)
 }

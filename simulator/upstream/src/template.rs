@@ -19,8 +19,8 @@ pub(crate) struct Values<'a> {
     pub(crate) took: Option<&'a Cost>,
 }
 
-/// The template with values in place of its placeholders; `None` if one outside of brackets has no
-/// value.
+/// The template with values in place of its placeholders; `None` if a placeholder outside of
+/// brackets has no value.
 pub(crate) fn fill(template: &str, values: &Values<'_>) -> Option<String> {
     let (mut filled, mut rest) = (String::new(), template);
     while let Some(open) = rest.find(['<', '[']) {
@@ -99,7 +99,7 @@ fn utilization(level: Amount, capacity: Amount) -> String {
     format!("{used}")
 }
 
-/// `120ms`, `2s`, `6m0s`
+/// A span as OpenAI writes it, rounded up: `120ms`, `2s`, `6m0s`.
 fn clock_time(span: Duration) -> String {
     match (span.as_nanos().div_ceil(1_000_000), seconds(span)) {
         (millis @ 0..1000, _) => format!("{millis}ms"),
@@ -116,7 +116,7 @@ fn decimal(span: Duration) -> String {
     text
 }
 
-/// In whole seconds, rounded up.
+/// A time in whole seconds, rounded up, such as `2026-10-21T07:28:03Z`.
 fn rfc3339(since_1970: Duration) -> Option<String> {
     let seconds = i64::try_from(seconds(since_1970)).ok()?;
     Some(Timestamp::from_second(seconds).ok()?.to_string())

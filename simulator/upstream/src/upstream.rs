@@ -74,7 +74,7 @@ impl Upstream {
         self.addr
     }
 
-    /// The same as the start of a URL, `http://127.0.0.1:12345`.
+    /// The address as the start of a URL, such as `http://127.0.0.1:12345`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
@@ -125,7 +125,7 @@ impl Upstream {
         self.service.portal.state().revoke();
     }
 
-    /// Stops: accepts no more calls, and answers those under way. It waits for them, and a second
+    /// Stops: accepts no more calls, and answers those under way. Waits for these, and a second
     /// longer for callers in the middle of a request.
     pub async fn stop(self) {
         let patience = self.service.longest_response().saturating_add(STOP_GRACE);

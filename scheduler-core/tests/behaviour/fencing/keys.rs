@@ -2,18 +2,18 @@
 
 use super::*;
 
-/// Whether `client` is granted so many units at once.
+/// Whether `client` is granted `units` at once.
 fn gets(play: &mut Play, client: &'static str, units: u64) -> bool {
     let now = play.now;
     let mut wish = wish(Mode::Allow, &[("c", units as f64)]);
     wish.labels.push(("client", client));
     let request = play.leader().world.ask(now, &wish);
-    // A checkpoint that lists its key comes by then, even after one with a page.
+    // By then a checkpoint lists the client's key, even if a checkpoint with a page came first.
     play.pass(span(450));
     play.leader().world.start(request).is_some()
 }
 
-/// An hour without any capacity would be too long.
+/// Empty keys would take up to an hour to refill.
 #[test]
 fn a_crash_leaves_keys_of_long_limits_what_they_have() {
     let quota = Algorithm::Quota(None);
@@ -77,7 +77,7 @@ fn a_small_call_of_a_new_key_waits_for_no_checkpoint() {
     }
 }
 
-/// A bucket that was full until a call is less full than one with an earlier call.
+/// A bucket that was full until a call is less full than one whose call was earlier.
 #[test]
 fn a_call_under_a_checkpoint_is_no_earlier_call() {
     let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 7200));
@@ -94,8 +94,8 @@ fn a_call_under_a_checkpoint_is_no_earlier_call() {
     assert!(gets(&mut play, "x", 7200));
 }
 
-/// A start beyond the checkpoint's word on unlisted keys waits until its key is listed, whatever is
-/// listed for other keys.
+/// A far start of an unlisted key waits until a checkpoint lists this key, whatever other keys are
+/// listed.
 #[test]
 fn far_starts_of_keys_are_listed_first() {
     let mut play = Play::new(spec());
@@ -177,7 +177,7 @@ fn a_crash_leaves_thousands_of_keys_what_they_have() {
     }
 }
 
-/// A key in debt is empty for a successor, even if its promise was returned.
+/// A key in debt stays empty for a successor, even if its promise was returned.
 #[test]
 fn a_debt_is_known_behind_a_promise_that_was_given_back() {
     let mut spec = by_the_hour(Algorithm::TokenBucket, 100);

@@ -16,27 +16,27 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// A call is on its way for so long at most, in milliseconds, and so is its answer.
+/// The longest time that a call, or its answer, is on its way, in milliseconds.
 const WAY: u64 = 30;
-/// A write to the store takes so long, and a failover.
+/// How long a write to the store and a failover take, in milliseconds.
 const WRITE: u64 = 5;
 const FAILOVER: u64 = 100;
 
-/// What happens beside the upstream.
+/// Events besides the upstream's own.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Events {
-    /// Another process calls every so many milliseconds until a window has served it so often. Of
-    /// keys, it uses one in twenty.
+    /// Strangers call at this interval in milliseconds, until a window has served them this often.
+    /// They use one key in twenty.
     pub(super) strangers: Option<(u64, u64)>,
-    /// The scheduler is killed every so many milliseconds.
+    /// The interval in milliseconds at which the scheduler is killed.
     pub(super) kills: Option<u64>,
-    /// Workers rest for so many milliseconds at most before they want the next call.
+    /// The longest time in milliseconds for which a worker rests before its next call.
     pub(super) rest: u64,
     /// One worker's answers tell of random windows.
     pub(super) a_worker_lies: bool,
 }
 
-/// What came of it after the first windows.
+/// The outcomes from the counted time on.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     pub(super) calls: u64,
@@ -102,7 +102,7 @@ pub(super) struct Play {
     pub(super) outcomes: Outcomes,
 }
 
-/// Plays saturation by so many workers until `end`, and counts from `counted_from` on.
+/// Plays saturation by `workers` workers until `end`, and counts outcomes from `counted_from` on.
 pub(super) fn saturated(
     seed: u64,
     workers: u64,
@@ -258,8 +258,8 @@ impl Play {
         }
     }
 
-    /// Kills the scheduler. Its successor goes on from what the store holds; a write that was under
-    /// way has perhaps arrived.
+    /// Kills the scheduler. Its successor goes on from the state in the store. A write that is
+    /// under way arrives with a probability of one half.
     fn die(&mut self, spec: &ResourceSpec, at: u64) {
         let written = self.writing.take().filter(|_| self.random(2) == 0).or(self.stored.take());
         let (then, checkpoint) = written.expect("the first write is older");

@@ -1,20 +1,20 @@
-//! An upstream that counts in windows, and says so in its answers.
+//! An upstream that counts in windows, and tells of these in its answers.
 
 use super::PERIOD;
 use std::collections::BTreeMap;
 
-/// What it does.
+/// How an upstream counts and answers.
 #[derive(Clone)]
 pub(super) struct Habits {
     pub(super) capacity: u64,
-    /// From these times on it has other capacities.
+    /// Times in milliseconds, each with the capacity from then on.
     pub(super) capacities: Vec<(u64, u64)>,
-    /// Its windows begin so much later than at multiples of the period. Those of a key begin later
-    /// by a time of its own.
+    /// How many milliseconds after multiples of the period windows begin. The windows of each key
+    /// are shifted further, each by another time.
     pub(super) phase: u64,
-    /// From this time on they begin a third of a period later.
+    /// From this time on, windows begin a third of a period later.
     pub(super) jumps_at: Option<u64>,
-    /// Each of so many keys has windows of its own.
+    /// The number of keys, each of which has windows of its own.
     pub(super) keys: u64,
     /// What its headers tell.
     pub(super) headers: Headers,
@@ -28,7 +28,7 @@ pub(super) enum Headers {
     WholeSeconds,
     /// No answer but a rejection tells anything.
     Missing,
-    /// Each answer tells of another capacity, rest and end.
+    /// Each answer tells a random capacity, remaining amount and end.
     Random,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Upstream {
 struct Window {
     number: u64,
     served: u64,
-    /// How many calls of strangers are among them.
+    /// How many of the served calls are strangers'.
     strangers: u64,
 }
 

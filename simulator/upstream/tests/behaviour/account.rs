@@ -159,7 +159,7 @@ fn an_account_without_policies_admits_everything() {
     assert_eq!(account(&[]).admit(Duration::ZERO, &anything), Ok(()));
 }
 
-/// Several calls at one time; some of them end in between.
+/// Several calls arrive at one time, and some of them end in between.
 #[test]
 fn only_so_many_calls_are_in_flight() {
     enum Event {

@@ -14,7 +14,7 @@ use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 /// Longer than any step here takes; it turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A response time that no test survives: a caller with an answer did not wait for it.
+/// A response time longer than any test. A caller that got an answer did not wait for it.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
 
 /// Name and value.
@@ -48,7 +48,7 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
     response.headers().get(name).map(|value| value.to_str().unwrap())
 }
 
-/// Waits without sleeping: the other task only needs its turn.
+/// Waits for `condition` without sleeping: the other task only needs its turn.
 async fn until(condition: impl Fn() -> bool) {
     let polling = async {
         while !condition() {
@@ -190,7 +190,7 @@ async fn a_call_is_in_flight_until_it_is_answered() {
 }
 
 #[tokio::test]
-async fn a_call_whose_caller_has_gone_is_in_flight_no_more() {
+async fn a_call_whose_caller_has_gone_is_no_longer_in_flight() {
     let slow = ResponseTime::fixed(FOR_EVER);
     let upstream = start(config(&[]).concurrency(NonZeroUsize::MIN).response_time(slow)).await;
     let first = tokio::spawn(call(&upstream, "").send());
@@ -230,7 +230,7 @@ async fn get_and_post_are_calls_and_nothing_else_is() {
 }
 
 #[tokio::test]
-async fn a_call_of_what_is_not_there_hears_what_is() {
+async fn a_call_to_an_unknown_path_is_told_the_known_ones() {
     let upstream = start(config(&["requests=9/PT0S"])).await;
     for (method, path) in [(Method::GET, "/api/v1/process"), (Method::DELETE, "/process")] {
         let request = client().request(method.clone(), format!("{}{path}?processing-units=2", upstream.url()));

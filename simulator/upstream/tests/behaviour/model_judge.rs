@@ -146,7 +146,7 @@ fn amount(micros: u64) -> Amount {
 
 /// Whether all judges admit the call; each then notes the outcome.
 fn judged(judges: &mut [Judge], now_ns: u64, micros: u64) -> bool {
-    // Every judge sees every call, even if another has refused it.
+    // Every judge sees every call, even if another judge has refused it.
     let refusals = judges.iter_mut().map(|judge| judge.fits(now_ns, micros)).filter(|fits| !fits).count();
     let fits = refusals == 0;
     judges.iter_mut().for_each(|judge| judge.note(micros, fits));

@@ -48,7 +48,11 @@ async fn only_the_customer_gets_tokens() {
     for (form, status) in table {
         assert_eq!(ask_token(&upstream, form).await.status(), status, "{form}");
     }
-    assert_eq!((upstream.tokens().len(), upstream.asked(Endpoint::Token)), (1, 4), "the last was no form of theirs");
+    assert_eq!(
+        (upstream.tokens().len(), upstream.asked(Endpoint::Token)),
+        (1, 4),
+        "the last form lacks fields, so it reaches no endpoint"
+    );
     let closed = Upstream::start(Config::new(vec![])).await.unwrap();
     assert_eq!(ask_token(&closed, table[0].0).await.status(), 404);
 }

@@ -1,4 +1,4 @@
-//! The upstreams that ship, against what their documentation says.
+//! The presets that ship, against the documentation of their upstreams.
 
 use rampmeter_upstream::{Api, Arrival, Preset, Reply};
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl Stage {
         self.api.answer(self.now, &Arrival { cost: &cost, label: &label })
     }
 
-    /// The status of so many calls, which end at once; all have the same one.
+    /// The status of `number` calls, which end at once. All must have the same status.
     fn calls(&mut self, number: usize, text: &str) -> u16 {
         let statuses: Vec<u16> = (0..number).map(|_| self.served(text)).collect();
         assert!(statuses.iter().all(|status| *status == statuses[0]), "{text}: {statuses:?}");
@@ -49,7 +49,7 @@ impl Stage {
     }
 }
 
-/// Compares these headers of an answer, each `name: value`, or `name` for none.
+/// Compares these headers of an answer: `name: value`, or `name` alone for a header that is absent.
 fn check(reply: &Reply, status: u16, headers: &[&str]) {
     assert_eq!(reply.status, status, "{reply:?}");
     for header in headers {
