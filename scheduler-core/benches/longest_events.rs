@@ -142,7 +142,7 @@ fn resource(limits: &[LimitSpec]) -> Resource {
     let spec = ResourceSpec {
         classes: vec![ClassSpec::new(name("urgent")), bulk],
         fair_share: Some(FairShare { label: "client".to_owned(), weights: BTreeMap::new() }),
-        // Room for measured requests beside those of the world.
+        // Room for measured requests besides those of the world.
         bounds: Bounds { max_waiting: 200_000, max_permits: 5_000_000, max_keys: 2_000_000 },
         ..ResourceSpec::new(name("api"), limits.to_vec())
     };

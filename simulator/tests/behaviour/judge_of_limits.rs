@@ -110,7 +110,7 @@ fn each_kind_of_limit_is_judged() {
         (ten(quota(Epoch)),             &[(0, 900, 901, 10.0), (1, 1000, 1001, 10.0)],   &[(0, 1000, 1001, 6.0), (1, 1900, 1901, 5.0)]),
         // Each client has the full limit.
         (by_client(fixed(Epoch)),       &[(0, 0, 1, 10.0), (1, 0, 1, 10.0)],             &[(0, 0, 1, 10.0), (1, 0, 1, 8.0), (1, 0, 1, 3.0)]),
-        // A call that costs more than the scheduler gives out beside a margin has a window to
+        // A call that costs more than the scheduler gives out besides a margin has a window to
         // itself.
         (beside(2.0, fixed(Epoch)),     &[(0, 0, 1, 8.0), (1, 1000, 1001, 9.5)],         &[(0, 0, 1, 8.0), (1, 900, 901, 1.0)]),
     ];

@@ -87,7 +87,7 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
     }
 }
 
-/// A call costs at most what every limit of its units can hold beside its margin. No margin covers
+/// A call costs at most what every limit of its units can hold besides its margin. No margin covers
 /// a call that takes the margin too.
 fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
     let (mut model, mut units) = (CostModel::new(), Vec::new());
