@@ -10,8 +10,8 @@ use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Runs the binary `rampmeter`. The library has this function, because each binary that waits for
-/// its futures would compile them anew.
+/// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
+/// futures compiles them again.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

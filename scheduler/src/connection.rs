@@ -36,8 +36,8 @@ pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
     connect_with(advice, &Denials::default(), &watch::channel(false).1, nats, name).await
 }
 
-/// The same for `rampmeter serve`; operations that the server denies are noted in `denials`. Once
-/// this process is `stopping`, it is no surprise that the connection ends.
+/// Connects for `rampmeter serve`: `denials` notes operations that the server denies. Once this
+/// process is `stopping`, the end of the connection is logged as expected.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
@@ -50,7 +50,7 @@ pub async fn connect_noting(
     connect_with("start one, or use --embedded-nats", denials, stopping, nats, name).await
 }
 
-/// Connects. If no server answers, people are advised to do what `advice` says.
+/// Connects. If no server answers, the error gives `advice`.
 async fn connect_with(
     advice: &str,
     denials: &Denials,
@@ -151,14 +151,15 @@ pub fn warn_of_open_files(nats: &NatsTable) {
     }
 }
 
-/// Doubles up to the longest pause. The jitter keeps schedulers from connecting at the same time.
+/// The pause before an attempt. It doubles up to the longest pause. The jitter keeps schedulers
+/// from connecting at the same time.
 fn delay(attempt: usize, jitter: f64) -> Duration {
     let doubled = Duration::from_millis(5) * (1 << attempt.min(10));
     doubled.min(MAX_DELAY).mul_f64(jitter)
 }
 
-/// The kind of an event that a client can cause without bound. The client sends more than is read,
-/// or wants answers at an inbox that this process may not write to.
+/// The kind of an event that clients can cause without bound; `None` for other events. A client may
+/// send more than is read, or want answers at an inbox that this process may not write to.
 fn flood_of(event: &Event) -> Option<&'static str> {
     match event {
         Event::SlowConsumer(_) => Some("slow consumer"),
@@ -173,7 +174,7 @@ fn flood_of(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// Whether the server has refused an answer, and nothing that concerns the store.
+/// Whether the server has denied the publication of an answer, and not of a value in the store.
 fn denies_answer(text: &str) -> bool {
     text.contains("Publish to \"") && !text.contains("Publish to \"$")
 }

@@ -24,7 +24,8 @@ impl<Kind> Default for LogThrottle<Kind> {
 }
 
 impl<Kind: Clone + Ord> LogThrottle<Kind> {
-    /// How many lines of this kind were left out since the last one, if this one is to be written.
+    /// Whether to write a line of this kind. `Some` is the number of lines that were left out since
+    /// the last written one; `None` leaves this line out, too.
     pub(crate) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         let Some(told) = self.0.get_mut(&kind) else {
             self.0.insert(kind, Told { at: now, left_out: 0 });
@@ -38,8 +39,8 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
         Some(std::mem::take(&mut told.left_out))
     }
 
-    /// A kind of which lines were left out a minute ago, and how many; nothing if there is no such
-    /// kind.
+    /// A kind with lines that were left out and are due, a minute after its last line, and their
+    /// number.
     pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |told: &Told| told.left_out > 0 && now.since(told.at) >= TOLD_EVERY;
         let (kind, told) = self.0.iter_mut().find(|(_, told)| is_overdue(told))?;
@@ -59,7 +60,7 @@ mod tests {
     #[test]
     fn a_kind_has_one_line_a_minute_that_says_how_many_were_left_out() {
         let mut log = LogThrottle::default();
-        // When it happens, and what is written of it.
+        // The second of an event, and the result.
         let table = [
             (0, Some(0)),
             (1, None),

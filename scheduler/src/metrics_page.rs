@@ -1,4 +1,4 @@
-//! A page of metrics as Prometheus takes it, with what there is to know of the program itself.
+//! A page of metrics in the format of Prometheus, with metrics of the program itself.
 
 use crate::samples::{Gauge, Samples};
 use axum::http::header::CONTENT_TYPE;
@@ -26,7 +26,8 @@ fn of_program() -> String {
     text
 }
 
-/// What cannot be read is left out: a container may hide it, and other systems have no `/proc`.
+/// Registers metrics of this process. Values that cannot be read are left out: a container may hide
+/// them, and other systems have no `/proc`.
 #[cfg(target_os = "linux")]
 fn register_process(registry: &mut Registry) {
     use crate::samples::Seconds;

@@ -1,4 +1,4 @@
-//! Starts what sends spans.
+//! Starts the sending of spans.
 
 use crate::config::TelemetrySettings;
 use anyhow::Context;
@@ -6,7 +6,8 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_telemetry::{Exporter, Settings, Spans, headers};
 use secrecy::ExposeSecret;
 
-/// The way of spans to the collector, and the task at its end. Nothing if no collector is named.
+/// The sender of spans to the collector, and the task that exports them. `None` if no collector is
+/// named.
 ///
 /// # Errors
 /// If the collector could never be asked.

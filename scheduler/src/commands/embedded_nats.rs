@@ -5,23 +5,21 @@ use rampmeter_nats::servers::{self, Servers};
 use rampmeter_nats_server::{Binary, Login, Options, Server, StartError};
 use std::path::PathBuf;
 
-/// The hosts that the server listens on; it has no others.
+/// The hosts that `nats.url` may name: the private server listens on loopback only.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
 /// Starts the server on the port of `url`, with its data in `data`. It asks every client for the
 /// user and password of `url`, if there are any.
 ///
-/// # Errors
-/// If `url` is an address elsewhere, or why the server does not run. The log of NATS is part of the
-/// text if `verbose` says so.
+/// If `url` is not an address on this machine, or the server does not run. With `verbose`, the text
+/// includes the end of the log of NATS.
 pub(super) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     start_with(Options { port: port(url)?, login: login(url)?, ..Options::default() }, data, verbose).await
 }
 
 /// Starts the server on a free port, with its data in `data`.
 ///
-/// # Errors
-/// Why the server does not run. The log of NATS is part of the text if `verbose` says so.
+/// If the server does not run. With `verbose`, the text includes the end of the log of NATS.
 pub(super) async fn start_anywhere(data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     start_with(Options::default(), data, verbose).await
 }
@@ -46,7 +44,7 @@ fn port(url: &str) -> anyhow::Result<u16> {
     }
 }
 
-/// What clients have to know, as `url` tells it.
+/// The credentials in `url`, which clients of the private server have to show.
 fn login(url: &str) -> anyhow::Result<Option<Login>> {
     let servers: Servers = url.parse()?;
     Ok(servers.login()?.map(|login| match login {
@@ -55,7 +53,7 @@ fn login(url: &str) -> anyhow::Result<Option<Login>> {
     }))
 }
 
-/// The error with what to do about it.
+/// The error, with advice on what to do.
 fn explained(error: StartError, verbose: bool) -> anyhow::Error {
     let remedy = match &error {
         StartError::PortTaken { .. } => {

@@ -21,7 +21,7 @@ pub(super) fn in_duration(millis: f64) -> String {
     if millis >= NEVER_MS { "never".to_owned() } else { format!("in {}", duration(millis)) }
 }
 
-/// Two digits or more: one decimal below ten.
+/// Rounds to one decimal below ten, and to a whole number otherwise.
 fn rounded(value: f64) -> f64 {
     if value.abs() < 9.95 { (value * 10.0).round() / 10.0 } else { value.round() }
 }
@@ -61,7 +61,7 @@ pub(super) fn count(number: u64) -> String {
     groups.join(" ")
 }
 
-/// A text in lines of so many columns, as far as its words allow.
+/// Breaks a text into lines of at most `columns` columns. A longer word has a line of its own.
 pub(super) fn wrapped(text: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {

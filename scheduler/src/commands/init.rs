@@ -59,7 +59,8 @@ const PRESETS: [Preset; 8] = [
     preset!("plain"),
 ];
 
-/// The start of a comment with the next line's value by plan: `# plan: basic 500, large 1200 [1]`.
+/// The start of a comment that lists the next line's value for each plan: `# plan: basic 500, large
+/// 1200 [1]`.
 const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 
 /// Prints the configuration, or the list.
@@ -87,19 +88,19 @@ fn list() -> anyhow::Result<()> {
 }
 
 impl Preset {
-    /// The first line.
+    /// The first line of the configuration, which says what the service is.
     fn about(&self) -> &'static str {
         self.text.lines().next().map_or("", |line| line.trim_start_matches("# "))
     }
 
-    /// What the list shows of it.
+    /// The preset's entry in the list.
     fn entry(&self) -> String {
         let plans = self.plans();
         let plans = if plans.is_empty() { String::new() } else { format!(" · plans {}", plans.join(", ")) };
         format!("{}{plans}\n  {}", self.name, self.about())
     }
 
-    /// The names of the plans, that of the file first.
+    /// The names of the plans. The file has the values of the first one.
     fn plans(&self) -> Vec<&'static str> {
         let values = self.text.lines().find_map(values_by_plan).unwrap_or_default();
         values.into_iter().map(|(plan, _)| plan).collect()

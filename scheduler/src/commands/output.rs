@@ -36,12 +36,12 @@ pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a text and ends the line, if it can: for a command that has more to do than to print.
+/// Prints a line. A reader that has gone is no failure, for a command that has other work to do.
 pub(super) fn line_if_read(text: impl Display) {
     print_if_read(format_args!("{text}\n"));
 }
 
-/// Prints a text that ends its own lines, if it can.
+/// Prints a text that ends its own lines. A reader that has gone is no failure.
 pub(super) fn print_if_read(text: impl Display) {
     print(text).ok();
 }

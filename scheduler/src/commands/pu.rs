@@ -108,8 +108,8 @@ fn fusion(text: &str) -> Result<Fusion, String> {
 /// Prints the cost of a request.
 ///
 /// # Errors
-/// If the body can't be read, is invalid, or leaves the cost open. The message says what to correct
-/// or to pass.
+/// If the body can't be read, is invalid, or does not determine the cost. The message says what to
+/// correct or which argument to pass.
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {

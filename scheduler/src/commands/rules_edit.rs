@@ -17,7 +17,7 @@ use std::time::Duration;
 
 /// The longest wait until schedulers follow new rules. They need milliseconds.
 const IN_FORCE: Span = Span::from_secs(2);
-/// The interval of questions whether schedulers follow the new rules.
+/// The interval at which the leader is asked whether it follows the new rules.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The conditions of a change.

@@ -108,7 +108,7 @@ fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<So
     format!("ready: {duties}; workers connect to {servers}{front}")
 }
 
-/// Requests that proxies hold may finish first: they need this scheduler's permits.
+/// Hands over. Proxies stop first: the requests that they hold need this scheduler's permits.
 async fn hand_over(
     running: Running,
     proxies: Option<Proxies>,

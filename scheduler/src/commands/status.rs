@@ -27,7 +27,7 @@ const COLLECT: Duration = Duration::from_millis(300);
 /// The longest wait for a scheduler's answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The kinds of calls whose costs are shown. There may be a thousand.
+/// The most kinds of calls whose costs are shown. A resource may have a thousand.
 const SHOWN_CORRECTIONS: usize = 10;
 
 /// The names of algorithms whose limits have no period.
@@ -172,7 +172,7 @@ pub(super) fn heading(status: &Status, columns: usize) -> String {
     )
 }
 
-/// A scheduler with another configuration.
+/// A line on a scheduler whose configuration differs from the leader's.
 fn differing(other: &DifferingScheduler) -> String {
     let limits = other.limits.iter().map(|limit| format!("limit `{limit}`"));
     let parts: Vec<String> = limits.chain(other.settings.iter().cloned()).collect();
@@ -340,7 +340,7 @@ fn found(found: &FoundStatus) -> String {
     format!("nobody has written it: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
 }
 
-/// Names after a beginning; nothing if `names` is empty.
+/// `beginning` and the names behind it; empty if `names` is empty.
 fn list(beginning: &str, names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{}`", escaped(name))).collect();
     if names.is_empty() { String::new() } else { format!("{beginning}{}", names.join(", ")) }

@@ -9,8 +9,8 @@ const TEXT_WIDTH: usize = 80;
 /// One line below the head, and none between rows.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
-/// A table with this head. It fits into the terminal; elsewhere no cell is broken, so that programs
-/// find it whole.
+/// A table with this head. It fits the width of a terminal. Without a terminal, each cell stays on
+/// one line, so that programs can read it.
 pub(super) fn table(head: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(head);

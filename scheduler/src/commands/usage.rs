@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 const CSV_HEAD: &str = "day,resource,client,class,unit,amount\n";
 /// The column of the number of calls, beside those of units. No unit can have this name.
 const CALLS: &str = "(calls)";
-/// A spreadsheet takes a text that begins so for a formula.
+/// A spreadsheet computes a text that begins with one of these characters.
 const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// What `usage` takes.

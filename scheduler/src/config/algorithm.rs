@@ -12,7 +12,8 @@ use std::ops::Range;
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
-/// The usual length of a day and of a month. It only determines rates; windows follow the calendar.
+/// The usual length of a day and of a month. They only determine rates; windows follow the
+/// calendar.
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
 
@@ -133,8 +134,8 @@ fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
 }
 
 /// The time in which an empty bucket fills. It is the period, or follows from the time for one
-/// token, or from what drains in a second. For windows of a calendar and calls in flight it is
-/// their length.
+/// token, or from the amount that drains in a second. Calendar windows and calls in flight have
+/// lengths of their own.
 pub(super) fn period(
     source: &Source,
     table: &LimitTable,

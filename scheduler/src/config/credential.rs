@@ -10,7 +10,7 @@ use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Far longer than an answer takes, and short beside the life of a token.
+/// How long a token endpoint may take to answer: short beside the life of a token.
 const TOKEN_TIMEOUT: Span = Span::from_secs(10);
 /// What stands in front of a secret in `authorization`.
 const BEARER: &str = "Bearer";

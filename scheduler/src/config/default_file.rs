@@ -107,7 +107,7 @@ fn write(file: &mut String, head: &str, keys: &[Key]) {
     }
 }
 
-/// The choices of a key that other code lists.
+/// The choices of a key that are listed by other code.
 fn choices(key: &str) -> String {
     match key {
         "tls" => TlsTable::KEYS.iter().map(Key::item).collect(),
@@ -118,7 +118,7 @@ fn choices(key: &str) -> String {
     }
 }
 
-/// Writes a table that a first configuration does not have.
+/// Writes a table with all keys commented out, because a first configuration does not need it.
 fn write_commented_out(file: &mut String, intro: &str, head: &str, keys: &[Key]) {
     let example = |key: &Key| match key.shown {
         Shown::Given(value) => Key { shown: Shown::Example(value), ..*key },

@@ -7,14 +7,14 @@ use std::fmt::Display;
 use std::str::FromStr;
 use toml::Spanned;
 
-/// The reader by `dialect` and `retry_after_unit`. Without `dialect` it is `usual`.
+/// The reader that `dialect` and `retry_after_unit` ask for. Without `dialect` it is `usual`.
 pub(super) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> Result<Reader, ConfigError> {
     let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
     let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;
     Ok(dialect.map_or(usual, Reader::of).counting_in(unit))
 }
 
-/// A value that is written as text.
+/// Parses a value that the file has as a string; `None` if the key is absent.
 pub(super) fn parsed<T: FromStr<Err: Display>>(
     source: &Source,
     text: Option<&Spanned<String>>,

@@ -6,14 +6,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// More faults than this are of no help.
+/// The most faults that are told at once. More are of no help.
 const MANY: usize = 20;
 
 /// The faults of a file that were found so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     found: Vec<ConfigError>,
-    /// Tables that lost a wrong key, so that their other keys may not fit together.
+    /// Tables from which a wrong key was removed. Their other keys alone may be inconsistent.
     spoiled: Vec<Range<usize>>,
 }
 
@@ -36,7 +36,7 @@ impl Faults {
         self.spoiled.contains(&table.span())
     }
 
-    /// What was read.
+    /// Returns `read` if there was no fault.
     ///
     /// # Errors
     /// All faults, in the order of the file.
@@ -53,8 +53,8 @@ impl Faults {
     }
 }
 
-/// The tables of the file without what is wrong in them, and the faults. `addition` is what the
-/// parser can't know.
+/// Reads the tables of the file, without what is wrong in them, and the faults. `addition` appends
+/// advice to a message of the parser.
 ///
 /// # Errors
 /// The faults, if nothing is left to go on with.
@@ -65,7 +65,7 @@ pub(super) fn read<T: DeserializeOwned>(
     read_prepared(source, addition, |_, _| Ok(()))
 }
 
-/// The same after `prepare` has changed the tables.
+/// Does the same as [`read`], after `prepare` has changed the tables.
 ///
 /// # Errors
 /// The errors of [`read`].

@@ -23,7 +23,7 @@ use toml::Spanned;
 const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
 /// Health needs one connection, and an address has no more ports than this.
 const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
-/// Names that a request's is compared with, one by one.
+/// The most names in `hosts`. The Host of each request is compared with all of them.
 const MAX_HOSTS: usize = 64;
 /// A longer chain of proxies would be a loop.
 const TRUSTED_HOPS: RangeInclusive<usize> = 1..=16;
@@ -136,7 +136,7 @@ fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, Conf
     hosts.iter().map(|name| host(source, name)).collect()
 }
 
-/// The name in the header Host, without the port.
+/// A name of `hosts`: a host without a port or a wildcard.
 fn host(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
     let bare: Option<Authority> = name.get_ref().parse().ok();
     match bare.is_some_and(|authority| authority.host() == name.get_ref() && !name.get_ref().contains('*')) {
@@ -176,7 +176,8 @@ pub(super) fn counted(
     }
 }
 
-/// The nearest proxy is trusted by its address: a client that is none may write any header.
+/// The checked `trusted_hops`. It needs `trusted_proxies`, because a client that is no proxy may
+/// write any header.
 fn trusted_hops(source: &Source, table: &OriginTable<'_>) -> Result<Option<usize>, ConfigError> {
     match table.trusted_hops {
         Some(hops) if table.trusted_proxies.is_empty() => {
@@ -219,7 +220,7 @@ pub(super) struct OriginTable<'a> {
     pub(super) labels: &'a BTreeMap<Spanned<String>, Spanned<String>>,
 }
 
-/// What is read of a request.
+/// The settings that say how the origin of a request is found.
 pub(super) fn origin(source: &Source, table: &OriginTable<'_>) -> Result<OriginSettings, ConfigError> {
     Ok(OriginSettings {
         trusted_proxies: table.trusted_proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,

@@ -64,7 +64,8 @@ pub struct CheckSettings {
 pub struct OriginSettings {
     /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
-    /// How many proxies have noted an address; without it, trusted addresses are passed over.
+    /// The number of proxies that have added an address. Without it, all trusted addresses are
+    /// passed over.
     pub trusted_hops: Option<usize>,
     /// Whether equivalent spellings of a path become one.
     pub normalise: bool,

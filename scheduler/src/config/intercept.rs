@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// Each has a certificate, and all are signed at once.
+/// The most hosts. Each host has a certificate, and all certificates are signed at once.
 const MAX_HOSTS: usize = 32;
 
 keys! {

@@ -36,7 +36,7 @@ impl Key {
         self.rust_name.trim_start_matches("r#")
     }
 
-    /// Writes the key into the commented file. It writes nothing for a table.
+    /// Writes the key into the commented file. Writes nothing for a table.
     pub(super) fn write(&self, file: &mut String, beneath: &str) {
         let (mark, value) = match self.shown {
             Shown::Default(value) | Shown::Example(value) => ("#", value),
@@ -48,7 +48,7 @@ impl Key {
         line_of(file, format_args!("{mark}{} = {value}\n", self.name()));
     }
 
-    /// The key as an item of a list in the documentation of another one.
+    /// The key as an item of a list in another key's documentation.
     pub(super) fn item(&self) -> String {
         let (Shown::Default(value) | Shown::Example(value) | Shown::Given(value)) = self.shown else {
             return String::new();

@@ -1,4 +1,5 @@
-//! A limit as the file has it: with every key that is not a default, in one form only.
+//! Writes limits as tables of the file: all keys that differ from their defaults, in one canonical
+//! form.
 
 use super::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
@@ -59,7 +60,7 @@ pub(crate) fn limits_text(limits: &[LimitSpec]) -> String {
         .join("\n")
 }
 
-/// The keys that say when there is room again.
+/// The keys that say when capacity comes back.
 fn times(algorithm: &Algorithm, period: Span) -> Vec<(&'static str, Value)> {
     match algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::SlidingWindow => vec![("period", time(period))],
@@ -100,7 +101,7 @@ fn matching(applies: &Applies) -> Vec<(&'static str, Value)> {
 
 fn pattern(pattern: &Pattern) -> Value {
     match pattern {
-        // Such values would be read as a prefix or as a regular expression.
+        // Outside a list, such a value would be read as a prefix or as a regular expression.
         Pattern::Exact(value) if value.starts_with('^') || value.ends_with('*') => Value::Array(vec![text(value)]),
         Pattern::Exact(value) => text(value),
         Pattern::OneOf(values) => Value::Array(values.iter().map(|value| text(value)).collect()),

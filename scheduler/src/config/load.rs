@@ -45,7 +45,7 @@ pub struct Config {
     pub resources: Vec<Configured>,
     /// The proxies.
     pub proxies: Vec<ProxySettings>,
-    /// Whether the file names a NATS server, or its keys.
+    /// Whether the file has a table `[nats]`.
     pub has_nats: bool,
     /// Remarks on settings that have no effect.
     pub notes: Vec<Note>,
@@ -71,7 +71,8 @@ impl Configured {
         &self.spec.name
     }
 
-    /// The resource with the limits of the file; nothing if it has none and finds none.
+    /// The resource with the limits of the file; `None` if the file has no limits for it and
+    /// `discover` finds none.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
         self.spec.has_limits().then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
@@ -180,9 +181,9 @@ struct WrittenResource {
     /// The places in the file of its limits and classes.
     limits: Vec<usize>,
     classes: Vec<usize>,
-    /// Whether no class is missing.
+    /// Whether all classes could be read.
     all_classes: bool,
-    /// Whether nothing is missing.
+    /// Whether all parts could be read.
     whole: bool,
 }
 
@@ -195,7 +196,7 @@ fn checked(
 ) -> Option<ResourceSpec> {
     let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
     let mut found = Resource::faults(&spec);
-    // Missing parts are no further faults.
+    // Faults of parts that could not be read are noted already, and are not noted again here.
     found.retain(|fault| match fault.field {
         SpecField::Resource(ResourceField::Limits) => whole,
         SpecField::Resource(ResourceField::DefaultClass) => all_classes,
@@ -239,7 +240,7 @@ fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<Resourc
     Some(WrittenResource { spec, limits, classes, all_classes, whole })
 }
 
-/// The tables that can be read, by their places, and what they say.
+/// The tables that could be read: their indexes, and their contents. Other tables leave faults.
 pub(super) fn readable<T, S>(
     faults: &mut Faults,
     tables: &[Spanned<T>],

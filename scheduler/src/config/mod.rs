@@ -1,7 +1,7 @@
 //! Reads and checks the configuration file, and turns it into the core's settings.
 //!
-//! `table` is the file as written, `default_file` what people start from; [`parse`] finds what is
-//! wrong with a file, and where.
+//! `table` has the keys of the file, and `default_file` writes the file that users start from.
+//! [`parse`] reports each fault of a file with its place.
 
 mod algorithm;
 mod applies;

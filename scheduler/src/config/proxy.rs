@@ -28,17 +28,17 @@ use toml::Spanned;
 
 /// Where a proxy listens by default.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
-/// A request is held for as long as the longest quota of an upstream lasts.
+/// The bounds of `max_wait`: at most a month, the longest quota of an upstream.
 const MAX_WAIT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(31 * 86_400);
-/// No answer comes sooner, and no answer takes longer than a day.
+/// The bounds of all other times: no answer comes sooner, and no answer takes longer than a day.
 const TIME: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(86_400);
-/// Each takes memory and a file.
+/// The bounds of numbers of connections and requests: each takes memory and a file.
 const COUNT: RangeInclusive<usize> = 1..=1_000_000;
-/// Bodies are counted in 32 bits.
+/// The bounds of numbers of bytes: bodies are counted in 32 bits.
 const BYTES: RangeInclusive<usize> = 0..=1 << 30;
 /// What stands in front of a key in a body.
 const BODY: &str = "body:";
-/// Routes are looked at one by one.
+/// The most routes of a proxy. Each request is compared with them one by one.
 const MAX_ROUTES: usize = 256;
 
 keys! {
@@ -218,7 +218,7 @@ pub enum OnNoScheduler {
 pub struct ProxySettings {
     /// The address for clients.
     pub listen: String,
-    /// The server behind it; the command line may name it instead.
+    /// The server behind the proxy; the command line may name it instead.
     pub upstream: Option<Upstream>,
     /// The resource; the command line may name it instead.
     pub resource: Option<Name>,

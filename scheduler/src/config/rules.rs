@@ -18,7 +18,7 @@ const MAX_TEXT: usize = 512 * 1024;
 
 /// The end of the parser's message about an unknown key of a resource.
 const RESOURCE_KEYS: &str = "expected one of `name`, `applied`, `limit`";
-/// The addition to that message, which the parser can't know.
+/// Advice that is added to that message.
 const BELONGS_ELSEWHERE: &str = "; all else of a resource belongs to the configuration";
 
 /// Valid limits of some resources. One fault anywhere refuses all of them.
@@ -130,10 +130,10 @@ impl ResourceRules {
     }
 }
 
-/// The limits of `resource` that count now, as [`Rules`] of it alone.
+/// Reads the limits of the resource `name` from a leader's answer.
 ///
 /// # Errors
-/// If `text` is not what a scheduler says of its limits.
+/// If `text` is no list of limits.
 pub(crate) fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, ConfigError> {
     let text = format!("[[resource]]\nname = \"{name}\"\n{text}");
     let rules = parse_stored_rules(Path::new("the limits that count"), &text)?;
@@ -156,7 +156,7 @@ pub fn parse_rules(path: &Path, text: &str) -> Result<Rules, ConfigError> {
     read_rules(&Source { path, text, is_stored: false })
 }
 
-/// Reads rules that are in the store. What older versions accepted goes on to count.
+/// Reads rules that are in the store. Rules that an older version accepted stay valid.
 ///
 /// # Errors
 /// All faults in them.

@@ -35,7 +35,8 @@ struct ScenarioTable {
     fleet: Vec<FleetTable>,
 }
 
-/// The least and most milliseconds of each way, and the share of messages with each fault.
+/// The shortest and longest delay of each kind of message in milliseconds, and the share of
+/// messages with each fault.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
@@ -52,7 +53,7 @@ struct NetworkTable {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct UpstreamTable {
-    /// A known upstream, in place of everything but the changes.
+    /// A known upstream. It replaces all other keys except `changes`.
     preset: Option<Spanned<String>>,
     /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
@@ -101,8 +102,8 @@ pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<Worl
     Ok(world)
 }
 
-/// A configuration with fleets is a scenario: its servers do not matter, and its one resource is a
-/// table.
+/// Makes a scenario of a configuration with fleets: drops the tables of its servers, and turns its
+/// list of one resource into a table.
 fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
     root.remove("nats");
     root.remove("http");
@@ -118,7 +119,7 @@ fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// Where an error is shown: at the name of its fleet, if it has one.
+/// The place at which an error is shown: the name of its fleet, if the error is about one.
 fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
     let fleet = match error {
         WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,

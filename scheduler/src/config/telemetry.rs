@@ -10,7 +10,7 @@ use toml::Spanned;
 
 /// The default part of the traces that are recorded: enough to see what is slow, and no load.
 const DEFAULT_SAMPLE: f64 = 0.01;
-/// Characters in the name of a service.
+/// The most characters in the name of a service.
 const MAX_SERVICE: usize = 64;
 
 keys! {

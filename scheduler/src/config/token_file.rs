@@ -11,7 +11,7 @@ use toml::Spanned;
 
 /// The fewest bytes of a token, so that it cannot be guessed even by unbounded attempts.
 pub(crate) const MIN_TOKEN: usize = 16;
-/// Tokens in one file: each request is compared with all of them.
+/// The most tokens in one file. Each request is compared with all of them.
 const MAX_TOKENS: usize = 256;
 /// The message for every text that is no file of tokens. The parser's own message may quote a
 /// secret.
@@ -27,8 +27,8 @@ pub struct TokenSettings {
     pub secret: SecretString,
     /// The resources that the holder may ask for; all if there is no list.
     pub resources: Option<Vec<Name>>,
-    /// The classes that the holder may name, of which the first stands for none; all if there is no
-    /// list.
+    /// The classes that the holder may name; all if there is no list. A request without a class
+    /// gets the first.
     pub classes: Option<Vec<Name>>,
     /// The value of the label `client`, if the holder may name no other.
     pub client: Option<String>,

@@ -98,7 +98,8 @@ fn take(contract: &mut Contract, unit: &Name, policy: &Policy) -> Result<(), Pro
     Ok(())
 }
 
-/// The time in which a bucket with this sampling period fills. One of zero (`PT0S`) never refills.
+/// The time in which a bucket with this sampling period fills; `None` for zero (`PT0S`), which
+/// never refills.
 pub(super) fn refill(sampling_period: Span) -> Option<Span> {
     (sampling_period != Span::ZERO).then_some(sampling_period)
 }

@@ -5,7 +5,7 @@
 //! kinds share the times of questions, the pauses after failures, and the use of the answers.
 //!
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
-//!   The access token outlives the term.
+//!   An access token is kept from one term to the next.
 //! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or
 //!   contradictory is a failure like a 500. An amount that never refills (`PT0S`) is a quota that
 //!   is never reset.

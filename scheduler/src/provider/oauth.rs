@@ -29,7 +29,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Checks that both can be read, and warns if every user of the machine can read the secret.
+    /// Checks that id and secret can be read, and warns if every user of the machine can read the
+    /// secret.
     ///
     /// # Errors
     /// Why one of them can't be read.

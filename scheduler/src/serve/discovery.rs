@@ -1,8 +1,8 @@
 //! How clients and tools find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and
 //! `rampmeter.resources`.
 //!
-//! The service of async-nats is not used. Its endpoints are members of queue groups, and a permit
-//! loop reads its own subjects. So what is told here comes from the loops' reports.
+//! The service module of async-nats is not used, because its endpoints subscribe in queue groups.
+//! Permit loops read their subjects themselves, and their reports are announced here.
 
 use crate::serve::limits::differences::Differences;
 use crate::serve::messages::inbound::EndpointKind;
@@ -81,7 +81,8 @@ impl Announcement {
         let (sender, known) = watch::channel(known);
         let announcer = Arc::new(Announcer { context, known, started: utc_now(), listed: ListedResources::default() });
         let mut answering = JoinSet::new();
-        // Statistics wait for the permit loops, and pings are to be answered meanwhile.
+        // Statistics wait for the permit loops, so that a task of their own answers them. Pings do
+        // not wait.
         for questions in [
             vec![SrvQuestion::Verb(Verb::Ping), SrvQuestion::Verb(Verb::Info), SrvQuestion::Resources],
             vec![SrvQuestion::Verb(Verb::Stats)],

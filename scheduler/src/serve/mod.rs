@@ -224,8 +224,8 @@ impl Running {
         self.health.ready().await;
     }
 
-    /// Returns when every resource is led, with its leader: another scheduler, or none for this
-    /// one.
+    /// Waits until every resource is led, and returns the leader of each: another scheduler, or
+    /// `None` for this one.
     pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
         let (health, peers) = (self.health.clone(), self.peers.clone());
         async move {
@@ -298,7 +298,7 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc;
 
-    /// Why work is broken that has these leaders, on threads that go on.
+    /// Why work with this leader is broken, while its permit threads go on.
     async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
         let (_goes_on, ends) = mpsc::unbounded_channel();
         let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };

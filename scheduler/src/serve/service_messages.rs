@@ -5,7 +5,7 @@ use rampmeter_protocol::name::Name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What schedulers are called.
+/// The name under which schedulers answer.
 pub(crate) const SERVICE: &str = "rampmeter";
 
 /// What `$SRV` subjects ask for.
@@ -40,7 +40,7 @@ pub(crate) struct ServiceIdentity {
 }
 
 impl ServiceIdentity {
-    /// The answer to a ping: this and no more.
+    /// The answer to a ping: the identity and no more.
     pub(crate) fn ping(id: &str, metadata: BTreeMap<&'static str, String>) -> Self {
         let kind = "io.nats.micro.v1.ping_response";
         ServiceIdentity { kind, name: SERVICE, id: id.to_owned(), version: env!("CARGO_PKG_VERSION"), metadata }

@@ -5,7 +5,7 @@ use tokio::sync::watch;
 /// Shows whether the process is to stop.
 pub(crate) type Stop = watch::Receiver<bool>;
 
-/// Returns when `stop` says so.
+/// Returns when the process is to stop.
 pub(crate) async fn stopped(stop: &mut Stop) {
     stop.wait_for(|stop| *stop).await.ok();
 }

@@ -1,4 +1,4 @@
-//! Parts of records of which there are many: each is stored as the array of its fields.
+//! Stores parts of records that occur in large numbers, each as the array of its fields.
 
 /// Defines a struct that is written as the array of its fields, in their order. The derived reader
 /// takes arrays.

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long to wait for a bucket: the nodes of a cluster take seconds to find each other and elect
 /// a leader.
 const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
-/// The pause between two tries.
+/// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Why there is no bucket.

@@ -1,33 +1,35 @@
-//! What was used of a resource on one day, as the store has it.
+//! The use of a resource on one day, as the store has it.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::views::{ClientUse, OTHERS, Use};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Clients of a day that are told apart; later ones count together.
+/// The most clients of a day that have rows of their own. Later clients share a row.
 pub const MAX_CLIENTS: usize = 256;
-/// What the rows of a day may take as JSON: half of the largest message of a NATS server.
+/// The most bytes that the rows of a day take as JSON: half of the largest message of a NATS
+/// server.
 const MAX_BYTES: usize = 500_000;
-/// What a row takes beside its client, and beside its units.
+/// The bytes that a row takes as JSON, without its client and its units.
 const BYTES_OF_ROW: usize = 120;
-/// What each unit of a row takes.
+/// The bytes that each unit of a row takes as JSON.
 const BYTES_OF_UNIT: usize = 90;
-/// Limits of a day whose hours are kept.
+/// The most limits of a day whose hours are kept.
 const MAX_LIMITS: usize = 64;
-/// Schedulers whose last write is remembered: as many as take turns within a write's timeout.
+/// The most schedulers whose last write is remembered: as many as take turns within a write's
+/// timeout.
 const MAX_WRITERS: usize = 16;
 /// Hours of a day.
 pub const HOURS: usize = 24;
 
-/// What was used on one day, in UTC.
+/// The use of one day, in UTC.
 ///
 /// Writers add to it and never replace it. Each addition has a number from its writer, so that an
 /// addition with an unknown outcome is not made twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DayOfUse {
     rows: Vec<UseRow>,
-    /// What was used in each hour, in millionths by limit.
+    /// The use of each hour, in millionths by limit.
     hours: BTreeMap<Name, [i64; HOURS]>,
     /// The last addition of each writer, the latest last.
     writers: Vec<(u64, u64)>,
@@ -47,13 +49,13 @@ pub struct UseRow {
 }
 
 impl DayOfUse {
-    /// What was used, in the order of clients and classes.
+    /// The use of each client, in the order of clients and classes.
     #[must_use]
     pub fn rows(&self) -> &[UseRow] {
         &self.rows
     }
 
-    /// What was used of a limit in each hour, in millionths.
+    /// The use of a limit in each hour, in millionths.
     #[must_use]
     pub fn hours(&self, limit: &Name) -> Option<&[i64; HOURS]> {
         self.hours.get(limit)
@@ -106,7 +108,8 @@ impl DayOfUse {
         }
     }
 
-    /// Adds to the row of this client and class, or to that of all others if there is no room.
+    /// Adds to the row of this client and class. If there is no room, adds to the row that further
+    /// clients share.
     fn count_row(&mut self, mut row: UseRow, (clients, bytes): (&mut BTreeSet<String>, &mut usize)) {
         let place = |rows: &[UseRow], row: &UseRow| {
             rows.binary_search_by(|known| (&*known.client, &*known.class).cmp(&(&*row.client, &*row.class)))
@@ -135,7 +138,7 @@ impl DayOfUse {
     }
 }
 
-/// Which clients a day has, and what their rows take.
+/// The clients of a day, and the bytes of their rows.
 struct ClientSpace {
     clients: BTreeSet<String>,
     bytes: usize,
@@ -151,7 +154,7 @@ impl UseRow {
     }
 }
 
-/// What a row takes as JSON, at most.
+/// The most bytes that a row takes as JSON.
 fn size_of(row: &UseRow) -> usize {
     let client: usize =
         row.client.bytes().map(|byte| if byte < b' ' || byte == b'"' || byte == b'\\' { 6 } else { 1 }).sum();

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 pub struct FoundRecord {
     name: Name,
     unit: Name,
-    /// What it was found by.
+    /// How the limit was found.
     origin: String,
-    /// Whether it refills all the time.
+    /// Whether the limit refills all the time.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     gradual: bool,
     capacity: u64,
@@ -22,7 +22,7 @@ pub struct FoundRecord {
     routes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     key: Vec<String>,
-    /// How long it had been known when the record was written.
+    /// How long the limit had been known when the record was written.
     age: u64,
 }
 
@@ -43,7 +43,7 @@ impl From<&FoundSnapshot> for FoundRecord {
 }
 
 impl FoundRecord {
-    /// The core's form; nothing for an origin that this build does not know.
+    /// The core's form; `None` for an origin that this build does not know.
     pub(super) fn snapshot(&self) -> Option<FoundSnapshot> {
         Some(FoundSnapshot {
             name: self.name.clone(),

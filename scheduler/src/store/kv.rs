@@ -15,10 +15,11 @@ use rampmeter_protocol::time::Span;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Permits in one value. With 500 bytes each at most, the value stays well below a server's 1 MiB.
+/// The most permits in one value. With 500 bytes each at most, the value stays well below a
+/// server's 1 MiB.
 const PERMITS_PER_PART: usize = 1000;
-/// The most values with permits of one resource: 250 000 permits, those that start last. Permits
-/// beyond that stay paid, but can't be returned.
+/// The most values with permits of one resource. They hold the 250 000 permits that start last.
+/// Further permits stay paid, but can't be returned.
 const MAX_PARTS: usize = 250;
 /// The most permits that a record remembers.
 pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
@@ -30,7 +31,7 @@ const HISTORY: i64 = 2;
 const STATE_KEYS: &str = "state.";
 /// The key that is written and read back to learn the store's time.
 pub(crate) const CLOCK_KEY: &str = "clock";
-/// The most readings of the store's clock, to get one with a short round trip.
+/// The most readings of the store's clock. The one with the shortest round trip counts.
 const CLOCK_TRIES: usize = 4;
 /// A round trip that is short enough: a small part of the distance that starts keep from the ends
 /// of windows.
@@ -69,8 +70,8 @@ pub enum FoundState {
 }
 
 impl Store {
-    /// The bucket called `prefix`, made if it does not exist. It waits for servers that are not
-    /// ready.
+    /// Opens the bucket called `prefix`, and makes it if it does not exist. Waits for servers that
+    /// are not ready.
     ///
     /// # Errors
     /// If `JetStream` is off, or the bucket can't be made.
@@ -95,8 +96,8 @@ impl Store {
         Ok(bucket.map(|bucket| Store { client: client.clone(), bucket }))
     }
 
-    /// The server that holds the bucket, by an id that changes with every start. Nothing in a
-    /// cluster: its servers come and go, and share their data.
+    /// The server that holds the bucket, by an id that changes with every start. `None` in a
+    /// cluster, whose servers come and go and share their data.
     #[must_use]
     pub fn server(&self) -> Option<String> {
         let info = self.client.server_info();
@@ -176,8 +177,8 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// The store's wall time at the origin of `clock`, in nanoseconds since 1970. The error is half
-    /// a round trip at most, and the shortest of a few round trips counts.
+    /// The store's wall time at the origin of `clock`, in nanoseconds since 1970. It is half a
+    /// round trip wrong at most. Of several readings, the one with the shortest round trip counts.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -188,7 +189,7 @@ impl Store {
             let revision = within(self.bucket.put(CLOCK_KEY, "".into())).await?;
             let took = clock.now().since(asked);
             let entry = within(self.bucket.entry_for_revision(CLOCK_KEY, revision)).await?;
-            // Other readers of the clock may have written so often that this entry is gone.
+            // So many other schedulers may have read the clock meanwhile that this entry is gone.
             let Some(entry) = entry else { continue };
             let unix = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
             let middle = asked + Span::from_nanos(took.nanos() / 2);
@@ -201,8 +202,8 @@ impl Store {
         best.map(|(_, at_origin)| at_origin).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
-    /// Writes remembered permits, and returns the number of values. Of too many permits it writes
-    /// the first. They count once a record names that number.
+    /// Writes remembered permits, and returns the number of values. If there are too many permits,
+    /// it writes the first. The values count once a record names their number.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -216,7 +217,7 @@ impl Store {
         let count = parts.len();
         let mut writes = Vec::with_capacity(count);
         for (index, part) in parts.enumerate() {
-            // Each part is encoded when its turn comes: encoding all at once would delay other
+            // Each part is encoded when its turn comes. To encode all at once would delay other
             // tasks.
             let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
             writes.push(write.boxed());
@@ -261,7 +262,7 @@ impl Store {
     }
 }
 
-/// The values that permits are written to, as far as there is room.
+/// The parts of `permits`, one for each value; permits beyond the last value are left out.
 fn parts<P>(permits: &[P]) -> impl ExactSizeIterator<Item = &[P]> {
     permits.chunks(PERMITS_PER_PART).take(MAX_PARTS)
 }

@@ -33,7 +33,7 @@ pub(super) struct StatedRecord {
     /// The written capacity at the writing.
     written: u64,
     capacity: u64,
-    /// How long it had counted when the record was written, in nanoseconds.
+    /// How long the capacity had counted at the writing, in nanoseconds.
     age: u64,
 }
 
@@ -66,7 +66,7 @@ impl LearnedRecord {
         }
     }
 
-    /// The core's form; nothing for an algorithm about which this build does not learn.
+    /// The core's form; `None` for an algorithm about which this build learns nothing.
     pub(super) fn snapshot(&self) -> Option<LearnedSnapshot> {
         let learnable = [Algorithm::TokenBucket, Algorithm::LeakyBucket];
         let policy = LimitPolicy {

@@ -38,9 +38,9 @@ impl Moment {
     }
 
     /// The time that has certainly passed from this moment to `now`. On the same boot of a machine,
-    /// its boot clock counts. Otherwise the shorter of two times counts: by the wall clocks, and
-    /// `store` by the clock of the store. A clock that was set, or differs a little, never makes
-    /// the result too long.
+    /// its boot clock counts. Otherwise the shorter of two times counts: that of the wall clocks
+    /// less their possible difference, and `store`, by the store's clock. Without `store` it is
+    /// zero. A clock that was set, or differs a little, never makes the result too long.
     #[must_use]
     pub fn certainly_past(&self, now: &Moment, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)
@@ -79,7 +79,8 @@ mod tests {
         Moment { unix_ms, boot: boot.map(|(id, ms)| BootTime { id: id.to_owned(), ms }) }
     }
 
-    /// Both moments, what passed on the store's clock, and what is certain, in milliseconds.
+    /// Two moments, the time between them on the store's clock, and the time that is certain, in
+    /// milliseconds.
     fn check(then: Moment, now: Moment, store: Option<u64>, certain: u64) {
         let past = then.certainly_past(&now, store.map(Span::from_millis));
         assert_eq!(past, Span::from_millis(certain), "{then:?} {now:?} {store:?}");

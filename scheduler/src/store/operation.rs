@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The longest time of one operation. An election of the stream's leader takes longer, and the
-/// operation is retried.
+/// The longest time of one operation. During an election of the stream's leader, operations fail
+/// and are retried.
 pub(super) const OPERATION: Duration = Duration::from_secs(2);
 
 /// Why an operation failed.

@@ -14,7 +14,7 @@ pub(super) struct PageRecord {
     serial: u64,
     /// The age of the page in nanoseconds at the writing of the record.
     age: u64,
-    /// The most that each key may have been granted since, in millionths by limit.
+    /// The most that was granted to each key since the page was written, in millionths by limit.
     spent: Vec<(Name, u64)>,
 }
 

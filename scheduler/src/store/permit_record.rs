@@ -12,7 +12,7 @@ pub struct PermitRecord {
     id: PermitId,
     start_nanos: i64,
     class: Name,
-    /// The client to whose use the call counts.
+    /// The client whose use includes the call.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     client: Option<String>,
     bill: Vec<(Name, u64)>,

@@ -29,7 +29,7 @@ pub struct StateRecord {
     /// The number of this checkpoint within the term.
     #[serde(rename = "mark")]
     pub checkpoint: u64,
-    /// Whether its writer has stopped granting, so that any scheduler may take over.
+    /// Whether the writer has stopped granting, so that any scheduler may take over.
     pub released: bool,
     /// The scheduler that takes over first, if the writer knows one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -65,10 +65,10 @@ pub struct StateRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeysRecord {
     listed: Vec<KeyRow>,
-    /// Listed keys of limits that are no token buckets.
+    /// The usage of listed keys, for limits that are no token buckets.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     taken: Vec<UsedKeyRow>,
-    /// For limits with only known keys: the state of each key that is not listed.
+    /// For limits whose used keys are all known: the state of each key that is not listed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     known: Vec<OtherKeysRow>,
     /// The time in nanoseconds after the writing at which all other keys are empty. Without it they
@@ -144,7 +144,8 @@ impl StateRecord {
     }
 
     /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. The
-    /// budget of this record counts as spent a second time, by the lost records.
+    /// budget of this record counts as spent a second time, because the lost records may have
+    /// granted as much.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let level = |level: &LevelRecord| {

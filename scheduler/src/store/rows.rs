@@ -17,7 +17,7 @@ stored_as_array! {
         /// The end in nanoseconds after the writing.
         ends: u64,
         spent: bool,
-        /// Whether an operator ordered it. Records of earlier schedulers do not say so.
+        /// Whether an operator ordered the freeze. Records of earlier schedulers do not say so.
         #[serde(default)]
         ordered: bool,
     }
@@ -127,7 +127,7 @@ impl RateRow {
         }
     }
 
-    /// The rate; none if no limit can have it.
+    /// The rate; `None` if no limit can have it.
     pub(super) fn rate(&self) -> Option<RateSnapshot> {
         let capacity = Amount::from_micros(self.capacity_micros).ok().filter(|capacity| *capacity > Amount::ZERO)?;
         let period = Some(Span::from_nanos(self.period_nanos))

@@ -9,7 +9,8 @@ use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 
-/// Editions that are kept. If the latest is invalid, the last valid one before it counts.
+/// The number of editions that are kept. If the latest is invalid, the last valid one before it
+/// counts.
 const HISTORY: i64 = 64;
 /// The key of the editions that people write.
 const RULES_KEY: &str = "rules";
@@ -31,7 +32,7 @@ pub struct RuleStore {
 pub struct Edition {
     /// Grows with every edition.
     pub revision: Revision,
-    /// The text; nothing if it was deleted.
+    /// The text; `None` if the rules were deleted.
     pub text: Option<Vec<u8>>,
 }
 
@@ -94,7 +95,7 @@ impl RuleStore {
         Ok(editions)
     }
 
-    /// Keeps a copy of an edition in force, so that it is found after any number of invalid ones.
+    /// Keeps a copy of the edition in force, so that any number of invalid editions may follow it.
     ///
     /// # Errors
     /// If the store can't be written.

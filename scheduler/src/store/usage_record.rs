@@ -21,7 +21,7 @@ struct ToldRecord {
     /// The earliest and the latest end of a window of the upstream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     ends: Option<(i64, i64)>,
-    /// What other users of the account have used, which the usage includes.
+    /// The part of the usage that other users of the account have caused.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     others: Vec<ClaimRow>,
     /// What other users of the account are expected to use of a window.
@@ -44,7 +44,7 @@ stored_as_array! {
     struct ClaimRow {
         micros: u64,
         ends: i64,
-        /// When it is forgotten, if no answer repeats it.
+        /// When the claim is forgotten, if no answer repeats it.
         expires: Option<i64>,
     }
 }

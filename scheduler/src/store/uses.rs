@@ -1,4 +1,4 @@
-//! Reads and writes what was used of resources, a value for each day.
+//! Reads and writes the use of resources, a value for each day.
 
 use super::day_of_use::DayOfUse;
 use super::kv::{PARTS_AT_ONCE, Revision, Store, decode, encode};
@@ -9,8 +9,8 @@ use jiff::civil::Date;
 use rampmeter_protocol::name::Name;
 
 impl Store {
-    /// What was used on a day, and the revision that the next write has to name. A value that is
-    /// missing or can't be read counts as an empty day.
+    /// The use of a day, and the revision that the next write has to name. A value that is missing
+    /// or can't be read counts as an empty day.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -26,7 +26,7 @@ impl Store {
         Ok((used.unwrap_or_default(), entry.revision))
     }
 
-    /// What was used on each of these days, in their order.
+    /// The use of each of these days, in their order.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -35,7 +35,7 @@ impl Store {
         stream::iter(reads).buffered(PARTS_AT_ONCE).map_ok(|(used, _)| used).try_collect().await
     }
 
-    /// Writes what was used on a day if the stored value still has `revision`.
+    /// Writes the use of a day if the stored value still has `revision`.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another scheduler has written.
@@ -55,7 +55,7 @@ impl Store {
         }
     }
 
-    /// Deletes what was used before `oldest`.
+    /// Deletes the use of days before `oldest`.
     ///
     /// # Errors
     /// If the store can't be read or written.

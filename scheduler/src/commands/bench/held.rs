@@ -1,5 +1,5 @@
-//! The memory that held requests take: those of their clients, of the proxy and of the scheduler,
-//! which all are in this process.
+//! The memory that held requests take in their clients, the proxy and the scheduler. All three are
+//! in this process.
 
 use crate::commands::open_files::files_left;
 use crate::commands::proxy::Proxies;
@@ -12,35 +12,35 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-/// The requests that are held, if there are files for them. A proxy holds as many by default.
+/// The requests to hold, if this process may open enough files. By default, a proxy holds as many.
 const REQUESTS: usize = 10_000;
 /// The files of one request: both ends of its connection are in this process.
 const FILES: usize = 2;
-/// Files that stay free, for all else that this process opens.
+/// Files that stay free for everything else that this process opens.
 const SPARE: usize = 200;
-/// The most requests that may have started meanwhile.
+/// The most requests that may start during the measurement.
 const STARTED: usize = 10;
 const REQUEST: &[u8] = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// How long requests may take to arrive.
 const PATIENCE: Span = Span::from_secs(120);
-/// The pause between two looks.
+/// The pause between two readings of the proxy's metrics.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The memory that held requests take.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Held {
     pub(super) requests: usize,
-    /// The memory of this process while they are held.
+    /// The memory of this process in MiB while the requests are held.
     pub(super) mebibytes: f64,
-    /// The memory beyond that of before.
+    /// The growth of this memory in MiB since before the first request.
     pub(super) more_mebibytes: f64,
 }
 
-/// Sends requests to the proxy at `address`, whose limit lets none start, until all are held. There
-/// are fewer if this process may not open the files for all.
+/// Sends requests to the proxy at `address` until all are held: its limit lets none start. Sends
+/// fewer than `REQUESTS` if this process may not open enough files.
 ///
 /// # Errors
-/// If they do not arrive, or the system does not tell the memory.
+/// If the requests do not arrive in time, or the system does not tell the memory.
 pub(super) async fn measure(proxies: &Proxies, address: SocketAddr) -> anyhow::Result<Held> {
     let requests = REQUESTS.min(files_left().saturating_sub(SPARE) / FILES);
     anyhow::ensure!(requests > STARTED, "this process may open too few files to hold requests: `ulimit -n`");

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 
 /// How long nginx may take to listen.
 const PATIENCE: Span = Span::from_secs(10);
-/// The pause between two looks.
+/// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running nginx. Dropping it ends it, its workers too, and removes its folder.
@@ -25,7 +25,7 @@ pub(super) struct Nginx {
 }
 
 impl Nginx {
-    /// An nginx in front of `upstream`; `None` if nginx is not installed.
+    /// Starts an nginx in front of `upstream`. Returns `None` if nginx is not installed.
     ///
     /// # Errors
     /// If nginx does not start.
@@ -52,7 +52,7 @@ impl Nginx {
 
 impl Drop for Nginx {
     fn drop(&mut self) {
-        // A master that is killed leaves its workers behind; one that is asked to end does not.
+        // A killed master leaves its workers behind; SIGTERM makes it end them.
         if let Some(id) = self.process.id().and_then(|id| i32::try_from(id).ok()) {
             signal::kill(Pid::from_raw(id), Signal::SIGTERM).ok();
         }

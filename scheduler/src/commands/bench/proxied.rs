@@ -1,6 +1,5 @@
-//! `rampmeter bench --proxy`: calls of a server, directly, through a proxy, and through nginx if
-//! there is one, in alternating rounds. Everything shares this machine, so that the ratio is what
-//! counts.
+//! `rampmeter bench --proxy`: calls of a server, directly, through a proxy, and through nginx if it
+//! is installed, in alternating rounds. Everything runs on this machine, so only ratios count.
 
 use super::held::{self, Held};
 use super::nginx::Nginx;
@@ -26,15 +25,15 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Connections at a time, each with one request under way.
+/// The numbers of connections that are measured, each with one request under way.
 const CONNECTIONS: [usize; 3] = [1, 32, 256];
-/// The resources. The limit of the first is never reached. That of the second lets ten thousand
-/// requests start within four weeks.
+/// The resources. The limit of the first is never reached. The second starts empty and refills by
+/// 10 000 requests in 672 h: one in four minutes.
 const RESOURCES: [(&str, &str, &str); 2] = [
     ("api", "full", "capacity = 1000000000\nperiod = \"1s\""),
     ("held", "empty", "capacity = 10000\nperiod = \"672h\""),
 ];
-/// Longer than these four weeks.
+/// How long the proxy holds a request: longer than 672 h.
 const LONGEST_WAIT: Span = Span::from_secs(31 * 86_400);
 const REQUEST: &[u8] = b"GET /tiles HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok\n";
@@ -75,7 +74,7 @@ struct ProxyFigures {
     p99_us: f64,
 }
 
-/// What was measured so far. People see each part at once, programs all of it at the end.
+/// What was measured so far. Tables are printed part by part; JSON is printed once, at the end.
 struct Measurements {
     is_json: bool,
     compared: Vec<Compared>,

@@ -17,7 +17,7 @@ impl Backoff {
     /// The wait after another 429 with this `retry_after`. `dice` is uniform in 0..1.
     ///
     /// The wait is never shorter than `retry_after`. The jitter is added, since all workers got the
-    /// same one.
+    /// same `retry_after`.
     pub(super) fn after(&mut self, retry_after: Duration, dice: f64) -> Duration {
         let most = FIRST.saturating_mul(1 << self.failures.min(16)).min(LONGEST);
         self.failures += 1;

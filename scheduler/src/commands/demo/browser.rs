@@ -3,10 +3,10 @@
 use std::process::Stdio;
 use tokio::process::Command;
 
-/// What opens an address in the browser that a person has chosen.
+/// The program that opens an address in the user's browser.
 const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
-/// Opens `url`. Returns whether this machine has a program for that; the demo goes on without one.
+/// Opens `url`. Returns false if this machine has no such program; the demo then goes on without.
 pub(super) fn open(url: &str) -> bool {
     open_with(OPENER, url)
 }

@@ -55,7 +55,7 @@ impl Coordination {
 }
 
 impl Processes {
-    /// The manner of each process's workers.
+    /// One manner for each process; the workers of a process share its connection.
     pub(super) fn manners(&self) -> anyhow::Result<Vec<Manner>> {
         let manner = |client: &Client| Ok(Manner::WithPermits(client.resource(scenario::RESOURCE)?));
         self.0.iter().map(manner).collect()

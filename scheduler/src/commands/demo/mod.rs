@@ -83,7 +83,7 @@ pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Resul
     compare_and_show(options, progress, false).await
 }
 
-/// The same; `opens` says whether a browser is to show the web page meanwhile.
+/// Runs [`compare`]. If `opens` is set, a browser shows the web page meanwhile.
 async fn compare_and_show(options: Options, progress: &mut Progress, opens: bool) -> anyhow::Result<Comparison> {
     allow_many_files();
     progress.introduce(&scenario::introduction(options));

@@ -12,7 +12,7 @@ const SAME_SHARE: f64 = 0.05;
 /// Milliseconds of a wait that people notice.
 const NOTICED_MS: f64 = 50.0;
 
-/// The text below the table. `program` is how the user has called this one.
+/// The text below the table. `program` is the command by which the user has called this program.
 pub(super) fn render(comparison: &Comparison, program: &str) -> String {
     let notes = notes(comparison).into_iter().map(|note| bullet(&note));
     let next = [
@@ -25,7 +25,7 @@ pub(super) fn render(comparison: &Comparison, program: &str) -> String {
     notes.chain(["\nWhat next:".to_owned()]).chain(next).collect::<Vec<_>>().join("\n")
 }
 
-/// The sentences for rows that surprise. A row that shows what one expects has none.
+/// The sentences that explain surprising rows. Rows that show what a reader expects have none.
 fn notes(comparison: &Comparison) -> Vec<String> {
     let Comparison { uncoordinated, coordinated } = comparison;
     let all = [

@@ -51,7 +51,7 @@ impl Phase {
     /// Takes snapshots and shows progress. Never returns.
     async fn watch(self, upstream: &Upstream, waits: &Waits, observation: &mut Observation, progress: &mut Progress) {
         let mut ticks = interval(TICK);
-        // A snapshot right after the last one would tell nothing about a burst.
+        // A late snapshot delays the next one too: two in quick succession would not show a burst.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.tick().await;
         loop {

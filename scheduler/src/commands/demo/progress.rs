@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Shows what begins, before there are figures.
+    /// Shows which part of the demo begins, before it has figures.
     pub(super) fn say(&mut self, text: &'static str) {
         match &mut self.0 {
             Output::Bar(bar) => {

@@ -25,13 +25,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-/// How old counts may be. To count takes some messages for each group with a running job.
+/// How long counts are shown before queues are counted again. Counting takes some messages for each
+/// group with a running job.
 const FRESH: Span = Span::from_secs(5);
-/// How long to count a queue. Prometheus itself waits for ten seconds.
+/// The longest time to count a queue. By default, Prometheus waits for ten seconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The class of jobs without one, as in subjects.
 const NO_CLASS: &str = "-";
-/// Classes that gauges tell apart: publishers may name any.
+/// The most classes with gauges of their own, because publishers may name any class. Further
+/// classes share the gauges of `OTHER_CLASSES`.
 const MAX_CLASSES: usize = 32;
 const OTHER_CLASSES: &str = "other";
 

@@ -70,7 +70,7 @@ enum Current {
 }
 
 impl SecretOrigin {
-    /// The secret, and until when it counts.
+    /// The secret, and the time until which it is used.
     async fn fetch(&mut self, now: Time) -> Result<(SecretString, Time), String> {
         match self {
             SecretOrigin::Secret(place) => Ok((place.read()?, now + READ_AGAIN)),
@@ -124,8 +124,8 @@ impl CredentialSource for KeptSecret {
         Box::pin(self.present())
     }
 
-    /// A token that the upstream does not accept any more is replaced. While another token is
-    /// fetched, there is nothing to do.
+    /// Discards the token that the upstream has refused, so that the next request fetches another
+    /// one. Does nothing while a token is being fetched.
     fn refused(&self, refused: &HeaderValue) {
         let Ok(mut kept) = self.kept.try_lock() else { return };
         let Current::Value { value, since, .. } = &kept.current else { return };

@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 /// Serves /metrics and /healthz at `address`, until the process ends.
 ///
 /// # Errors
-/// If the address can't be had.
+/// If the process can't listen at the address.
 pub(super) async fn serve(address: &str, metrics: Arc<Metrics>) -> anyhow::Result<()> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.with_context(|| format!("the proxy's metrics: can't listen at {address}"))?;

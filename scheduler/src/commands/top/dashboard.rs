@@ -11,7 +11,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{LimitStatus, Status};
 
-/// The lines that a page key goes.
+/// The lines by which a page key moves the choice.
 const PAGE: isize = 10;
 
 /// What a key asks of the program.
@@ -36,7 +36,7 @@ pub(super) struct Dashboard {
     paces: Paces,
     /// The resource whose limits, classes and requests are shown. The first one, if none is chosen.
     resource: Option<Name>,
-    /// The requests behind this one are shown.
+    /// The request after which the shown list begins; without it, the list begins at the front.
     after: Option<PermitId>,
     focus: Option<Panel>,
     choices: [Choice; 4],
@@ -135,7 +135,7 @@ impl Dashboard {
         list.filter(|list| Some(&list.resource) == self.resource() && list.after == self.after)
     }
 
-    /// The rows of a panel as they are wanted.
+    /// The rows of a panel, filtered and sorted as the user has chosen.
     pub(super) fn sheet(&self, panel: Panel) -> Sheet {
         let empty = || Sheet { columns: Vec::new(), rows: Vec::new() };
         let sheet = match panel {
@@ -148,7 +148,7 @@ impl Dashboard {
         if sheet.columns.is_empty() { sheet } else { sheet.arranged(&self.choice(panel).arrangement) }
     }
 
-    /// The chosen row of a panel. The resource that is shown is the chosen one.
+    /// The chosen row of a panel. Among resources, it is the row of the shown resource.
     pub(super) fn chosen(&self, panel: Panel, sheet: &Sheet) -> Option<usize> {
         match panel {
             Panel::Resources => sheet.position(self.resource()?),
@@ -302,7 +302,8 @@ impl Dashboard {
         self.status()?.limits.iter().find(|limit| &*limit.name == name)
     }
 
-    /// Asks for confirmation before an order ends a pause, which may have a reason, or begins one.
+    /// Asks for confirmation before the pause of the chosen limit begins or ends. A pause may have
+    /// a reason.
     fn ask_to_order(&mut self) {
         let sheet = self.sheet(Panel::Limits);
         let chosen = self.chosen(Panel::Limits, &sheet).and_then(|row| self.limit(&sheet.rows[row].name));

@@ -51,7 +51,8 @@ pub struct TopArgs {
 }
 
 impl TopArgs {
-    /// Log lines would be written into the picture.
+    /// Only severe messages are logged while the screen is in use, because they are written into
+    /// the picture.
     #[must_use]
     pub fn log_levels(&self) -> &'static str {
         if self.once { "warn" } else { "error,async_nats=off" }
@@ -98,7 +99,7 @@ async fn print_once(surveyor: &Surveyor, mut dashboard: Dashboard, subject: &str
     output::print(Picture::printed(&dashboard, columns))
 }
 
-/// All resources, or the one that was named.
+/// Prints all resources, or the one that was named.
 async fn print_json(surveyor: &Surveyor, dashboard: Dashboard, subject: &str) -> anyhow::Result<()> {
     let named = dashboard.resource().cloned();
     let survey = first_survey(surveyor, &dashboard, subject).await?;

@@ -17,7 +17,7 @@ pub(super) struct Pace {
 pub(super) struct Paces(BTreeMap<Name, Pace>);
 
 impl Paces {
-    /// What happened between two surveys.
+    /// The paces between two surveys.
     pub(super) fn between(before: &Survey, now: &Survey) -> Self {
         let secs = now.at.since(before.at).secs();
         let statuses = now.resources.iter().filter_map(|resource| resource.status.as_ref().ok());
@@ -36,7 +36,8 @@ impl Paces {
     }
 }
 
-/// Counters begin with their process, so another leader's counters do not continue these.
+/// The pace of one resource; `None` if the leader has changed, because counters begin at zero in
+/// each process.
 fn pace(before: &Status, now: &Status, secs: f64) -> Option<Pace> {
     let is_sequel = before.leader == now.leader && secs > 0.0;
     let per_second = |before: u64, now: u64| Some(now.checked_sub(before)? as f64 / secs);

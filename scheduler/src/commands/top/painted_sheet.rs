@@ -160,7 +160,7 @@ pub(super) fn shortened(text: &str, width: u16) -> String {
     if width == 0 { String::new() } else { format!("{begin}…{end}") }
 }
 
-/// The first characters that fit into so many columns.
+/// The first characters that fit into `width` columns.
 fn taken(characters: impl Iterator<Item = char>, width: u16) -> String {
     let mut taken = String::new();
     for character in characters {

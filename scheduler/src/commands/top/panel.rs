@@ -25,7 +25,7 @@ impl Panel {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Choice {
     pub(super) arrangement: Arrangement,
-    /// What the chosen row shows. Rows move, and the choice goes with them.
+    /// The name of what the chosen row shows. When rows move, the choice follows this name.
     name: Option<String>,
     /// The row that is chosen if the named one is gone.
     row: usize,
@@ -39,14 +39,14 @@ impl Choice {
         Some(named.unwrap_or(self.row).min(last))
     }
 
-    /// Chooses the row that is `lines` away, or the last one on the way there.
+    /// Moves the choice by `lines`, but not beyond the first or the last row.
     pub(super) fn go(&mut self, sheet: &Sheet, lines: isize) {
         let Some(row) = self.row(sheet) else { return };
         self.row = row.saturating_add_signed(lines).min(sheet.rows.len() - 1);
         self.name = Some(sheet.rows[self.row].name.clone());
     }
 
-    /// Notes where the chosen row is now.
+    /// Notes the present place of the chosen row.
     pub(super) fn follow(&mut self, sheet: &Sheet) {
         self.row = self.row(sheet).unwrap_or(0);
     }

@@ -26,7 +26,7 @@ pub(super) struct Picture<'a> {
     dashboard: &'a Dashboard,
     palette: Palette,
     sheets: [Sheet; 4],
-    /// Whether keys act on it. A printed one shows neither keys nor what is chosen.
+    /// Whether keys act on the picture. A printed picture shows neither keys nor the chosen row.
     is_live: bool,
 }
 
@@ -162,7 +162,7 @@ fn height_of(sheet: &Sheet) -> u16 {
     u16::try_from(sheet.rows.len() + 1).unwrap_or(u16::MAX)
 }
 
-/// The lines that panels get: what they want, or less of the largest until there is room for all.
+/// The lines that panels get. While all heights exceed `room`, the largest panel loses a line.
 fn shared<const N: usize>(room: u16, mut heights: [u16; N]) -> [u16; N] {
     while heights.iter().map(|height| u32::from(*height)).sum::<u32>() > u32::from(room) {
         let Some(largest) = heights.iter_mut().filter(|height| **height > PANEL_LINES).max() else { break };
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn panels_share_the_lines_and_the_queue_has_the_rest() {
-        // Size, limits: lines of limits, lines of requests.
+        // Size, number of limits, shown lines of limits, shown lines of requests.
         #[rustfmt::skip]
         let table = [
             ((80, 24), 2, 2, 13), ((80, 24), 40, 11, 4), ((200, 60), 2, 2, 20), ((200, 60), 200, 49, 4), ((60, 16), 9, 3, 4),

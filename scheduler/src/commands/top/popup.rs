@@ -39,9 +39,9 @@ pub(super) enum Popup {
         /// The lines at the top that are scrolled away.
         above: usize,
     },
-    /// Whether the pause of a limit is to end.
+    /// Asks whether to end the pause of a limit.
     Thaw { resource: Name, limit: Name },
-    /// Whether a limit is to pause.
+    /// Asks whether to pause a limit.
     Freeze { resource: Name, limit: Name },
 }
 
@@ -94,7 +94,7 @@ impl Popup {
         Some(Popup::text("why it waits", &text))
     }
 
-    /// The same with so many lines more, or less, scrolled away.
+    /// The same text, scrolled down by so many lines, or up if `by` is negative.
     pub(super) fn scrolled(self, by: isize) -> Self {
         match self {
             Popup::Text { title, lines, above } => {

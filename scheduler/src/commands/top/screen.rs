@@ -1,10 +1,10 @@
-//! The terminal, which is as it was before once this is dropped.
+//! The terminal of the dashboard, which is restored when this is dropped.
 
 use anyhow::Context;
 use ratatui::DefaultTerminal;
 use ratatui::Frame;
 
-/// A terminal that a program has for itself. A panic gives it back, too, before its message is
+/// A terminal that the program uses alone. A panic restores it too, before the panic's message is
 /// printed.
 #[derive(Debug)]
 pub struct Screen(DefaultTerminal);
@@ -13,7 +13,7 @@ impl Screen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no terminal.
     pub fn open() -> anyhow::Result<Self> {
         let opened = ratatui::try_init();
         opened.map(Screen).inspect_err(|_| ratatui::restore()).context("the terminal can't be used")
@@ -30,9 +30,9 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone takes nothing back.
+        // Errors have no remedy: the terminal may be gone.
         self.0.show_cursor().ok();
-        // After a panic, its message is on the screen that was given back before.
+        // After a panic, the terminal was restored already, and shows the message.
         if !std::thread::panicking() {
             ratatui::try_restore().ok();
         }

@@ -117,7 +117,7 @@ pub(super) struct Sheet {
 }
 
 impl Sheet {
-    /// The rows that are wanted, in the order that is wanted.
+    /// The rows that pass the filter, in the chosen order.
     pub(super) fn arranged(mut self, arrangement: &Arrangement) -> Self {
         let filter = arrangement.filter.to_lowercase();
         self.rows.retain(|row| row.contains(&filter));

@@ -14,11 +14,11 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeSet;
 
-/// The requests that are read at once. A scheduler answers ten for a question, and each of them
-/// takes a moment of the thread that grants.
+/// The most requests that are read for one survey. An answer lists ten, and each answer takes time
+/// of the thread that grants.
 pub(super) const MAX_LISTED: usize = 100;
 
-/// How long a limit pauses by one key: time to look, and no harm if it is forgotten.
+/// How long one key press pauses a limit: enough to look around, and harmless if forgotten.
 const FREEZE: Span = Span::from_secs(60);
 
 /// All resources at one time.
@@ -106,8 +106,8 @@ impl Surveyor {
         SurveyedResource { name: name.clone(), status: status.map_err(|error| error.to_string()) }
     }
 
-    /// Reads requests page by page. The queue moves meanwhile: a page that begins with a request
-    /// that was read is not of this list any more.
+    /// Reads the list page by page. The queue moves meanwhile, so that a later page may repeat
+    /// requests: each page counts up to its first repetition.
     pub(super) async fn list(&self, wanted: &ListWanted) -> anyhow::Result<WaitingList> {
         let ListWanted { resource, after } = wanted;
         let first = self.page(resource, after.clone()).await?;
@@ -143,7 +143,7 @@ impl Surveyor {
         ask(&self.client, self.subjects.explain(resource), serde_json::to_vec(question)?, resource).await
     }
 
-    /// Pauses the calls that take from a limit.
+    /// Pauses calls that take from a limit, for a minute.
     pub(super) async fn freeze(&self, resource: &Name, limit: Name) -> anyhow::Result<()> {
         order_freeze(&self.client, &self.subjects, resource, Some(limit), FREEZE).await.map(drop)
     }

@@ -1,4 +1,4 @@
-//! Looks at schedulers again and again, and at keys meanwhile.
+//! The loop of the dashboard: it surveys schedulers again and again, and handles keys meanwhile.
 
 use super::dashboard::{Dashboard, Intent};
 use super::palette::Palette;
@@ -25,7 +25,7 @@ enum News {
     Explained(Box<anyhow::Result<Explanation>>),
     Thawed(Name, anyhow::Result<Vec<Name>>),
     Frozen(Name, anyhow::Result<()>),
-    /// NATS does not even take the question.
+    /// The connection to NATS did not take the question.
     Unreachable(anyhow::Error),
 }
 
@@ -102,7 +102,7 @@ impl Watch {
         }
     }
 
-    /// Asks all leaders. Now and then it first asks which resources there are.
+    /// Asks all leaders. Every few looks, it first asks which resources there are.
     fn look(&mut self) {
         let (surveyor, wanted) = (self.surveyor.clone(), self.dashboard.wanted());
         let known = if self.looks_ago < LOOKS_WITH_NAMES { self.names.clone() } else { Vec::new() };
@@ -151,7 +151,9 @@ impl Watch {
         Intent::Nothing
     }
 
-    /// The first survey knows no resource to read requests of: another one follows at once.
+    /// Shows a survey. The first survey lacks the waiting requests, because no resource was known.
+    /// Another survey follows at once.
+    /// another survey follows at once.
     fn take(&mut self, names: Vec<Name>, survey: Survey) -> Intent {
         self.looks_ago =
             if self.looks_ago < LOOKS_WITH_NAMES && !self.names.is_empty() { self.looks_ago + 1 } else { 0 };

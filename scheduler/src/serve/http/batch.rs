@@ -11,13 +11,13 @@ use rampmeter_protocol::time::{Span, Time};
 /// Tells a client that the permit under an id of its own lapsed here.
 const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
 
-/// Asks, in the order of their answers.
+/// The elements of one request, in the order of their answers.
 #[derive(Debug)]
 pub(super) struct Batch<A> {
     slots: Vec<Slot<A>>,
     /// Where to look for the next answer's element first: the answers of one message come in order.
     cursor: usize,
-    /// When it was sent last. Answers to earlier sendings do not get here.
+    /// When the batch was sent last. Answers to earlier sendings are dropped before they get here.
     sent: Time,
     /// Permits that came too late, or lapsed, and are to be given back.
     lapsed: Vec<PermitId>,
@@ -25,14 +25,14 @@ pub(super) struct Batch<A> {
 
 #[derive(Debug)]
 struct Slot<A> {
-    /// Absent if there was nothing to ask.
+    /// `None` if the element could not be read.
     ask: Option<A>,
     answer: Option<Answered>,
     queued: bool,
-    /// The id that the front made up, and how many ids that follow from it have lapsed. Nothing if
+    /// The first id that the front made up, and how many ids of this element have lapsed. `None` if
     /// the client gave an id.
     made: Option<(PermitId, u32)>,
-    /// How long its last permit was on its way, if that was late.
+    /// How long the last permit was on its way, if it came too late.
     late: Option<OneWayDelay>,
 }
 
@@ -108,7 +108,7 @@ impl<A: Ask> Batch<A> {
         (!unused.is_empty()).then(|| serde_json::to_vec(&unused).expect("messages are plain data"))
     }
 
-    /// No ask is known to wait any more.
+    /// Forgets which asks are known to wait.
     pub(super) fn forget_places(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.queued = false);
     }
@@ -120,8 +120,8 @@ impl<A: Ask> Batch<A> {
         }
     }
 
-    /// The settle that gives back all that is or may be charged; nothing if nothing may be charged.
-    /// With `all`, granted permits too.
+    /// The settle that gives back the permits of open asks, which may be charged, and with `all`
+    /// the granted permits too; `None` if there are none.
     pub(super) fn withdrawal(&self, all: bool) -> Option<Vec<u8>> {
         let charged = |slot: &&Slot<A>| match slot.answer.as_ref().map(|answered| &answered.outcome) {
             None => true,
@@ -183,8 +183,8 @@ impl<A: Ask> Slot<A> {
     ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {
-            // The client gets the permit with its whole delay, so that no delay makes up for
-            // lateness.
+            // A client waits out the whole delay from when the answer comes, so that the delay
+            // makes up for no lateness.
             Outcome::Granted(granted) => match base_delay.start(stamped(granted.said), Span::ZERO, self.late) {
                 Ok(_at_once) => self.answer = Some(answered),
                 Err(way) => {
@@ -317,8 +317,8 @@ mod tests {
         assert_eq!(ids(batch.withdrawal(false)), ["c"]);
     }
 
-    /// Rules of every session that hold for the front, too. The pauses between its
-    /// requests are those of a conversation, and its clients wait out the delays.
+    /// Session scripts that hold for the front, too. Pauses between its requests belong to the
+    /// conversation, and its clients wait out the delays.
     const SCRIPTS: [&str; 5] = [
         include_str!("../../../../protocol/session-scripts/granted.txt"),
         include_str!("../../../../protocol/session-scripts/lapsed.txt"),

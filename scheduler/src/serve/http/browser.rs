@@ -20,7 +20,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The values of `Sec-Fetch-Site` that no request from a page of another site has.
+/// The values of `Sec-Fetch-Site` that a request from another site's page never has.
 const OWN: [&[u8]; 2] = [b"same-origin", b"none"];
 /// The name of the loopback address.
 const LOCALHOST: &str = "localhost";
@@ -86,15 +86,16 @@ impl BrowserGuard {
         }
     }
 
-    /// Whether a client means this scheduler by `host`. No name server leads to an address, so that
-    /// an address is safe unless the connection is local: a published port has other addresses.
+    /// Whether `host` means this scheduler. A page cannot make an address resolve to this host. For
+    /// a remote peer, any address therefore counts: a published port has other addresses. For a
+    /// local peer, only loopback addresses count.
     fn is_ours(&self, host: &str, peer: IpAddr) -> bool {
         let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let is_address_ours = |address: IpAddr| address.to_canonical().is_loopback() || !peer.is_loopback();
         address.is_some_and(is_address_ours) || self.names.contains(&in_lower_case(host))
     }
 
-    /// Whether a proxy has passed on what its own client said. A page cannot add a proxy's headers
+    /// Whether a proxy asks about a request of its own client. A page cannot add a proxy's headers
     /// without a preflight request, which nothing here allows.
     fn is_passed_on(&self, request: &Request, peer: IpAddr) -> bool {
         let is_proxy = self.proxies.iter().any(|network| network.contains(&peer));
@@ -111,8 +112,8 @@ pub(super) async fn guard(State(guard): State<BrowserGuard>, request: Request, n
     }
 }
 
-/// Lets requests through that have no body, or JSON. Pages may send other types to any host, and
-/// bodies without a type.
+/// Lets requests through that have no body, or JSON. Without a preflight request, a page may send
+/// other types to any host, and bodies without a type.
 pub(super) async fn json_only(request: Request, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     match request.body().is_end_stream() || content_type.is_some_and(is_json) {

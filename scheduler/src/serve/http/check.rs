@@ -59,8 +59,8 @@ impl Check {
         }
     }
 
-    /// The scheduler's own answer. A yes has no body: nginx reads none of it, and would give the
-    /// connection up.
+    /// The scheduler's answer as a response. A granted request gets no body: nginx would not read
+    /// it, and would close the connection.
     async fn pass_on(&self, answered: Answered) -> Response {
         let fields = self.policies.fields(&answered.outcome);
         match &answered.outcome {
@@ -73,7 +73,7 @@ impl Check {
         }
     }
 
-    /// What becomes of calls while no scheduler answers.
+    /// What happens to calls while no scheduler answers, as text for the log.
     fn fallback(&self) -> &'static str {
         match self.settings.on_unavailable {
             OnUnavailable::Refuse => "refused",

@@ -20,17 +20,17 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 use tower_service::Service;
 
-/// Bytes of a request's line and headers: what proxies pass on by default.
+/// The most bytes of a request's line and headers: what proxies pass on by default.
 const MAX_HEAD: usize = 16 * 1024;
 /// How long a client may take for its headers, which is also how long a connection may lie idle. A
 /// slower client is slow on purpose, or gone.
 const READ_HEAD: Duration = Duration::from_secs(10);
-/// How long answers may take to leave at the end.
+/// How long answers may take to leave when the process stops.
 const LEAVE: Duration = Duration::from_secs(1);
 /// Connections beyond those that wait for permits: a request for health gets one of them. Fewer
 /// would let a burst of new connections close them all.
 const KEPT_FOR_HEALTH: usize = 64;
-/// Pause after the system has refused a connection, as when there are no more files to be had.
+/// The pause after the system has refused a connection, for example because no file is left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// How many clients are turned away with an answer at a time, and how long each may take to read
 /// it. Further connections are closed without an answer.
@@ -158,7 +158,7 @@ pub(super) async fn in_a_place(
     next.run(request).await
 }
 
-/// Whether there was a connection to be closed.
+/// Closes the oldest connection that is owed no answer. Returns whether there was one.
 fn make_room(open: &BTreeMap<u64, Open>) -> bool {
     let idle = open.values().map(|open| &open.connection).find(|connection| connection.is_idle());
     idle.map(Connection::send_away).is_some()
@@ -170,7 +170,8 @@ impl Connection {
         self.address
     }
 
-    /// A client has begun a request.
+    /// Notes that the client has begun a request. An answer is owed until the returned value is
+    /// dropped.
     pub(super) fn owe(&self) -> Owed {
         self.state.is_owed.store(true, Ordering::Relaxed);
         Owed(self.state.clone())

@@ -16,14 +16,15 @@ use tokio::runtime::Handle;
 /// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
 /// kill, and a second after a hang.
 const PATIENCE: Span = Span::from_secs(1);
-/// A request that does not wait is answered at once. After this time it is asked again.
+/// How long the answer to a request that does not wait may take before it is asked again.
 const AT_ONCE: Duration = Duration::from_millis(400);
-/// A waiting request hears of its place every five seconds. Asking again costs no place.
+/// How long a waiting request may be silent before it is asked again. Its place comes every five
+/// seconds. Asking again costs no place.
 const IN_LINE: Duration = Duration::from_secs(6);
-/// The longest pauses before asking again, doubled from the first to the last. Jitter keeps clients
-/// apart.
+/// The longest pauses before the first and the last repetition; pauses between them double. Jitter
+/// keeps clients apart.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
-/// When to come back if no scheduler answers.
+/// When a client is told to come back if no scheduler answers.
 const COME_BACK: Span = Span::from_secs(1);
 
 /// One batch on its way. If it is dropped before it is answered, because its client is gone, its
@@ -98,7 +99,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             let silence = self.silence(clock.now().since(begun));
             let reply = tokio::time::timeout(silence, self.exchange.next()).await;
             if self.batch.is_queued() {
-                // A scheduler that said that the request waits owed no answer until now.
+                // The silence until now was no sign: a scheduler had said that the request waits.
                 heard = Some(clock.now());
             }
             let Ok(InboxReply::Answer(payload)) = reply else { break };

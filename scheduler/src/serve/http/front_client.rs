@@ -20,8 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Sending waits for room in the client's buffer. After this time the client counts as
-/// disconnected.
+/// How long sending may wait for room in the buffer of the NATS client. After this time, the
+/// connection counts as lost.
 const SEND_PATIENCE: Duration = Duration::from_millis(500);
 /// Replies that may wait unread: an answer and a place in the queue for each element of a batch.
 /// Further replies are lost, and asked for again.
@@ -54,7 +54,7 @@ pub(super) struct Exchange {
     front_client: FrontClient,
     resource: Name,
     number: u64,
-    /// Whether it was asked before.
+    /// Whether the question was asked before.
     asked: bool,
     here: mpsc::Sender<InboxReply>,
     replies: mpsc::Receiver<InboxReply>,

@@ -110,7 +110,8 @@ pub struct Serving {
 impl Socket {
     /// Listens at the address in `settings`, if there is one.
     ///
-    /// # Errors
+    /// If the address is not available, the token can't be read, or other hosts would reach the
+    /// front
     /// If the address can't be had, the token can't be read, or other hosts would reach the front
     /// without a token.
     pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
@@ -225,8 +226,8 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     router
 }
 
-/// The routes of `asked`, for clients that show a token if one is needed, in the places of the
-/// front.
+/// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens,
+/// and a place.
 fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)

@@ -53,7 +53,7 @@ pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 impl<'a> Origin<'a> {
-    /// The request that `asked`, which came from `peer`, is about. Only trusted proxies are
+    /// The request that the proxy at `peer` asks about in `asked`. Only trusted proxies are
     /// believed about other addresses.
     ///
     /// # Errors
@@ -86,8 +86,8 @@ impl<'a> Origin<'a> {
         Ok(origin)
     }
 
-    /// The labels as configured. Without the header there is no label. Values beyond the protocol's
-    /// length are cut.
+    /// The labels as configured. A label whose header is missing is left out. Values beyond the
+    /// protocol's length are cut.
     ///
     /// # Errors
     /// If the original request is ambiguous.
@@ -195,7 +195,7 @@ impl<'a> Origin<'a> {
         self.only(name)?.map(|value| text(value).ok_or_else(wrong)).transpose()
     }
 
-    /// The value of a header that may be there once.
+    /// The value of a header that may occur once at most.
     fn only(&self, name: &str) -> Result<Option<&'a [u8]>, Ambiguity> {
         let mut values = self.asked.headers.get_all(name).iter();
         match (values.next(), values.next()) {

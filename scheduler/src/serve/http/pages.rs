@@ -32,7 +32,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages. They are open to every client that gets here.
+    /// The pages. They need no token.
     pub(super) fn router(self) -> Router {
         Router::new()
             .route("/healthz", get(|| async { "ok\n" }))

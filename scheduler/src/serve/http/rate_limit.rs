@@ -15,16 +15,17 @@ use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// How long a status counts: limits change by hand, or with an account's contract.
+/// How long a status counts before it is asked for again: limits change by hand, or with an
+/// account's contract.
 const FRESH: Span = Span::from_secs(10);
 /// How long a status may take: a leader answers at once.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How many limits are told: more would not fit into the headers that proxies take from an
+/// The most limits that are told: more would not fit into the headers that proxies take from an
 /// upstream.
 const MAX_POLICIES: usize = 8;
 
-/// What is known of a resource's limits. It is asked for beside the requests. Only the first
-/// requests wait for it, so that their answers tell it too.
+/// What is known of a resource's limits. Requests do not wait while it is asked for. Only the first
+/// requests wait, so that their answers tell it too.
 #[derive(Debug)]
 pub(super) struct Policies {
     /// The lock is held by the request that asks on behalf of all requests.
@@ -60,7 +61,7 @@ impl Policies {
         }
     }
 
-    /// Whether the limits were never told, and not asked for just now.
+    /// Whether no leader ever told the limits, and none was asked in the last ten seconds.
     fn is_untold(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         !known.told && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
@@ -115,7 +116,7 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
 }
 
-/// Says that nothing is left of the limit in the way, if it is known when something will be.
+/// Says that nothing is left of the limit that refused the request, if `retry_after` is known.
 fn in_the_way(refused: &Refused) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
     Some(exhausted(&limit, Some(refused.retry_after?)))

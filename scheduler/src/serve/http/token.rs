@@ -1,4 +1,4 @@
-//! The tokens that let clients use the front.
+//! The tokens that clients of the front show.
 
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
@@ -14,7 +14,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The tokens of which clients have to show one, if there are any.
+/// The tokens, one of which each client has to show. `None` lets every client through.
 #[derive(Clone, Debug)]
 pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 
@@ -23,8 +23,8 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 pub(super) struct Caller(Option<Arc<TokenHolder>>);
 
 impl HttpSettings {
-    /// Whether HTTP can be served by these settings, as far as that shows beforehand. Environment
-    /// variables are not read: those of the scheduler may differ.
+    /// Checks that HTTP can be served by these settings, before it is. Environment variables are
+    /// not read: those of the scheduler may differ.
     ///
     /// # Errors
     /// If `listen` is no address, or there is no file with tokens.
@@ -37,7 +37,7 @@ impl HttpSettings {
         }
     }
 
-    /// Whether `listen` is an address at which the front may be served, or nothing.
+    /// Checks that the front may be served at `listen`, which may also be empty.
     ///
     /// # Errors
     /// If it is no address, or if other hosts would reach the front without a token.
@@ -49,7 +49,7 @@ impl HttpSettings {
         }
     }
 
-    /// Whether the front may be served at `address`.
+    /// Checks that the front may be served at `address`.
     ///
     /// # Errors
     /// If other hosts would reach it without a token.
@@ -101,13 +101,14 @@ impl Caller {
 }
 
 impl Caller {
-    /// What the client may do on the page, if anything. Without tokens every client may look.
+    /// What the client may do on the page; `None` means nothing. Without tokens every client may
+    /// look.
     pub(super) fn page(&self) -> Option<PageRight> {
         self.holder().map_or(Some(PageRight::View), TokenHolder::page)
     }
 
     /// # Errors
-    /// If the client may do less than `right` on the page: what it needs.
+    /// If the client may not do `right` on the page. The text says what it needs.
     pub(super) fn check_page(&self, right: PageRight) -> Result<(), String> {
         let missing = |needs: &str| match self.holder() {
             Some(holder) => format!("token `{}` has no `page = \"{needs}\"`", holder.name()),

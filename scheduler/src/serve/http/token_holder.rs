@@ -17,7 +17,7 @@ const CLIENT: &str = "client";
 #[derive(Clone, Debug)]
 pub(super) struct TokenHolder(TokenSettings);
 
-/// What a holder may not do.
+/// Why the holder may not ask.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Forbidden(String);

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often the file is compared with what was read last: a token that is taken out ends that
-/// soon.
+/// How often the file is compared with what was read last. A removed token ends within this time.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
 /// The holders of the tokens that count now.

@@ -16,26 +16,26 @@ const PROBE_EVERY: Duration = Duration::from_millis(80);
 /// How long one probe waits for its answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A leader that has not answered for this long is replaced. A leader that was merely slow loses
-/// nothing but the lead.
+/// only the lead.
 const SILENT_FOR: Span = Span::from_millis(700);
 /// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach
 /// the store. An election of the store's own leader takes less.
 const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
-/// How long a resource is left to the scheduler that its last leader has named.
+/// How long a released resource is left to the scheduler that the record names.
 const COURTESY: Span = Span::from_millis(500);
-/// Pause after the store could not be read.
+/// The pause after a failed attempt to read the store.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// The time in which a leader subscribes after the write that makes it the leader.
+/// The time within which a new leader subscribes, counted from the write that made it the leader.
 const SUBSCRIBING: Span = Span::from_millis(100);
 
 /// What the record says of the resource's leader.
 enum RecordedLeader {
     /// The store does not know the resource.
     Unknown,
-    /// The last leader has released it, or was this very process.
+    /// The last leader has released it, or was this process.
     Released,
-    /// The last leader has left it to another scheduler just now.
+    /// The last leader has just left it to another scheduler.
     LeftToAnother,
     /// The named scheduler leads it.
     Led(String),
@@ -130,15 +130,15 @@ impl<'a> Failover<'a> {
         }
     }
 
-    /// Whether the present leader must have subscribed by now, if it ever did.
+    /// Whether the present leader has certainly subscribed by now, if it lives.
     fn has_subscribed(&self) -> bool {
         let by_now =
             |seen: &LastSeenRecord| seen.record.checkpoint > 1 || self.state.now().since(seen.led_since) >= SUBSCRIBING;
         self.state.seen().is_some_and(by_now)
     }
 
-    /// Whether no scheduler leads a resource that the store does not know. The state of a scheduler
-    /// that answers is better than a fresh start.
+    /// Whether no scheduler answers for a resource that the store does not know. The state of a
+    /// scheduler that answers is better than a fresh start.
     async fn nothing_answers(&mut self) -> bool {
         let context = self.state.context();
         let status = context.subjects.status(self.state.name());
@@ -151,7 +151,8 @@ impl<'a> Failover<'a> {
         !answered
     }
 
-    /// Lets schedulers that lead less go first. Returns whether the resource is still free.
+    /// Lets schedulers that lead fewer resources go first. Returns whether the resource is still
+    /// free.
     async fn takes_turn(&mut self) -> bool {
         let peers = Arc::clone(&self.state.context().peers);
         peers.vacant(self.state.name());

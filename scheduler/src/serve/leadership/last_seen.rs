@@ -4,7 +4,7 @@ use crate::store::{Moment, Revision, StateRecord};
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 
-/// The latest state that this process knows of. Revisions and epochs only grow: a store that shows
+/// The latest state that this process knows of. Revisions and epochs only grow. A store that shows
 /// lower ones went back.
 #[derive(Clone, Debug)]
 pub struct LastSeenRecord {
@@ -40,15 +40,15 @@ impl LastSeenRecord {
         if order == Ordering::Less { Sequel::Earlier } else { Sequel::Later }
     }
 
-    /// For how long this record has certainly been there at `now`: since it was seen, or since the
-    /// time that it names itself.
+    /// For how long this record has certainly been in the store at `now`. It counts from when the
+    /// record was seen, or from the time that the record itself names.
     #[must_use]
     pub fn certainly_there_for(&self, now: Time, moment: &Moment, store: Option<Span>) -> Span {
         now.since(self.since).max(self.record.saved.certainly_past(moment, store))
     }
 }
 
-/// Notes a record that was read. Returns whether it is news.
+/// Notes a record that was read. Returns whether it is later than the one known before.
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {

@@ -1,4 +1,4 @@
-//! When the limits of a resource end, by what was used of them.
+//! Forecasts when the limits of a resource end, from their use.
 
 use crate::store::{DayOfUse, HOURS};
 use jiff::civil::Date;
@@ -35,7 +35,7 @@ pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, DayOfUse)],
     limits.iter().filter_map(told).collect()
 }
 
-/// What is left of a limit. A limit without windows refills within its period, and is looked at for
+/// What is left of a limit. A limit without windows refills within its period; its forecast covers
 /// one period.
 fn state(limit: &LimitStatus, now: f64) -> State {
     let period = limit.period_ms / MILLIS_PER_HOUR;

@@ -34,12 +34,12 @@ struct Metadata {
     fingerprints: String,
 }
 
-/// What is known of the other schedulers.
+/// What this scheduler knows of other schedulers.
 #[derive(Clone, Debug)]
 pub struct Neighbours {
-    /// Which live, and what they lead.
+    /// Which schedulers live, and what they lead.
     pub peers: Arc<Peers>,
-    /// Which count differently.
+    /// Which schedulers count differently.
     pub differences: Arc<Differences>,
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A scheduler that was not heard of for this long is gone: it missed two of three calls.
 const GONE_AFTER: Span = Span::from_secs(3);
-/// How much later than its peers a scheduler takes over, for each resource more that it leads.
+/// How much later a scheduler takes over, for each resource that it leads more than a peer.
 const HEAD_START: Span = Span::from_millis(20);
 /// The smallest difference that is worth a handover: after a smaller one, the other scheduler would
 /// lead more.
@@ -51,23 +51,23 @@ impl Peers {
         Peers { me: me.to_owned(), state: Mutex::default() }
     }
 
-    /// A scheduler that could lead `resources` was heard of.
+    /// Notes that a scheduler which could lead `resources` was heard of.
     pub fn heard(&self, now: Time, peer: &str, resources: impl IntoIterator<Item = Name>) {
         let peer_state = Peer { resources: resources.into_iter().collect(), heard: now };
         self.lock().peers.insert(peer.to_owned(), peer_state);
     }
 
-    /// A scheduler is gone, until it is heard of again.
+    /// Notes that a scheduler is gone, until it is heard of again.
     pub fn gone(&self, peer: &str) {
         self.lock().peers.remove(peer);
     }
 
-    /// `leader` leads `resource`.
+    /// Notes that `leader` leads `resource`.
     pub fn leads(&self, resource: &Name, leader: &str) {
         self.lock().leaders.insert(resource.clone(), leader.to_owned());
     }
 
-    /// No scheduler leads `resource`.
+    /// Notes that no scheduler leads `resource`.
     pub fn vacant(&self, resource: &Name) {
         self.lock().leaders.remove(resource);
     }
@@ -87,9 +87,9 @@ impl Peers {
         Span::from_nanos(HEAD_START.nanos() * more as u64)
     }
 
-    /// The scheduler that should lead `resource` instead of this one: it leads fewer resources.
-    /// Only the last in alphabetical order of the resources that both could lead is moved, one at a
-    /// time.
+    /// The scheduler that should lead `resource` instead of this one, because it leads fewer
+    /// resources. One resource moves at a time: the alphabetically last one that both schedulers
+    /// could lead.
     #[must_use]
     pub fn better_off_with(&self, now: Time, resource: &Name) -> Option<String> {
         let state = self.lock();
@@ -152,7 +152,7 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    /// What `me` leads; what `other` leads, which was heard of just now; and what goes over to
+    /// The resources of `me`, those of `other`, which was heard of just now, and those that move to
     /// `other`.
     fn check(mine: &str, others: &str, moving: &str) {
         let peers = Peers::new("me");

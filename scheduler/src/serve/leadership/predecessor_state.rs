@@ -1,4 +1,4 @@
-//! What a leader goes on from: the store's record, or what this process knows of it.
+//! The state that a new leader goes on from: the store's record, or what this process knows of it.
 
 use crate::serve::leadership::last_seen::Sequel;
 use crate::serve::leadership::resource_state::ResourceState;
@@ -140,14 +140,14 @@ fn start_text(start: StartPolicy) -> &'static str {
     }
 }
 
-/// An unknown leader may have spent what has come in since this record.
+/// The state of an outdated record. Everything that has come in since may be spent.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context().store.read_pages(state.name(), record).await?;
     Ok(PredecessorState::Outdated(record.cautious_snapshot(pages), record.epoch))
 }
 
-/// Whether no permit was ever granted, as far as the store tells: either that is so, or there was
-/// another store.
+/// Whether no permit was ever granted, as far as the store tells. Such a store may also be a new
+/// one in place of another.
 pub(crate) fn is_fresh(found: &Found) -> bool {
     match &found.state {
         FoundState::Nothing => true,

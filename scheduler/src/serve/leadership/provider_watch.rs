@@ -70,7 +70,7 @@ async fn ask_for_a_term(
         };
         for news in news.into_iter().flatten() {
             if orders.send(Order::Provider(news)).await.is_err() {
-                // The loop is gone, and `led` will show that soon.
+                // The loop is gone, and `led` will show its end soon.
                 return std::future::pending().await;
             }
         }

@@ -56,7 +56,7 @@ impl From<anyhow::Error> for TakeOverError {
 
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// A write that takes longer may not come at all; a healthy store takes a millisecond.
+/// The longest time of a write that is not told as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
 /// How often a leader looks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
@@ -125,8 +125,7 @@ impl ResourceLeader {
 
     /// Stands by, leads, hands over.
     ///
-    /// # Errors
-    /// If a loop ends that should go on. This process can't be trusted with the resource any more.
+    /// If a loop ends that should go on. The process should then be replaced.
     pub async fn run(mut self) -> anyhow::Result<()> {
         loop {
             let mut stop = self.stop.clone();
@@ -181,10 +180,10 @@ impl ResourceLeader {
         let unix_nanos_at_origin = context.store.unix_nanos_at_origin(context.clock).await?;
         let predecessor = PredecessorState::of(&self.state, found).await?;
         let now = self.state.now();
-        // Windows are cut by the store's clock, and from here on time goes on as it does.
+        // Windows are cut by the store's clock, and elapsed time counts on from here.
         let resource = self.resource.clone().at_unix(unix_nanos_at_origin);
-        // To restore a long record takes time, in which checkpoints and probes of other resources
-        // go on.
+        // Restoring a long record takes time, so that checkpoints and probes of other resources go
+        // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
         let mut core = restoring.await.map_err(anyhow::Error::from)?;
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
@@ -308,7 +307,8 @@ impl ResourceLeader {
         Some(new)
     }
 
-    /// Writes a checkpoint, for as long as it takes.
+    /// Writes a checkpoint, and repeats the write until the store has taken it or another scheduler
+    /// leads.
     async fn keep(
         &mut self,
         writer: &mut StateWriter,
@@ -337,7 +337,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Sends all waiting requests elsewhere, and writes all that a successor must know.
+    /// Sends all waiting requests elsewhere, and writes the state for a successor.
     async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
         self.state.set_duty(if successor.is_some() { Duty::Standby } else { Duty::Stopping });
         let (to, handover) = oneshot::channel();
@@ -362,7 +362,7 @@ impl ResourceLeader {
         tokio::join!(self.keep_use(&used), ended(term));
     }
 
-    /// Keeps what the loop of a lost term has counted: its calls were made.
+    /// Keeps the use that the loop of a lost term has counted, because its calls were made.
     async fn keep_last_use(&self, term: &Term) {
         let (to, used) = oneshot::channel();
         if term.channels.handle.orders.send(Order::TakeUse(to)).await.is_ok()
@@ -372,7 +372,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Writes what was used, as far as the store takes it soon.
+    /// Writes what was used, unless the store takes too long.
     async fn keep_use(&self, used: &Use) {
         let written = tokio::time::timeout(LATE, self.upstream.uses.add(used)).await;
         if let Err(reason) =
@@ -386,8 +386,7 @@ impl ResourceLeader {
 /// Another scheduler has written the record.
 struct Superseded;
 
-/// The outcome of a write. The term's loop hears when the write is late, because it need not wait
-/// until the write is given up.
+/// The outcome of a write. If the write is late, the term's loop hears of it before the write ends.
 async fn told_if_late<T>(write: impl Future<Output = T>, orders: &mpsc::Sender<Order>, told: &mut bool) -> T {
     let mut write = std::pin::pin!(write);
     if let Ok(outcome) = tokio::time::timeout(LATE, &mut write).await {
@@ -397,14 +396,14 @@ async fn told_if_late<T>(write: impl Future<Output = T>, orders: &mpsc::Sender<O
     write.await
 }
 
-/// Says that the store is lost, once for each checkpoint.
+/// Tells the loop that the store is lost, once for each checkpoint.
 async fn tell_once(orders: &mpsc::Sender<Order>, told: &mut bool) {
     if !std::mem::replace(told, true) {
         orders.send(Order::StoreLost).await.ok();
     }
 }
 
-/// Lets the term's loop send its last answers.
+/// Ends the term's loop, after it has sent its last answers.
 async fn ended(term: Term) {
     let Term { channels, running, .. } = term;
     drop(channels.handle);

@@ -42,17 +42,17 @@ impl ResourceState {
         self.context.clock.now()
     }
 
-    /// Shows what this scheduler does for the resource.
+    /// Notes what this scheduler does for the resource, for health and the log.
     pub(crate) fn set_duty(&self, duty: Duty) {
         self.context.health.set(&self.name, duty);
     }
 
-    /// Why the store failed. The server says it, if it does not permit something.
+    /// Why the store failed: the server's denial, if there was one, or else `error`.
     pub(crate) fn reason(&self, error: &impl ToString) -> String {
         self.context.denials.reason(&[&*self.name, CLOCK_KEY], error)
     }
 
-    /// How often the connection was made.
+    /// How often the connection was made, which changes with every reconnection.
     pub(crate) fn connects(&self) -> u64 {
         self.context.client.statistics().connects.load(Ordering::Relaxed)
     }
@@ -74,8 +74,8 @@ impl ResourceState {
         note(&mut self.seen, self.context.clock.now(), record, revision)
     }
 
-    /// Whether the record is certainly the latest that was written. It is if the server at the
-    /// writing still runs, or if this process has watched the store since before the last restart.
+    /// Whether the record is certainly the latest that was written. That holds if the server that
+    /// took it still runs, or if this process has watched the store since before the last restart.
     /// In a cluster the other servers keep the latest.
     pub(crate) fn is_latest(&self, record: &StateRecord) -> bool {
         let server = self.context.store.server();
@@ -83,9 +83,9 @@ impl ResourceState {
     }
 }
 
-/// Whether the record is certainly the newest that was ever written. It compares the present
-/// `server` with the server at the writing, and with the first one that this process saw. A record
-/// without a server was written under another one.
+/// Whether a record is certainly the latest. `server` holds the store now, `written` held it at the
+/// writing, and `first` when this process first read a record. A record without a server was
+/// written under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_store_is_trusted_as_far_as_it_was_watched() {
-        // The server now, the one at the writing, the one at the beginning of this process; whether
+        // The present server, the one at the writing, the first one of this process, and whether
         // the record is the latest.
         let table = [
             (Some("b"), Some("b"), Some("b"), true),

@@ -105,13 +105,13 @@ struct Appearance {
 }
 
 impl Appearance {
-    /// The fingerprint comes first, because the announcement of the resource carries it.
+    /// Shows the resource. The fingerprint is set first, because the announcement carries it.
     fn set(&self, configured: &Configured, resource: &Resource) {
         self.differences.set_own(resource.name(), Fingerprint::of(configured, resource));
         self.known.set(resource);
     }
 
-    /// Keeps it up to date, whether this scheduler leads or not. Never returns.
+    /// Keeps the appearance up to date, whether this scheduler leads or not. Never returns.
     async fn keep(self, configured: Configured, mut limits: EffectiveLimits, mut present: Resource) {
         loop {
             limits.changed().await;

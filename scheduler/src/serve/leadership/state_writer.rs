@@ -11,12 +11,12 @@ use rampmeter_scheduler_core::durability::snapshot::NewPage;
 #[derive(Debug)]
 pub(crate) struct StateWriter {
     nonce: u64,
-    /// The revision of the record that is to be replaced.
+    /// The revision of the record that the next write replaces.
     revision: Revision,
-    /// Pages of checkpoints that may not be written: the next record may name them.
+    /// Pages of checkpoints that are not yet written: the next record may name them.
     pages: Vec<NewPage>,
-    /// How often the connection had been made when the record was last known to be ours. Nothing if
-    /// that is not known any more.
+    /// The count of connections when the last record was known to be of this term. `None` if that
+    /// is not known any more.
     connects: Option<u64>,
 }
 
@@ -39,7 +39,7 @@ impl StateWriter {
         Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()) })
     }
 
-    /// Takes the pages that a checkpoint names.
+    /// Takes the pages that a checkpoint names, for the next write.
     pub(crate) fn take_pages(&mut self, pages: &mut Vec<NewPage>) {
         self.pages.append(pages);
     }
@@ -54,8 +54,8 @@ impl StateWriter {
         self.write_with_pages(state, record).await
     }
 
-    /// Notes that a write has failed. A bucket that was made anew meanwhile counts its revisions
-    /// anew.
+    /// Notes that a write has failed, so that the record is read before the next one. A bucket that
+    /// was made anew meanwhile counts its revisions anew.
     pub(crate) fn note_failure(&mut self) {
         self.connects = None;
     }
@@ -99,7 +99,7 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Writes a record over the one that is ours.
+    /// Writes a record over the last one of this term.
     async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
         let connects = state.connects();
         // After a power loss a revision can occur twice, so on a new connection it proves nothing.
@@ -121,9 +121,9 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Takes the revision of the record, if it was written in this term. If the record is gone, or
-    /// older than it should be, what this term knows is still true, and is written once more. Any
-    /// other writer may be granting permits.
+    /// Takes the revision of the record, if it was written in this term. A record that is missing,
+    /// damaged or too old is written again, because this term's knowledge is still true. Fails if
+    /// another term has written the record, because its leader may be granting permits.
     async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
         let resource = state.name();
         let Found { revision, state: found } = state.context().store.read(resource).await?;
@@ -163,8 +163,8 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
     }
 }
 
-/// Deletes pages of former terms that the first record of this one does not name, beside the first
-/// permits.
+/// Deletes the pages of former terms that this term's first record does not name. A task does it,
+/// so that the first permits do not wait.
 fn delete_other_pages(state: &ResourceState, record: StateRecord) {
     let (store, resource) = (state.context().store.clone(), state.name().clone());
     tokio::spawn(async move {

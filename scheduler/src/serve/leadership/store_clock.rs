@@ -1,8 +1,9 @@
-//! The clock that cuts windows: the store's clock, which all schedulers share.
+//! The store's clock, which cuts windows for all schedulers.
 //!
-//! A leader reads it when it takes over, and counts on by the monotonic clock. It reads the store's
-//! clock again when its own wall clock has parted from that, as after a suspend or a step. It also
-//! reads it once a minute, because the store's clock may have been set.
+//! A leader reads the store's clock when it takes over, and counts on by the monotonic clock. It
+//! reads the store's clock again when this machine's wall clock and monotonic clock have parted, as
+//! after a suspend or a step. It also reads it once a minute, because the store's clock may have
+//! been set.
 
 use crate::serve::permits::answers::order::Order;
 use crate::store::Store;
@@ -15,7 +16,7 @@ use tokio::sync::mpsc;
 
 /// How often this machine's wall clock is looked at.
 const LOOK: Duration = Duration::from_millis(250);
-/// How often the store's clock is read, whatever this machine's shows.
+/// How often the store's clock is read, even if this machine's clock shows no change.
 const READ: Span = Span::from_secs(60);
 /// Clocks that differ by less count as equal: starts stay that far away from the ends of windows.
 const SAME: Span = LATENESS;
@@ -76,7 +77,7 @@ impl WallClocks {
         set || parted
     }
 
-    /// How far the own clock is ahead of the store's.
+    /// How far this machine's clock is ahead of the store's.
     fn ahead_secs(&self) -> f64 {
         (i128::from(self.own) - i128::from(self.store)) as f64 / 1e9
     }

@@ -14,7 +14,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::token::AccessToken;
 use secrecy::ExposeSecret;
 
-/// After a failure workers are told to come back after this time, and the provider is left alone.
+/// How long after a failure the provider is not asked. Workers are told to come back then.
 const AFTER_FAILURE: Span = Span::from_secs(5);
 
 /// Where requests for the token of one resource come in.
@@ -39,7 +39,7 @@ impl TokenEndpoint {
         TokenEndpoint { client, subjects, resource: resource.clone() }
     }
 
-    /// Sends an answer, if it may go there.
+    /// Sends an answer, if the request's reply subject is allowed.
     async fn send(&self, request: Message, headers: HeaderMap, payload: Vec<u8>) {
         let reply = request.reply.filter(|reply| self.subjects.may_answer_to(reply));
         if let Some(reply) = reply {
@@ -68,7 +68,7 @@ impl<'a> TokenRequests<'a> {
         std::future::pending().await
     }
 
-    /// Answers a request with the token that `provider` has, or gets.
+    /// Answers a request with the token of `provider`.
     pub(crate) async fn answer(&mut self, request: Message, provider: &mut impl Provider, clock: Clock) {
         let Some(endpoint) = self.endpoint else { return };
         let recent = self.failed.take().filter(|(at, _)| clock.now().since(*at) < AFTER_FAILURE);
@@ -91,7 +91,8 @@ impl<'a> TokenRequests<'a> {
     }
 }
 
-/// The error has no secret in its text, nor anything that was received.
+/// The answer to a failed request. The text of the error has no secret in it, and nothing that was
+/// received.
 fn refusal(error: &ProviderError) -> (HeaderMap, Answer<'static>) {
     let code = Code::Unavailable;
     let mut headers = HeaderMap::new();

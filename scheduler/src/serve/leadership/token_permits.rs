@@ -17,7 +17,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long to ask for one permit. A limit for tokens allows some in a minute.
+/// How long to ask for one permit. A limit for tokens allows several in a minute.
 const PATIENCE: Span = Span::from_secs(60);
 /// How long to wait for an answer. A waiting request is repeated under its id.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -33,7 +33,7 @@ struct Asker {
     clock: Clock,
 }
 
-/// Permits of `resource`, for as long as the provider is there that takes them.
+/// Permits of `resource`. A task asks for them until the returned value is dropped.
 pub(crate) fn of(context: &LeaderContext, resource: &Name) -> TokenPermits {
     let (client, subjects, clock) = (context.client.clone(), context.subjects.clone(), context.clock);
     let asker = Asker { client, subjects, resource: resource.clone(), clock };

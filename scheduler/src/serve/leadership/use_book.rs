@@ -1,7 +1,7 @@
-//! What was used of a resource, on its way into the store.
+//! The use of a resource, on its way into the store.
 //!
-//! Whatever the permit loops of this process have counted is added to the values of its days. A
-//! part that could not be written stays here, and is tried again under its number.
+//! What the permit loops of this process have counted is added to the values of its days. A part
+//! that could not be written stays here, and is tried again under its number.
 
 use crate::store::{DayOfUse, Revision, Store, StoreError};
 use jiff::civil::Date;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Parts that wait for the store: two days, as each is of one day and there are two for each.
+/// The most parts that wait for the store. Each part is of one day, and a day has at most two.
 const MAX_PARTS: usize = 4;
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
 /// How often a write is tried at once while other schedulers write the same value.
@@ -27,7 +27,7 @@ pub(crate) struct DayHour {
 }
 
 impl DayHour {
-    /// The present one, by the clock of this machine.
+    /// The present day and hour, by the clock of this machine.
     pub(crate) fn now() -> Self {
         let millis = i64::try_from(unix_ms()).unwrap_or_default();
         let now = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
@@ -65,7 +65,8 @@ struct Part {
     day: Date,
     number: u64,
     used: DayOfUse,
-    /// Whether a write of it was tried, and may have succeeded: it stays as it is then.
+    /// Whether a write of the part was tried, and may have succeeded. The part does not change
+    /// then.
     was_tried: bool,
 }
 
@@ -78,7 +79,7 @@ impl UseBook {
     /// Adds what was used just now, and writes all that is not yet written.
     ///
     /// # Errors
-    /// If the store can't be read or written. It is written later then.
+    /// If the store can't be read or written. The use is then written later.
     pub(crate) async fn add(&self, used: &Use) -> Result<(), StoreError> {
         let mut unwritten = self.unwritten.lock().await;
         if !used.is_empty() {
@@ -92,7 +93,7 @@ impl UseBook {
         Ok(())
     }
 
-    /// What was used on each of these days, as far as it is written.
+    /// The written use on each of these days.
     pub(crate) async fn days(&self, days: &[Date]) -> Result<Vec<DayOfUse>, StoreError> {
         self.store.read_uses(&self.resource, days).await
     }
@@ -130,7 +131,7 @@ impl UseBook {
 }
 
 impl Unwritten {
-    /// Adds to the last part, or to a new one if that was tried or is of another day.
+    /// Adds to the last part, or to a new part if the last one was tried or is of another day.
     fn note(&mut self, now: DayHour, used: &Use) {
         let fits = self.parts.back().is_some_and(|part| part.day == now.day && !part.was_tried);
         if !fits {

@@ -1,4 +1,4 @@
-//! Keeping what was used, and telling when limits end, while this process leads the resource.
+//! Keeps what was used, and tells when limits end, while this process leads the resource.
 
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::limit_forecasts::limit_forecasts;
@@ -33,7 +33,7 @@ pub(crate) struct UseKeeper {
     book: UseBook,
     /// Whole days before today, the earliest first, and the day for which they were read.
     history: Option<(Date, Vec<DayOfUse>)>,
-    /// Whether the last write has failed, which is told once.
+    /// Whether the last write has failed. The log tells the first failure only.
     is_failing: bool,
 }
 
@@ -59,7 +59,7 @@ impl UseKeeper {
         }
     }
 
-    /// Keeps without end: the term's end cancels this. What a cancelled step has taken from the
+    /// Keeps without end: the term's end cancels this. Use that a cancelled step has taken from the
     /// loop is in the book by then.
     async fn keep_for_a_term(&mut self, orders: &mpsc::WeakSender<Order>) {
         let mut questions = self.context.client.subscribe(self.context.subjects.usage(&self.resource)).await.ok();
@@ -84,7 +84,7 @@ impl UseKeeper {
         }
     }
 
-    /// Writes what was used since the last time. The task that writes goes on if the term ends.
+    /// Writes what was used since the last write. The task that writes goes on if the term ends.
     async fn write(&mut self, orders: &mpsc::Sender<Order>) {
         let (to, used) = oneshot::channel();
         if orders.send(Order::TakeUse(to)).await.is_err() {
@@ -110,7 +110,7 @@ impl UseKeeper {
         }
     }
 
-    /// Has the loop show when its limits end.
+    /// Makes a forecast, and has the loop show it.
     async fn update_forecast(&mut self, orders: &mpsc::Sender<Order>) {
         let (to, report) = oneshot::channel();
         if orders.send(Order::Report(to)).await.is_err() {

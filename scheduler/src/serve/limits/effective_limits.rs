@@ -10,7 +10,7 @@ use std::time::Duration;
 /// deliver them.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Other rules, for the loop.
+/// A change of the rules, for the loop.
 #[derive(Debug)]
 pub struct NewRules {
     /// The resource under these limits, if they differ from its present ones.
@@ -53,7 +53,7 @@ impl EffectiveLimits {
         }
     }
 
-    /// The provider has said what the limits are.
+    /// Takes the limits that the provider has told.
     pub(crate) fn provided(&mut self, resource: &Resource) {
         self.own = Some(resource.spec().limits.clone());
     }
@@ -68,8 +68,8 @@ impl EffectiveLimits {
         Some(resource)
     }
 
-    /// What changes if other rules count than before. `present` has the limits that counted until
-    /// now.
+    /// Takes the rules that are known now. Returns what changes if other rules count than before.
+    /// `present` has the limits that counted until now.
     pub(crate) fn take(&mut self, present: &Resource) -> Option<NewRules> {
         let (limits, in_force) = self.look();
         let news = in_force != self.in_force;
@@ -81,7 +81,8 @@ impl EffectiveLimits {
         (news || resource.is_some()).then(|| NewRules { resource: resource.map(Box::new), in_force })
     }
 
-    /// Waits until rules of this edition are known: a leader under them has promised accordingly.
+    /// Waits until this edition of the rules is known, because the predecessor has promised starts
+    /// under it.
     pub(crate) async fn reach(&mut self, revision: u64) {
         let reached = self.rules.wait_for(|rules| rules.revision >= revision);
         if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
@@ -90,7 +91,7 @@ impl EffectiveLimits {
         }
     }
 
-    /// Returns when there is something to look at.
+    /// Returns when the rules may have changed.
     pub(crate) async fn changed(&mut self) {
         if self.rules.changed().await.is_err() {
             std::future::pending::<()>().await;

@@ -97,7 +97,7 @@ impl ProviderView {
         change.ok().flatten()
     }
 
-    /// The provider fails: the limits stay what they are, and status and log say why.
+    /// Notes that the provider fails: the limits stay what they are, and status and log say why.
     pub(crate) fn note_trouble(&mut self, resource: &Name, error: &ProviderError) {
         let reason = error.to_string();
         if self.reason.as_ref() != Some(&reason) {
@@ -107,7 +107,7 @@ impl ProviderView {
         self.reason = Some(reason);
     }
 
-    /// The provider has answered.
+    /// Notes that the provider has answered.
     pub(crate) fn note_well(&mut self, resource: &Name) {
         if self.state == ProviderState::Failing {
             tracing::info!(%resource, "the provider answers again");

@@ -102,7 +102,7 @@ impl Rulebook {
         self.refuse(refused);
     }
 
-    /// Takes an edition of the store. The edition in force only ends a refusal.
+    /// Takes an edition of the store. An edition that is in force already only ends a refusal.
     fn take(&mut self, edition: &Edition) {
         if self.revision == edition.revision {
             return self.refuse(None);
@@ -212,9 +212,9 @@ async fn follow(
     }
 }
 
-/// Keeps a copy of the edition that counts once a later one is refused. Otherwise it may be lost
-/// behind many invalid editions. A copy takes a revision of its own; without invalid editions,
-/// there is none.
+/// Keeps a copy of the edition that counts once a later one is refused. Otherwise many invalid
+/// editions could push it out of the history. A copy takes a revision of its own; without invalid
+/// editions, there is none.
 async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, counting: &mut Option<Edition>) {
     let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
     if let Some(edition) = counting.take_if(|edition| is_refused && edition.revision == revision)

@@ -71,7 +71,8 @@ impl Arrays {
         self.get(array).sealed = true;
     }
 
-    /// Where the answer goes, once it is whole: `write` gets it in pieces.
+    /// Ends the answer to an array if it is complete: `write` gets its text in pieces. Returns its
+    /// address.
     pub fn close(&mut self, array: usize, mut write: impl FnMut(&[u8])) -> Option<Address> {
         self.open[array].as_ref().filter(|open| open.sealed && open.answers.len() == open.elements)?;
         let OpenArray { reply, mut text, mut answers, .. } = self.open[array].take()?;
@@ -113,7 +114,7 @@ mod tests {
         String::from_utf8(text).ok()
     }
 
-    /// Which elements are answered, in which order; the answer.
+    /// The number of elements, the order in which they are answered, and the whole answer.
     fn check(elements: usize, order: &[usize], answer: &str) {
         let mut arrays = Arrays::default();
         let array = arrays.begin(Address::Subject("reply".into()));

@@ -19,7 +19,7 @@ pub enum Address {
     Here(mpsc::Sender<InboxReply>),
 }
 
-/// The number of all clients of this process.
+/// The connection that all clients of this process have in common.
 const HERE: Connection = Connection(1);
 
 impl Address {

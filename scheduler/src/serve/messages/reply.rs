@@ -132,7 +132,7 @@ impl Outbox {
         ReplyTo::new(Envelope::InArray(self.arrays.place(array)))
     }
 
-    /// All elements of an array have been read; it goes out with its last answer.
+    /// Notes that all elements of an array have been read. The array goes out with its last answer.
     pub fn end_array(&mut self, array: usize) {
         self.arrays.seal(array);
         self.send_array(array);
@@ -157,7 +157,7 @@ impl Outbox {
         self.push(to, None, None);
     }
 
-    /// The same for a text.
+    /// Sends a text as it is.
     pub fn send_text(&mut self, to: Address, text: Bytes) {
         self.outgoing.push(Outgoing { to, waited: None, headers: None, payload: text });
     }
@@ -189,7 +189,7 @@ fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// A line break would end the header.
+/// The message in one line, because a line break would end the header.
 fn one_line(message: &str) -> String {
     message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -11,7 +11,7 @@ use rampmeter_telemetry::{Kind, Span, SpanIds, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Attributes as they grow.
+/// Attributes of a span, to which more are added.
 pub(crate) type Attributes = Vec<(Cow<'static, str>, Value)>;
 
 /// A request that is recorded, until it is answered. The core carries it with the address.

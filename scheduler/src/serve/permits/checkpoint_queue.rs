@@ -28,7 +28,7 @@ impl CheckpointQueue {
         self.writing = self.leader.try_send(pending).is_ok();
     }
 
-    /// The store has taken the checkpoint.
+    /// Notes that the store has taken the checkpoint.
     pub(crate) fn note_written(&mut self) {
         self.writing = false;
     }

@@ -1,4 +1,4 @@
-//! When limits end, as a permit loop shows it.
+//! The forecasts of limits, as a permit loop shows them.
 
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::time::Time;

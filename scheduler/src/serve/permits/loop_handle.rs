@@ -92,7 +92,7 @@ impl Reporter {
         self.led.borrow().is_some()
     }
 
-    /// How things stand; nothing if another scheduler leads.
+    /// A report; `None` if another scheduler leads, or the loop does not answer in time.
     pub async fn report(&self) -> Option<Report> {
         let LoopHandle { orders, .. } = self.led.borrow().clone()?;
         let (to, report) = oneshot::channel();

@@ -45,12 +45,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Messages that are taken before answers are sent: enough to share the cost of sending, few
-/// enough to delay no answer.
+/// The most messages that are taken before answers are sent: enough to share the cost of sending,
+/// and few enough to delay no answer.
 const BURST: usize = 16;
-/// How long such a burst lasts: one message may have many requests in it.
+/// The longest time of such a burst: one message may hold many requests.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
-/// How long the last answers may take to be sent: a small part of what a graceful stop may take.
+/// How long sending the last answers may take: a small part of the time of a graceful stop.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What a loop is made of.
@@ -72,7 +72,8 @@ pub struct Parts {
     pub leader: String,
     /// The channels to the rest of the process.
     pub channels: LoopChannels,
-    /// The checkpoint that counts once the leader has listened and no worker knows of another one.
+    /// The first checkpoint of a store without a record. It counts once the leader has listened,
+    /// unless a worker knows of another leader.
     pub unconfirmed: Option<CheckpointNumber>,
     /// The kind of the provider of the limits, if the resource has a provider.
     pub provider: Option<&'static str>,
@@ -86,7 +87,7 @@ pub struct Parts {
     pub spans: Option<Spans>,
 }
 
-/// The loop.
+/// Answers the requests for one resource.
 ///
 /// Between two turns every event that has happened is in the core, and every answer is published.
 #[derive(Debug)]
@@ -156,14 +157,15 @@ impl PermitLoop {
         let mut handing_over = false;
         self.term.start();
         loop {
-            // 1. What was promised needs room under a checkpoint: the next one is written in time.
+            // 1. The next checkpoint is written in time, so that promised starts have room under
+            //    it.
             let now = self.alarm.now();
             self.term.send_due_echo(now);
             self.term.keep_checkpointed(now, self.limits.revision());
-            // 2. Answers go out, unless they are so old that another scheduler may lead.
+            // 2. Answers go out, unless so much time has passed that another scheduler may lead.
             self.term.check_leadership(self.alarm.now());
             self.publish().await;
-            // 3. One thing happens, or some messages of a kind.
+            // 3. One event is taken, or a burst of messages.
             self.take_in().await;
             let received = self.receive().await;
             self.term.check_leadership(self.alarm.now());
@@ -180,7 +182,7 @@ impl PermitLoop {
                 Some(Received::End) => break,
                 None => self.term.notice_late_echo(self.alarm.now()),
             }
-            // 4. What is due is done, whether or not a timer said so.
+            // 4. What is due is done, even if no timer has rung.
             self.keep_time();
         }
         match tokio::time::timeout(FAREWELL, self.send_last_answers(handing_over)).await {
@@ -190,7 +192,7 @@ impl PermitLoop {
         }
     }
 
-    /// What has come in; nothing if the time of the next look has come first.
+    /// What has come in; `None` if the time of the next look came first.
     async fn receive(&mut self) -> Option<Received> {
         let next_look = self.term.next_look(self.alarm.now());
         self.alarm.set(next_look);
@@ -200,7 +202,8 @@ impl PermitLoop {
             biased;
             received = intake.next(reads) => Some(received),
             () = alarm.ring() => None,
-            // What has come in goes first, and what goes out is sent meanwhile.
+            // A step of a walk waits until everything that has come in is taken and answers are
+            // sent.
             () = tokio::task::yield_now(), if walks => None,
         }
     }
@@ -251,7 +254,7 @@ impl PermitLoop {
             Endpoint::Freeze => LimitOrders::at(now, self.term.core()).freeze(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
             Endpoint::Echo => self.term.hear_echo(now, &payload),
-            // Tasks beside the loop answer these.
+            // Tasks beside the loop answer these messages.
             Endpoint::Usage => {}
             Endpoint::Token if self.shares_token => {}
             Endpoint::Token => self.refuse(reply, "the access token is not shared (`share_token`)".to_owned()),
@@ -287,8 +290,8 @@ impl PermitLoop {
         self.term.core().tally().note_handled(EndpointKind::Permit, took, refused_before);
     }
 
-    /// Takes the notices of *no responders* that are here, for as long as a burst of messages may
-    /// last.
+    /// Takes the notices of *no responders* that are here. It takes no longer than a burst of
+    /// messages.
     fn take_no_responders(&mut self, first: &Message) {
         let began = self.alarm.now();
         self.term.core().take_no_responders(began, first);
@@ -321,7 +324,7 @@ impl PermitLoop {
         self.term.core().delivery().outbox().send_text(reply, text);
     }
 
-    /// How things stand, with all that was counted.
+    /// A report with all that was counted.
     fn report(&mut self, now: Time) -> Report {
         if let Some(known) = self.reports.known_report(now) {
             return known;
@@ -374,8 +377,8 @@ impl PermitLoop {
         }
     }
 
-    /// The store has taken a checkpoint. Clients with unread requests may have given up or asked
-    /// another leader, so they are told to ask again.
+    /// Notes that the store has taken a checkpoint. Clients with unread requests may have given up
+    /// or asked another leader, so they are told to ask again.
     fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.note_checkpoint(now, number) {
             for inbound in self.intake.backlog() {
@@ -403,7 +406,7 @@ impl PermitLoop {
         }
     }
 
-    /// Goes on under other rules, and then under what the provider's contract makes of them.
+    /// Takes other rules, and then what the provider's contract makes of them.
     fn take_rules(&mut self, now: Time, rules: NewRules) {
         let change = self.limits.take_rules(self.term.core().resource(), rules);
         if change.is_some() {
@@ -421,7 +424,7 @@ impl PermitLoop {
         core.announce(&event);
     }
 
-    /// Takes what has come in from the connection. What finds no room is counted and told.
+    /// Takes what has come in from the connection. Messages without room are counted and logged.
     async fn take_in(&mut self) {
         self.intake.take_in().await;
         let (now, core) = (self.alarm.now(), self.term.core());
@@ -439,8 +442,8 @@ impl PermitLoop {
         }
     }
 
-    /// Does what is due. While answers can't go out, no start is committed. Its answer would go out
-    /// after the reconnect, and all calls of the pause would come at once.
+    /// Does what is due. While answers can't go out, no start is committed. Otherwise the answers
+    /// would all go out after the reconnect, and their calls would come at once.
     fn keep_time(&mut self) {
         if !self.term.may_answer() {
             return;

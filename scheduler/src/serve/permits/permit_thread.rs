@@ -48,7 +48,7 @@ impl Drop for Seat {
 /// A loop that has subscribed. Resolves when it has ended.
 pub type RunningLoop = oneshot::Receiver<()>;
 
-/// Hears when threads have ended, and their connections with them.
+/// Tells when threads have ended, and their connections with them.
 #[derive(Debug)]
 pub struct Ended(mpsc::UnboundedReceiver<()>);
 
@@ -58,7 +58,7 @@ impl Ended {
         Ended(ends)
     }
 
-    /// Returns when one more thread has ended, or all have.
+    /// Returns when another thread has ended, or all threads have.
     pub async fn any(&mut self) {
         self.0.recv().await;
     }
@@ -69,7 +69,7 @@ impl Ended {
     }
 }
 
-/// Tells of the end of a thread, however it ends.
+/// Reports the end of a thread when this is dropped, however the thread ends.
 struct EndTold(mpsc::UnboundedSender<()>);
 
 impl Drop for EndTold {
@@ -95,7 +95,7 @@ impl PermitThreads {
         Ok((PermitThreads { threads: threads.into() }, Ended::when(ends)))
     }
 
-    /// Runs a loop on the thread with the fewest, and returns when it has subscribed.
+    /// Runs a loop on the thread with the fewest loops, and returns when the loop has subscribed.
     ///
     /// # Errors
     /// If the connection is closed for good.
@@ -152,7 +152,7 @@ async fn serve_loops<F>(
                 Some(new_loop) => start_loop(&client, &mut running, new_loop).await,
                 None => break,
             },
-            // The task that started the loop hears of its end, too.
+            // The task that started the loop hears of its end through `RunningLoop`.
             Some(_ended) = running.join_next() => {}
         }
     }

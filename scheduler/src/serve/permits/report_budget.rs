@@ -1,19 +1,19 @@
-//! How much of a permit loop's time reports may take.
+//! The part of a permit loop's time that reports may take.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// Reports take one part in this many of the loop's time: status, explanations and metrics walk
-/// along buckets and queues while requests wait.
+/// Reports take one part in this many of the loop's time, because status, explanations and metrics
+/// walk along buckets and queues while requests wait.
 const PART: u64 = 5;
 /// The time that reports may take at once, after a pause.
 const SAVED: Span = Span::from_millis(20);
-/// The oldest report that is sent again.
+/// The greatest age of a report that is sent again.
 pub(crate) const OLDEST: Span = Span::from_secs(1);
 
 /// The time that was spent on reports, as a rate with a burst.
 #[derive(Debug, Default)]
 pub(crate) struct ReportBudget {
-    /// When all that was spent is paid for.
+    /// The time at which all that was spent is paid for.
     paid_at: Time,
 }
 
@@ -29,7 +29,7 @@ impl ReportBudget {
     }
 }
 
-/// The time in which the loop earns as much time for reports.
+/// The time in which the loop earns this much time for reports.
 fn paid(spent: Span) -> Span {
     Span::from_nanos(spent.nanos().saturating_mul(PART))
 }

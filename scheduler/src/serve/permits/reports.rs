@@ -7,7 +7,7 @@ use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// The last reports. A flood of questions gets them again, for a second at most.
+/// The last reports. A flood of questions gets them again for at most a second.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     budget: ReportBudget,

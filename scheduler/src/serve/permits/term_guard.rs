@@ -15,10 +15,10 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 
-/// How often a lost connection is looked at.
+/// How often a lost connection is checked.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 
-/// The core, and all that tells whether its answers may go out.
+/// The core, and everything that decides whether its answers may go out.
 ///
 /// The core hears of every doubt before its next event. Checkpoints are handed out only while this
 /// loop hears its own messages, so that a loop that hears nothing does not lead for ever.
@@ -64,7 +64,7 @@ impl TermGuard {
         self.leadership.reads()
     }
 
-    /// Whether answers reach the clients, and may do so.
+    /// Whether answers may go out, and can reach clients.
     pub(crate) fn may_answer(&self) -> bool {
         self.core.is_connected() && self.leadership.reads()
     }
@@ -78,7 +78,7 @@ impl TermGuard {
         self.core.status(now, self.announcement.leader())
     }
 
-    /// When there is something to do even if nothing comes in.
+    /// When the loop has something to do even if nothing comes in.
     pub(crate) fn next_look(&self, now: Time) -> Time {
         let heartbeat = now + HEARTBEAT;
         match (self.core.is_connected(), self.leadership.grants()) {
@@ -97,7 +97,7 @@ impl TermGuard {
         self.checkpoints.next(self.core.next_checkpoint()).filter(|_| hears)
     }
 
-    /// Notices a standstill, and the end of listening.
+    /// Detects a standstill, and the end of listening.
     pub(crate) fn check_leadership(&mut self, now: Time) {
         match self.leadership.look(now) {
             Some(Finding::StoodStill(away)) => {
@@ -122,7 +122,7 @@ impl TermGuard {
     /// Sends the echo that is due, as long as it can be heard.
     pub(crate) fn send_due_echo(&mut self, now: Time) {
         if !self.may_answer() {
-            // While nothing is read, no echo can be heard.
+            // While nothing is read, no echo comes in.
             self.loopback.lose(now);
         }
         if !self.core.is_connected() {
@@ -151,8 +151,8 @@ impl TermGuard {
         Handover { epoch: self.epochs.stored(handover.epoch), ..handover }
     }
 
-    /// The store has taken a checkpoint: no other scheduler led at that time. Returns whether
-    /// messages that were left unread are to be taken now.
+    /// Notes that the store has taken a checkpoint, which shows that no other scheduler led at that
+    /// time. Returns whether messages that were left unread are to be taken now.
     pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
         self.checkpoints.note_written();
         self.core.tally().checkpoints += 1;
@@ -178,14 +178,15 @@ impl TermGuard {
         self.leadership.hear_echo(payload);
     }
 
-    /// Nothing has come in: if the echo is late, so are answers.
+    /// Notes that nothing has come in: if the echo is late, so are answers.
     pub(crate) fn notice_late_echo(&mut self, now: Time) {
         if self.loopback.notice_late(now) {
             self.core.handle(now, Event::AnswersLate);
         }
     }
 
-    /// The store says that this scheduler leads, although a client has named a higher epoch.
+    /// Raises the epoch above one that a client has named, after the store has confirmed that this
+    /// scheduler leads.
     fn raise_epoch(&mut self, now: Time, epoch: Epoch) {
         let resource = self.core.resource().name();
         tracing::warn!(
@@ -197,7 +198,8 @@ impl TermGuard {
         self.announce();
     }
 
-    /// The store has no record of the resource, and yet a worker knows of a leader.
+    /// Begins in a store without a record of the resource, although a worker knows of a leader:
+    /// there was another store.
     fn begin_in_another_store(&mut self, now: Time, epoch: Epoch) {
         let resource = self.core.resource().name();
         tracing::error!(
@@ -210,7 +212,7 @@ impl TermGuard {
         self.core.handle(now, Event::StoreReplaced { epoch });
     }
 
-    /// Permits are granted from now on.
+    /// Begins to grant permits.
     fn begin(&mut self) {
         self.announcement.open();
         self.announce();

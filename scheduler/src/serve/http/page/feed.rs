@@ -1,4 +1,4 @@
-//! Asks leaders how things stand, once for all browsers.
+//! Asks leaders for their state, once for all browsers.
 
 use super::merge_patch::difference;
 use super::picture::{self, Reading};
@@ -51,7 +51,7 @@ struct Observed {
     recent: Mutex<RecentLevels>,
 }
 
-/// Nothing for a leader of an earlier version, which does not tell them.
+/// The shares by resource. A leader of an earlier version tells none.
 type KnownShares = BTreeMap<Name, Option<Shares>>;
 
 /// The last picture of each thing that is shown.
@@ -82,7 +82,7 @@ impl Feed {
         self.resources.get(name).map(|observed| observed.frames.subscribe())
     }
 
-    /// How a limit of a resource stood lately.
+    /// The recent levels of a limit of a resource.
     pub(super) fn curve(&self, now: Time, name: &Name, limit: &str) -> Option<LevelCurve> {
         let observed = self.resources.get(name)?;
         Some(observed.recent.lock().unwrap_or_else(PoisonError::into_inner).curve(now, limit))

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value};
 
-/// The patch that turns `before` into `after`; nothing if they are equal. Neither has a null.
+/// The patch that turns `before` into `after`; nothing if they are equal. Neither may have a null,
+/// which would mean a removal.
 pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => in_objects(before, after),

@@ -11,7 +11,7 @@
 //!   instead, which mean nothing to other processes (`handles`).
 //! * A page of another origin can neither read nor order. The guard of browsers refuses it, and an
 //!   order needs a token in `Authorization`, which no browser adds by itself.
-//! * A stream of the page keeps no client of the front out: its connection counts as idle.
+//! * A stream of the page takes no place from clients of the front: its connection counts as idle.
 
 mod assets;
 mod feed;
@@ -39,7 +39,7 @@ pub(super) use jobs::JobQueues;
 use std::sync::Arc;
 pub(super) use web_page::WebPage;
 
-/// The files of the page, for every client that gets here.
+/// The files of the page. They need no token.
 pub(super) fn files() -> Router {
     Router::new().route("/", get(assets::index)).route("/assets/{file}", get(assets::file))
 }

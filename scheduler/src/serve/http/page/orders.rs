@@ -21,9 +21,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The name of the page, where faults in rules name a file and `rampmeter status` shows a source.
+/// The name of the page: faults in rules name it as their file, and `rampmeter status` as their
+/// source.
 const PAGE: &str = "page";
-/// How often a limit is thawed in one order: four thousand keys each time.
+/// The most times that one order thaws a limit. Each time thaws four thousand keys.
 const MAX_THAWS: usize = 64;
 
 type OrderAnswer = Result<Json<Value>, PageError>;
@@ -42,7 +43,7 @@ pub(super) async fn thaw(
     Ok(Json(json!({"limits": limits})))
 }
 
-/// Gives an order again while it leaves keys paused. Returns the limits that it has reached.
+/// Repeats an order while it leaves keys paused. Returns the limits that were thawed.
 async fn thawed<F, E>(mut order: impl FnMut() -> F) -> Result<Vec<Name>, E>
 where
     F: Future<Output = Result<LimitOrderDone, E>>,
@@ -135,7 +136,7 @@ pub(super) async fn delete_job(
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleChange {
     rules: String,
-    /// The revision whose difference the operator has seen; nothing is written without it.
+    /// The revision to which the operator has seen the difference. Without it, nothing is written.
     if_revision: Option<u64>,
 }
 

@@ -7,11 +7,12 @@ use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::Status;
 use serde_json::{Map, Value, json};
 
-/// Kinds of calls whose learned costs are shown. There may be a thousand.
+/// The most kinds of calls whose learned costs are shown. A resource may have a thousand.
 const SHOWN_KINDS: usize = 20;
-/// Digits of a number with decimals: more would change every second and tell people nothing.
+/// Digits of a number with decimals. Further digits would change every second, and tell people
+/// nothing.
 const DIGITS: i32 = 5;
-/// Decimals of a number: what a slow limit refills in a second is no news.
+/// Decimals of a number. Further decimals would show what a slow limit refills in a second.
 const DECIMALS: i32 = 3;
 
 /// What is known of a resource.
@@ -22,7 +23,7 @@ pub(super) struct Reading {
     pub(super) tally: Option<Tally>,
 }
 
-/// A resource in all its parts, with the shares that are known of it.
+/// A resource in all its parts, with its shares if they are known.
 pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, duty: &Duty) -> Value {
     let reading = match reading {
         Ok(reading) => reading,
@@ -46,7 +47,7 @@ pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, 
     Value::Object(picture)
 }
 
-/// A resource in a line.
+/// The row of a resource in the overview.
 pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
     let status = match reading {
         Ok(reading) => &reading.status,
@@ -71,7 +72,7 @@ pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
     }))
 }
 
-/// Shares by name, over a time that changes once a minute.
+/// Shares by name. The time that they are about changes once a minute only.
 fn told_shares(shares: &Shares) -> Value {
     let Value::Object(mut told) = plain(serde_json::to_value(shares).expect("shares are plain data")) else {
         return Value::Null;

@@ -48,7 +48,7 @@ pub(super) async fn ask<A: DeserializeOwned>(
     }
 }
 
-/// A refusal has a `message`, and no other answer has.
+/// A refusal is the only answer with a `message`.
 fn read<A: DeserializeOwned>(resource: &Name, payload: &[u8]) -> Result<A, NoAnswer> {
     if let Ok(refused) = serde_json::from_slice::<RefusalText>(payload) {
         return Err(NoAnswer::Refused(refused.message));

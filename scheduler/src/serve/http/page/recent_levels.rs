@@ -1,4 +1,4 @@
-//! How a resource stood over the last ten minutes.
+//! The levels of a resource in the last ten minutes.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
@@ -39,7 +39,7 @@ pub(super) struct LevelCurve {
 }
 
 impl RecentLevels {
-    /// Notes how things stand at `now`.
+    /// Notes the levels at `now`.
     pub(super) fn note(&mut self, now: Time, status: &Status) {
         while self.0.len() >= MAX_SAMPLES || self.0.front().is_some_and(|first| now.since(first.at) > REMEMBERED) {
             self.0.pop_front();

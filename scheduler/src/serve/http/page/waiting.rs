@@ -42,7 +42,7 @@ impl WaitingLists {
         self.handles().id(handle).ok_or_else(gone)
     }
 
-    /// What the leader of `name` tells, or told another browser just now.
+    /// The answer of the leader of `name`, or its recent answer to another browser.
     pub(super) async fn list(
         &self,
         front_client: &FrontClient,
@@ -81,7 +81,7 @@ impl WaitingLists {
         Ok(Question { id: by_handle(&asked.request)?.or(written), after: by_handle(&asked.after)? })
     }
 
-    /// The part of an answer that browsers get: they know the limits already, and get no ids.
+    /// The part of an answer that browsers get. They know the limits already, and may not see ids.
     fn told(&self, explanation: &Explanation) -> Value {
         let first: Vec<Value> = explanation.first.iter().map(|request| self.told_of(request)).collect();
         let request = explanation.request.as_ref().map(|request| self.told_of(request));

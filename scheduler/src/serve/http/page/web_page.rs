@@ -47,7 +47,7 @@ impl WebPage {
         Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, schedulers, jobs, peers, store })
     }
 
-    /// The name of a resource for which `caller` has this right.
+    /// The name of a resource for which `caller` has the right `right`.
     pub(super) fn resource(&self, caller: &Caller, name: &str, right: PageRight) -> Result<Name, PageError> {
         caller.check_page(right).map_err(PageError::forbidden)?;
         let known = Name::new(name).ok().filter(|name| self.front_client.knows(name));

@@ -1,4 +1,5 @@
-//! What would happen with other limits and other callers: the simulator's answer within a second.
+//! The simulator's forecast of what would happen with other limits and other callers, within a
+//! second.
 
 use super::page_error::PageError;
 use super::question::ask;
@@ -26,15 +27,15 @@ const LONGEST_RUN: Span = Span::from_secs(1);
 const PAUSES_PER_RUN: u32 = 2;
 /// The virtual time of a forecast.
 const HORIZON_SECS: f64 = 600.0;
-/// Calls of a forecast: more do not fit into a second.
+/// The most calls of a forecast: more do not fit into a second.
 const MAX_CALLS: f64 = 20_000.0;
-/// Fleets of callers, one for each class.
+/// The most fleets of callers, one for each class.
 const MAX_FLEETS: usize = 16;
-/// Callers of a fleet.
+/// The most callers of a fleet.
 const MAX_CALLERS: u32 = 1000;
-/// How much of its capacity a limit may have, in percent.
+/// The most that a limit may have of its capacity, in percent.
 const MAX_PERCENT: f64 = 10_000.0;
-/// Observations of a curve.
+/// Observations on a curve.
 const CURVE_POINTS: f64 = 120.0;
 
 /// One forecast at a time.
@@ -51,7 +52,7 @@ impl Default for Forecasts {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WhatIf {
-    /// The part of all capacities that limits have.
+    /// The share of all capacities that limits have, in percent.
     capacity_percent: f64,
     fleets: Vec<Callers>,
 }
@@ -63,7 +64,7 @@ struct Callers {
     class: Name,
     workers: u32,
     per_second: f64,
-    /// What a call costs, by unit; one of each unit that is left out.
+    /// The cost of a call by unit. Units that are left out cost 1.
     #[serde(default)]
     cost: BTreeMap<Name, f64>,
 }
@@ -86,7 +87,7 @@ impl WhatIf {
         }
     }
 
-    /// The virtual time, within which there are few enough calls.
+    /// The virtual time, short enough for at most `MAX_CALLS` calls.
     fn horizon_secs(&self) -> f64 {
         let per_second: f64 = self.fleets.iter().map(|fleet| fleet.per_second).sum();
         HORIZON_SECS.min(MAX_CALLS / per_second)
@@ -142,7 +143,7 @@ fn scale(limit: &mut Table, factor: f64) {
 }
 
 impl Forecasts {
-    /// The outcome for the resource `name` under the conditions that are tried.
+    /// The outcome for the resource `name` under the given conditions.
     pub(super) async fn run(
         &self,
         front_client: &FrontClient,

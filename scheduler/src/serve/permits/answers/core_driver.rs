@@ -51,7 +51,8 @@ pub(crate) struct CoreDriver {
     delivery: Delivery,
     tally: Tally,
     traces: Traces,
-    /// Changes of capacities, by limit: answers that contradict each other fill no log.
+    /// Throttles log lines on changed capacities, by limit: answers that contradict each other
+    /// would fill the log.
     capacity_log: LogThrottle<Name>,
     /// Permits granted, without repeated answers.
     grants: u64,
@@ -293,7 +294,7 @@ impl CoreDriver {
         }
     }
 
-    /// Answers a question for which there is no time. It counts as no refusal, either.
+    /// Answers that there is no time for a question. This counts as no refusal, either.
     pub(crate) fn put_off(&mut self, to: Address) {
         let message = "too many questions at once; ask again in a second".to_owned();
         let refusal = refusal(None, Code::QueueFull, message, self.core.epoch());
@@ -326,12 +327,13 @@ impl CoreDriver {
             }
             self.delivery.publish().await;
             tokio::task::yield_now().await;
-            // The core refuses the next requests.
+            // Makes the core refuse the next requests.
             self.core.handle(now, Event::Wake);
         }
     }
 
-    /// Publishes all answers, and gives up on requests of this process that take none any more.
+    /// Publishes all answers, and gives up on requests of this process whose tasks take no answer
+    /// any more.
     pub(crate) async fn publish(&mut self, now: impl Fn() -> Time) {
         self.delivery.publish().await;
         while let Some(gone) = self.delivery.undelivered().take_own() {
@@ -367,7 +369,7 @@ impl CoreDriver {
         (ended, walk)
     }
 
-    /// The limits among `chosen`, or all, that calls wait for because of the upstream's word.
+    /// The limits, all or only `chosen`, for which calls wait because of a freeze or a spent quota.
     pub(crate) fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
         self.core.paused(now, chosen)
     }
@@ -450,7 +452,7 @@ impl CoreDriver {
         self.grants
     }
 
-    /// When the core wants an event, whatever happens, and why.
+    /// The latest time at which the core wants an event, and why.
     pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
         self.core.next_wakeup()
     }

@@ -58,7 +58,7 @@ impl Delivery {
 
     /// The NATS user that an answer goes to, as far as it is known: the first token of the inbox. A
     /// user that may read no inboxes of other users has such a token of its own. HTTP clients have
-    /// that of the scheduler's, whether the front asks here or over NATS.
+    /// the scheduler's own token, whether the front asks here or over NATS.
     pub(crate) fn user<'a>(&'a self, reply: &'a Address) -> &'a str {
         reply.user().unwrap_or(&self.user)
     }

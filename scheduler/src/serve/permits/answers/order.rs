@@ -29,7 +29,7 @@ pub enum Order {
         /// How far the clock of this machine is ahead of it.
         ahead_secs: f64,
     },
-    /// Take what the provider of the limits says, or that it says nothing.
+    /// Take what the provider of the limits says, or why it says nothing.
     Provider(ProviderNews),
     /// Go on under other rules.
     Rules(NewRules),
@@ -41,7 +41,7 @@ pub enum Order {
     Forecasts(Vec<LimitForecast>),
 }
 
-/// A checkpoint to be written. The loop takes no other one before it has heard of this one.
+/// A checkpoint to be written. The loop hands out no other one before it has heard of this one.
 #[derive(Clone, Debug)]
 pub struct PendingCheckpoint {
     /// The checkpoint.

@@ -59,7 +59,7 @@ impl Traces {
         Some(Arc::new(RequestTrace::new((now, ids, state), resource, request, permitted)))
     }
 
-    /// A request was granted.
+    /// Notes that a request was granted.
     pub(crate) fn granted<R>(&mut self, now: Time, trace: &Arc<RequestTrace>, grant: &Grant<R>, limit: Option<Name>) {
         let Some(recorder) = &mut self.0 else { return };
         let was_paused = trace.reason().is_some_and(is_upstream_pause);
@@ -77,7 +77,7 @@ impl Traces {
         recorder.answered(now, trace, answer.into_iter().chain(limit).collect(), links, None);
     }
 
-    /// A request was refused.
+    /// Notes that a request was refused.
     pub(crate) fn refused(&mut self, now: Time, trace: &Arc<RequestTrace>, code: Code, limit: Option<Name>) {
         let Some(recorder) = &self.0 else { return };
         let answer = vec![text("rampmeter.result", "refused"), text("error.type", code.as_str())];
@@ -98,7 +98,7 @@ impl Traces {
         Some(SettleTrace { ids: recorder.spans.begin(Some(parent))?, permit })
     }
 
-    /// A settle was taken.
+    /// Notes that a settle was taken.
     pub(crate) fn settled(&mut self, now: Time, resource: &Resource, trace: &SettleTrace, settle: &Settle<'_>) {
         let Some(recorder) = &mut self.0 else { return };
         let result = match &settle.fate {

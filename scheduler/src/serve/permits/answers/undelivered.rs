@@ -20,8 +20,8 @@ const PROBED_EVERY: Span = Span::from_secs(1);
 const MAX_GONE: usize = 256;
 /// Longer inboxes get no notice: a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
-/// Permits whose answers were repeated last. The server hands over a notice and the question that
-/// led to the repetition almost at once.
+/// The most permits that are remembered as repeated. A notice about the earlier answer and the
+/// question that led to the repetition arrive almost at once.
 const MAX_REPEATED: usize = 64;
 
 /// Permits and connections whose answers have reached no client.
@@ -75,12 +75,12 @@ impl Undelivered {
         (notice.status == Some(StatusCode::NO_RESPONDERS)).then_some((id, inbox))
     }
 
-    /// No task of this process takes the answer about `id`.
+    /// Notes that no task of this process takes the answer about `id`.
     pub(crate) fn note_here(&mut self, id: PermitId) {
         self.here.push(id);
     }
 
-    /// A permit was granted before, and has been asked for again.
+    /// Notes that a permit which was granted before has been asked for again.
     pub(crate) fn note_repeated(&mut self, id: &PermitId) {
         self.repeated.truncate(MAX_REPEATED - 1);
         self.repeated.push_front(id.clone());
@@ -122,14 +122,15 @@ impl Undelivered {
         true
     }
 
-    /// A client has spoken: its connection is not gone, or is back.
+    /// Notes that a client has spoken: its connection is not gone, or is back.
     pub(crate) fn note_alive(&mut self, inbox: &str) {
         if !self.gone.is_empty() {
             self.gone.remove(connection(inbox));
         }
     }
 
-    /// Has all other requests probed that may have gone with `inbox`.
+    /// Has all other waiting requests of the connection of `inbox` probed, because they may be gone
+    /// too.
     fn suspect(&mut self, now: Time, inbox: &str) {
         if self.walk.is_none() {
             self.gone.retain(|_, found| now.since(*found) < PROBED_EVERY);

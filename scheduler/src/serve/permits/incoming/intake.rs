@@ -15,7 +15,7 @@ use tokio::task::unconstrained;
 /// Messages that are taken from the connection at once, before one is handled: a fraction of a
 /// millisecond.
 const MAX_AT_ONCE: usize = 4096;
-/// How often the connection is read before a message is handled. One time takes some megabytes.
+/// The most reads of the connection before a message is handled. Each read takes some megabytes.
 const MAX_READS: usize = 8;
 
 /// Reads orders, messages, probes and notices of *no responders*.
@@ -96,14 +96,15 @@ impl Intake {
         }
     }
 
-    /// A message that is here already. Messages of this process go first, because a burst begins
-    /// with a message that came over NATS if there is one.
+    /// A message that is here already. Messages of this process go first, because each burst begins
+    /// with a message from NATS if there is one.
     pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
         self.here.try_recv().ok().or_else(|| self.waiting.pop())
     }
 
     /// Takes what has come over NATS from the connection, which reads in a task of its own on this
-    /// thread. While messages wait, that task goes first: what is still in the socket has no turn.
+    /// thread. While messages wait, that task runs first: fair turns need all messages, also those
+    /// that are still in the socket.
     pub(crate) async fn take_in(&mut self) {
         let Intake { subscription, waiting, endpoints, .. } = self;
         take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
@@ -128,8 +129,8 @@ impl Intake {
         }
     }
 
-    /// A notice of *no responders* that is here already. It came before the messages that are
-    /// here with it: a client that was cut off has asked again behind it.
+    /// A notice of *no responders* that is here already. It is older than the messages that are
+    /// here: a client that was cut off asks again only after the notice.
     pub(crate) fn ready_no_responders(&mut self) -> Option<Message> {
         self.no_responders.next().now_or_never()?
     }
@@ -139,7 +140,7 @@ impl Intake {
         self.unread = Some(inbound);
     }
 
-    /// Messages of this process that no echo tells the age of, and the one that was put back.
+    /// The messages of this process, whose age no echo tells, and the one that was put back.
     pub(crate) fn backlog(&mut self) -> Vec<Inbound> {
         self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
     }
@@ -179,7 +180,7 @@ async fn take_in<M>(
 /// Takes what the connection has read. Returns how many messages.
 fn take_ready<M>(messages: &mut (impl Stream<Item = M> + Unpin), mut take: impl FnMut(M)) -> usize {
     for taken in 0..MAX_AT_ONCE {
-        // The runtime's budget for this task is for what the loop handles.
+        // The runtime's budget for this task is spent on what the loop handles, not on reading.
         let Some(Some(message)) = unconstrained(messages.next()).now_or_never() else { return taken };
         take(message);
     }
@@ -216,7 +217,7 @@ mod tests {
     use bytes::Bytes;
     use futures::stream;
 
-    /// How many of this many messages are taken before one is handled.
+    /// How many of `sent` messages are taken before one is handled.
     async fn taken(sent: usize) -> usize {
         let (mut messages, mut waiting) = (stream::iter(0..sent), WaitingMessages::default());
         let inbound = |_| Inbound { endpoint: Endpoint::Permit, reply: None, payload: Bytes::new(), trace: None };

@@ -10,8 +10,8 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::LimitId;
 
-/// Takes an order that came in at one time. Without a reply subject nothing is done: an operator
-/// wants an answer.
+/// Takes an order that came in at one time. An order without a reply subject has no effect, because
+/// an operator wants an answer.
 pub(crate) struct LimitOrders<'a> {
     now: Time,
     core: &'a mut CoreDriver,
@@ -54,7 +54,7 @@ impl<'a> LimitOrders<'a> {
         self.answer(to, limits, false);
     }
 
-    /// The limit of this name, or all, without those that have keys.
+    /// The limit of this name, or all limits, without those that have keys.
     fn without_keys(&self, limit: Option<Name>) -> Result<Vec<LimitId>, String> {
         let chosen = self.find(limit)?;
         let wanted = |limit: &LimitId| chosen.is_none_or(|chosen| chosen == *limit);

@@ -27,14 +27,14 @@ use std::sync::Arc;
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
-/// What counts for the requests of one message, beside their content.
+/// What applies to all requests of one message.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestTerms<'a> {
     /// The class that the subject names.
     class: Option<&'a Name>,
-    /// What each costs, if that was computed.
+    /// The cost of each request, if it was computed.
     prices: &'a [Option<Priced>],
-    /// The traces that they belong to.
+    /// The traces that the requests belong to.
     trace: Option<&'a MessageTrace>,
 }
 
@@ -55,7 +55,8 @@ struct Sender<'a> {
     connection: Connection,
     /// The user of NATS, as far as the inbox tells.
     user: &'a str,
-    /// The sender may ask for no other class than the one that the subject names.
+    /// The terms of its message. A class that the subject names is the only one that the sender may
+    /// ask for.
     terms: RequestTerms<'a>,
 }
 
@@ -99,7 +100,8 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    /// Waiting requests of an array are answered one by one, all other requests together.
+    /// The place of an answer. Waiting requests of an array are answered one by one, all other
+    /// requests together.
     fn place(
         &mut self,
         reply: &Address,
@@ -154,7 +156,8 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    /// Takes the epoch that the client has seen. A leader that listens knows of none before it.
+    /// Takes the epoch that the client has seen. A leader that listens knows of no epoch before
+    /// that.
     fn note_epoch(&mut self, named: Option<Epoch>) {
         let Self { now, core, leadership, epochs } = self;
         let unknown = if leadership.is_listening() { Epoch::FIRST } else { core.epoch().next() };
@@ -174,7 +177,7 @@ impl<'a> PermitRequests<'a> {
     }
 }
 
-/// Has the lines of the log tell the trace, until this is dropped.
+/// Adds the trace to log lines, until the returned value is dropped.
 pub(super) fn in_trace(context: TraceContext) -> tracing::span::EnteredSpan {
     tracing::error_span!("traced", trace_id = %context.trace()).entered()
 }
@@ -183,8 +186,8 @@ fn price(prices: &[Option<Priced>], index: usize) -> Option<&Priced> {
     prices.get(index)?.as_ref()
 }
 
-/// Gives a request the cost that was computed for it, and returns it. Units that no limit counts
-/// are not the worker's fault.
+/// Gives a request the cost that was computed for it, and returns that cost. Units that no limit
+/// counts are left out: the worker could not know.
 fn with_price(
     resource: &Resource,
     request: &mut PermitRequest<'_>,
@@ -205,8 +208,8 @@ fn with_price(
     }
 }
 
-/// How many milliseconds ago the sender of a request gave up, if that is certain although clocks
-/// differ. Such a request was held back while its sender was disconnected.
+/// For how many milliseconds the sender of a request has certainly given up, in spite of the
+/// difference of clocks. Such a request was held back while its sender was disconnected.
 fn forgotten_for(request: &PermitRequest<'_>) -> Option<u64> {
     let (sent, most) = (request.sent_unix_ms?, request.max_wait_ms?);
     let given_up = sent as f64 + most.span().millis() + CLOCK_TOLERANCE.millis();

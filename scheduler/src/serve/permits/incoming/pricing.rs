@@ -1,5 +1,5 @@
-//! What requests cost that give a body in place of a cost. It is computed on a thread of its own,
-//! so that no other request waits for it.
+//! Computes the costs of requests that give a body in place of a cost. A thread of its own does it,
+//! so that no other request waits.
 
 use crate::config::Pricing;
 use crate::serve::messages::inbound::{Endpoint, Inbound};
@@ -13,19 +13,19 @@ use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Bodies in one message. Each may take a tenth of a second.
+/// The most bodies in one message. Each may take a tenth of a second.
 const MAX_BODIES: usize = 16;
 /// The longest body, in bytes: as much as a message over NATS may have.
 const LONGEST_BODY: usize = 1024 * 1024;
 /// The key of a price, as every client of JSON writes it.
 const PRICE: &[u8] = b"\"price\"";
-/// Messages that the thread has taken and not given back: one, and the next.
+/// The most messages in each channel between loop and thread.
 const UNDER_WAY: usize = 1;
 
 /// A computed cost, or why there is none.
 pub(crate) type Priced = Result<Arc<Cost<'static>>, String>;
 
-/// A message, and what its elements cost: nothing for those that name their cost.
+/// A message, and the computed costs of its elements; `None` for elements that name their cost.
 #[derive(Debug)]
 pub(crate) struct PricedMessage {
     pub(crate) inbound: Inbound,
@@ -41,7 +41,7 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// Starts the thread, which ends with this. Nothing if the system gives none.
+    /// Starts the thread, which ends when this is dropped. `None` if the system gives no thread.
     pub(crate) fn start(pricing: Pricing) -> Option<Self> {
         let (to_thread, unpriced) = mpsc::channel(UNDER_WAY);
         let (done, priced) = mpsc::channel(UNDER_WAY);
@@ -54,7 +54,7 @@ impl Prices {
         Some(Prices { waiting: WaitingMessages::default(), to_thread, priced })
     }
 
-    /// Takes a message whose elements have prices. Users have turns.
+    /// Takes a message whose elements have prices. Users take turns.
     pub(crate) fn push(&mut self, inbound: Inbound) {
         self.waiting.push(inbound);
         self.feed();

@@ -1,4 +1,4 @@
-//! Ending waits by hand, a few at a time: other requests are answered meanwhile.
+//! Ends waits by hand, a few at a time, so that other requests are answered meanwhile.
 
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
@@ -10,7 +10,7 @@ use rampmeter_scheduler_core::scheduler::walk::Selection;
 use rampmeter_scheduler_core::scheduler::walk::Walk;
 use std::collections::VecDeque;
 
-/// Purges that may be under way: operators are people.
+/// The most purges that may be under way: people order them.
 const MAX_PURGES: usize = 16;
 
 /// Purges in the order in which they came in. The first one is carried out.
@@ -33,7 +33,8 @@ impl Purges {
         self.queue.is_empty()
     }
 
-    /// Takes a purge. Without a reply subject nothing is done: an operator wants an answer.
+    /// Takes a purge. A purge without a reply subject has no effect, because an operator wants an
+    /// answer.
     pub(crate) fn take(&mut self, now: Time, core: &mut CoreDriver, reply: Option<Address>, payload: &[u8]) {
         let Some(to) = reply else { return };
         let Purge { client, class } = match Purge::parse(payload) {

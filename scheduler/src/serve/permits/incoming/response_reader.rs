@@ -20,7 +20,7 @@ impl ResponseReader {
         ResponseReader { reader }
     }
 
-    /// What the upstream's answer to the call of `id` tells.
+    /// Reads what the upstream's answer to the call of `id` tells, and counts it.
     pub(crate) fn hear(
         &mut self,
         now: Time,
@@ -32,7 +32,7 @@ impl ResponseReader {
         tally.answers.count(response.status);
         for header in heard.unreadable {
             *tally.unreadable.entry(header).or_default() += 1;
-            // Such a header comes with every answer, or never.
+            // The log is throttled, because such a header often comes with every answer.
             if let Some(left_out) = log.admit(now, header) {
                 let value = response.headers.get(header);
                 tracing::warn!(

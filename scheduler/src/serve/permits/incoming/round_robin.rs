@@ -1,4 +1,4 @@
-//! Lanes that are served in turn, each for what its messages cost.
+//! Lanes that are served in turn, each by the bytes of its messages.
 //!
 //! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping
 //! Protocol, SIGCOMM 1996). A lane that overdraws its quantum with a large message pays for it in
@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 
-/// Bytes of a lane that go in one round: about a hundred small requests.
+/// The bytes that a lane may take in one round: about a hundred small requests.
 const QUANTUM: isize = 16 << 10;
 
 /// A queue of messages.

@@ -1,8 +1,8 @@
 //! Messages that wait for a permit loop: in fair turns, and bounded in number and in bytes.
 //!
-//! Users have turns, and so have the connections of each user. So a client that sends a flood waits
-//! for itself. An echo of the loop stays behind all messages that came before it, as it tells their
-//! age.
+//! Users take turns, and so do the connections of each user: a client that sends a flood delays
+//! only itself. An echo of the loop stays behind all messages that came before it, because it tells
+//! their age.
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
 use crate::serve::permits::incoming::round_robin::{Lane, RoundRobin};
@@ -10,28 +10,29 @@ use rampmeter_scheduler_core::ids::Connection;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// Messages that may wait: the burst of a fleet whose workers all ask again.
+/// The most messages that wait: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
-/// The most memory that waiting messages take, with what each takes beside its payload. A message
-/// may have a mebibyte.
+/// The most bytes that waiting messages take. Each counts with its payload and [`OVERHEAD`]; one
+/// payload may have a mebibyte.
 const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
-/// A user may have twice the free room, which is two thirds of all room.
+/// A user may take twice as much room as it leaves free: two thirds of the room, if no other user
+/// waits.
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
 type Connections = RoundRobin<Connection, InOrder>;
 
-/// Messages that wait. A message without room is lost and counted: its client asks again. One
-/// connection leaves room for other connections: it may have as much as is free, which is half of
-/// all room.
+/// Messages that wait. A message without room is lost and counted: its client asks again. A
+/// connection may take as much room as it leaves free: half of the room, if no other connection
+/// waits.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,
     echoes: VecDeque<Numbered>,
     order: Arrivals,
     bytes: usize,
-    /// Lost since the last look.
+    /// Messages that were lost since the last call of `take_lost`.
     lost: u64,
 }
 
@@ -107,10 +108,10 @@ pub(crate) struct Numbered {
     message: Inbound,
 }
 
-/// Which messages still wait, by number.
+/// Which messages still wait, by their numbers.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// Whether each message has left, from the oldest waiting one on.
+    /// For each message from the oldest waiting one on, whether it has left.
     left: VecDeque<bool>,
     /// The number of the first in `left`.
     oldest: u64,
@@ -170,7 +171,8 @@ mod tests {
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
     }
 
-    /// The inboxes in the order of service, after each has sent so many messages of so many bytes.
+    /// The inboxes in the order of service, after each has sent this many messages of this many
+    /// bytes.
     fn served(sent: &[(&str, usize, usize)]) -> Vec<String> {
         let mut waiting = WaitingMessages::default();
         for (inbox, count, payload) in sent {

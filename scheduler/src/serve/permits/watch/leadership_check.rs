@@ -5,10 +5,10 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use std::sync::Arc;
 
-/// How long the loop's own echo may take: far more than a round trip.
+/// How long the loop waits for its own echo: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
-/// How long a leader listens. Workers of another leader ask four times a second. A request that
-/// wants its answer at once waits a little longer than that at most.
+/// How long a leader listens. Workers of another leader ask four times a second, so that all of
+/// them are heard. A request that wants its answer at once waits little longer than this at most.
 const LISTEN: Span = Span::from_millis(400);
 
 /// Whether a loop is sure to lead, or how it becomes sure.
@@ -24,10 +24,10 @@ enum LeadershipState {
         /// The checkpoint that counts from then on.
         checkpoint: CheckpointNumber,
     },
-    /// The loop was away. It answers nothing before the store has taken another checkpoint.
+    /// The loop was away. It answers nothing until the store has taken another checkpoint.
     Rechecking,
-    /// The loop leads. Messages that came in while it was away are sent back, until its own echo
-    /// comes.
+    /// The loop leads. Until its own echo comes, requests are sent back, because they came in while
+    /// it was away.
     Clearing {
         /// The content of the echo.
         token: u64,
@@ -87,7 +87,7 @@ impl LeadershipCheck {
         self.reads() && !self.is_listening()
     }
 
-    /// Notices a standstill, and the end of listening or clearing. After a standstill the core has
+    /// Detects a standstill, and the end of listening or clearing. After a standstill the core has
     /// to doubt.
     pub(crate) fn look(&mut self, now: Time) -> Option<Finding> {
         let standstill = self.stalls.standstill(uptime(now));
@@ -122,8 +122,8 @@ impl LeadershipCheck {
         }
     }
 
-    /// The core is trusted again. If messages were left unread meanwhile, returns the echo that is
-    /// to follow them. Until it comes, requests are sent back.
+    /// Notes that the core is trusted again. If messages were left unread meanwhile, returns the
+    /// echo to send behind them. Until it comes, requests are sent back.
     pub(crate) fn clear(&mut self, now: Time) -> Option<u64> {
         if self.reads() {
             return None;

@@ -1,5 +1,5 @@
-//! A permit loop's messages to itself. If none comes in any more, the loop must not lead. While
-//! they are late, answers are late too, and waiting requests are granted nothing.
+//! A permit loop's messages to itself. A loop that hears none any more must not lead. While they
+//! are late, answers are late too, and waiting requests get no permits.
 
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
@@ -8,21 +8,21 @@ use rampmeter_protocol::time::{Span, Time};
 const EVERY: Span = Span::from_secs(1);
 /// The shortest pause: one echo shows that all grants before it have come through.
 const SOONEST: Span = Span::from_millis(10);
-/// How long a loop may hear no echo: two of them were lost by then.
+/// How long a loop may hear no echo. By then, three are missing.
 const DEAD_AFTER: Span = Span::from_millis(3500);
-/// How often starts are put off while answers are late: half of what the margin pays for.
+/// By how much starts are put off while answers are late: half of what the margin pays for.
 const PUT_OFF: Span = Span::from_millis(25);
 
 /// Sends echoes on the way that requests and answers take, and hears them.
 ///
-/// An echo follows each grant, as soon as the one before has come back.
+/// An echo follows each grant, as soon as the echo before it has come back.
 #[derive(Debug)]
 pub struct LoopbackCheck {
     sent_at: Time,
     heard_at: Time,
-    /// When the first echo was sent that has not come back.
+    /// When the first echo was sent of those that have not come back.
     unheard_since: Option<Time>,
-    /// Grants that an echo has followed.
+    /// The number of grants when the last echo was sent.
     followed: u64,
     /// Whether the core was told that answers are late.
     late: bool,
@@ -72,7 +72,7 @@ impl LoopbackCheck {
         Some(Heard { sent_at, was_late: std::mem::take(&mut self.late) })
     }
 
-    /// Nothing can be heard: echoes are lost, and the next one is sent as soon as it can be heard.
+    /// Notes that nothing can be heard: echoes are lost, and the next one is due at once.
     pub fn lose(&mut self, now: Time) {
         self.heard_at = now;
         self.sent_at = now - EVERY;
@@ -84,15 +84,17 @@ impl LoopbackCheck {
         now.since(self.heard_at) < DEAD_AFTER
     }
 
-    /// Whether the last echo is late at `now`, when nothing else has come in: then NATS does not
-    /// carry answers either. A busy loop hears its echo late, which says nothing of answers.
+    /// Whether the last echo is late at `now`. Call this only when nothing else has come in: then
+    /// NATS carries no answers in time either. A busy loop hears its echo late, which says nothing
+    /// about answers.
     pub fn notice_late(&mut self, now: Time) -> bool {
         let late = self.late_from().is_some_and(|late_from| late_from < now);
         self.late |= late;
         late
     }
 
-    /// When to look for the echo: when it becomes late, and then as often as starts are put off.
+    /// When to check the echo: when it becomes late, and then once in the time by which starts are
+    /// put off.
     #[must_use]
     pub fn next_look(&self, now: Time, grants: u64) -> Time {
         let next_echo = self.next_echo(grants);

@@ -1,8 +1,8 @@
 //! Epochs above ours that clients name.
 //!
-//! A client that names one may have seen another leader: our successor, or a leader from before the
-//! store was put back. It may also be mistaken. Its word alone changes no level and refuses no
-//! call.
+//! A client that names such an epoch may have seen another leader: our successor, or a leader from
+//! before the store was put back. The client may also be mistaken. Its word alone changes no level
+//! and refuses no call.
 //!
 //! The next checkpoint asks the store. If the store takes it, this scheduler leads. Its epoch then
 //! rises, once in a term, because clients ignore answers of a lower epoch than they have seen.
@@ -12,9 +12,9 @@ use rampmeter_protocol::epoch::{Epoch, highest_of_a_leader};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 
-/// How often the store is asked and the log is told, however many clients name such an epoch.
+/// How often the store is asked and the log is written, however many clients name such an epoch.
 const ASKED_EVERY: Span = Span::from_secs(60);
-/// How long readiness tells of the last client that has named one.
+/// How long readiness tells of such an epoch after the last client has named one.
 const TOLD_FOR: Span = Span::from_secs(600);
 
 /// How far our own epoch has risen, once in a term.
@@ -33,7 +33,7 @@ enum Rise {
 /// The highest epoch that clients have named in this term, and whether ours has risen above it.
 #[derive(Debug)]
 pub(crate) struct NamedEpoch {
-    /// The highest one, and when the last client named one.
+    /// The highest named epoch, and when a client last named any above ours.
     named: Option<(Epoch, Time)>,
     asked: Option<Time>,
     rise: Rise,
@@ -44,8 +44,8 @@ impl NamedEpoch {
         NamedEpoch { named: None, asked: None, rise: Rise::Unneeded }
     }
 
-    /// Takes the epoch that a client names. Returns whether it can have been a leader's: it is at
-    /// least `unknown`, and no leader's epoch can be higher.
+    /// Takes the epoch that a client names. Returns whether a leader can have had it: it is at
+    /// least `unknown`, and no higher than any leader's.
     pub(crate) fn note(&mut self, now: Time, unknown: Epoch, named: Option<Epoch>) -> bool {
         let possible = unknown..=epoch_bound();
         let Some(named) = named.filter(|named| possible.contains(named)) else { return false };
@@ -66,7 +66,7 @@ impl NamedEpoch {
         asks
     }
 
-    /// The highest epoch that was named, if that was lately.
+    /// The highest epoch that was named, if a client has named one lately.
     pub(crate) fn alarm(&self, now: Time) -> Option<Epoch> {
         self.named.filter(|(_, at)| now.since(*at) < TOLD_FOR).map(|(named, _)| named)
     }
@@ -87,7 +87,8 @@ impl NamedEpoch {
         }
     }
 
-    /// The store holds this checkpoint. Returns the epoch from now on, if that makes it rise.
+    /// Notes that the store holds this checkpoint. Returns the new epoch, if the checkpoint makes
+    /// it rise.
     pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<Epoch> {
         match self.rise {
             Rise::UnderWay(epoch, from) if from <= number => {
@@ -98,7 +99,7 @@ impl NamedEpoch {
         }
     }
 
-    /// The epoch from now on, if a client has named one while no leader was known.
+    /// The new epoch, if a client has named one while no leader was known.
     pub(crate) fn rise_now(&mut self) -> Option<Epoch> {
         (self.rise == Rise::Wanted).then(|| {
             self.rise = Rise::Done;

@@ -1,11 +1,12 @@
-//! Telling a process that was stopped, or a machine that slept, from a permit loop that was busy.
+//! Tells a process that was stopped, or a machine that slept, from a permit loop that was only
+//! busy.
 //!
 //! Only the first two cases need doubt, because answers of such a process may be of any age. A busy
-//! loop goes on, even if a standby takes its silence of 0.7 s for its end. All that the loop grants
-//! until its next checkpoint fails is within checkpoints that the store held. Those starts lie at
-//! most 2.5 s behind their checkpoint, by a clock that the loop reads for every message. The
-//! successor counts all of that as spent until then. So an early takeover costs a change of leader
-//! and no token.
+//! loop goes on, even if a standby takes its silence of 0.7 s for its end. Until a checkpoint of
+//! the busy loop fails, all its grants are within checkpoints that the store held. Their starts lie
+//! at most 2.5 s after their checkpoint, by a clock that the loop reads for every message. The
+//! successor counts all of them as spent until then. An early takeover therefore costs a change of
+//! leader and no stock.
 
 use crate::store::boot_ms;
 use rampmeter_protocol::clock::Clock;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a loop looks, whatever happens.
+/// How often a loop looks, even if nothing comes in.
 pub const HEARTBEAT: Span = Span::from_millis(100);
 /// After a longer standstill another scheduler may lead. No thread of a running machine waits this
 /// long for a core.
@@ -30,7 +31,7 @@ pub fn uptime(now: Time) -> Time {
     boot_ms().map_or(now, |ms| Time::ORIGIN + Span::from_millis(ms))
 }
 
-/// When this process ran, as a thread of its own sees it. Only that thread writes.
+/// When this process last ran, as a thread of its own records it. Only that thread writes.
 #[derive(Debug)]
 pub struct ProcessWatch {
     stamp: AtomicU64,
@@ -80,7 +81,7 @@ impl ProcessWatch {
     }
 }
 
-/// Tells one loop of standstills, each of them once.
+/// Tells one loop of standstills, of each of them once.
 #[derive(Debug)]
 pub struct StallDetector {
     process: Arc<ProcessWatch>,
@@ -151,7 +152,7 @@ mod tests {
         assert_eq!(detector.standstill(at(4000)), None, "it is over");
     }
 
-    /// The machine's clock shows the sleep, while the clock of the process stands still.
+    /// A machine's boot clock counts its sleep, while the monotonic clock stands still.
     #[test]
     fn time_passes_while_the_machine_sleeps() {
         let Some(ms) = boot_ms() else { return };
