@@ -174,6 +174,6 @@ async fn acquire(options: Acquire) -> Result<Permit, Error> {
     if may_be_far || permit.may_start() {
         return Ok(permit);
     }
-    // In a box: thousands of waiting requests would otherwise carry its size.
+    // Boxed, because thousands of waiting requests would otherwise carry the size of this future.
     Box::pin(permit.ready()).await
 }

@@ -178,7 +178,8 @@ impl ClientBuilder {
         ClientBuilder { unreachable: policy, ..self }
     }
 
-    /// The same for one resource, because safe rates differ between accounts.
+    /// Sets the policy of one resource in place of [`unreachable`](ClientBuilder::unreachable),
+    /// because safe rates differ between accounts.
     pub fn unreachable_for(mut self, resource: &str, policy: Unreachable) -> Self {
         self.unreachable_for.push((resource.to_owned(), policy));
         self

@@ -70,7 +70,7 @@ impl Call {
         }
     }
 
-    /// How late it was sent, if that is known.
+    /// How late the call began, if that is known.
     fn late(&self) -> Option<Span> {
         Some(self.grant.late? + self.begun.since(self.grant.start))
     }

@@ -36,13 +36,13 @@ pub struct Permit {
     unsettled: Unsettled,
     grant: Grant,
     deadline: Time,
-    /// It ends when the call begins, or when the permit goes back.
+    /// The span of the request, which ends when the call begins or the permit goes back.
     _span: PermitSpan,
 }
 
 impl Permit {
     pub(crate) fn new(resource: Resource, mut grant: Grant, deadline: Time, span: PermitSpan) -> Self {
-        // A request that is sent again is asked in the same span as this one was.
+        // A request for another permit belongs to the same span as this one.
         let trace = std::mem::replace(&mut grant.request.trace, span.parent());
         let unsettled = Unsettled::new(resource, grant.request.id.take(), trace);
         Permit { unsettled, grant, deadline, _span: span }
@@ -105,7 +105,7 @@ impl Permit {
         self.grant.answer.limited_by.as_deref()
     }
 
-    /// What the call costs: as it was asked for, or as the scheduler has
+    /// What the call costs: the requested cost, or the one that the scheduler has
     /// [computed](crate::call::Acquire::price).
     #[must_use]
     pub fn cost(&self) -> Cost {
@@ -121,7 +121,7 @@ impl Permit {
         &self.grant.answer.left
     }
 
-    /// Whether the client granted it itself because no scheduler answered; see
+    /// Whether the client itself granted the permit, because no scheduler answered; see
     /// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate).
     #[must_use]
     pub fn is_local(&self) -> bool {

@@ -10,7 +10,7 @@ use rampmeter_worker_session::{Denial, Grant};
 /// The span, which ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct PermitSpan {
-    /// The span around it, if the caller has named one.
+    /// The span around this one, if the caller has named it.
     parent: Option<TraceContext>,
     #[cfg(feature = "otel")]
     span: Option<opentelemetry::global::BoxedSpan>,
@@ -62,7 +62,7 @@ mod recorded {
             PermitSpan { parent, span: Some(span) }
         }
 
-        /// The permit is there; the span goes on until the call begins.
+        /// Notes that the permit is there; the span goes on until the call begins.
         pub(crate) fn note_granted(&mut self, grant: &Grant) {
             let wait = grant.start.since(grant.since).secs();
             let limit = grant.answer.limited_by.as_deref().map(|limit| text("rampmeter.limit", limit));
@@ -72,7 +72,7 @@ mod recorded {
             );
         }
 
-        /// There is no permit.
+        /// Notes that there is no permit.
         pub(crate) fn note_denied(&mut self, denial: &Denial) {
             let (code, limit) = match denial {
                 Denial::Refused { code, limited_by, .. } => (code.as_str(), limited_by.as_deref()),
@@ -88,7 +88,7 @@ mod recorded {
             }
         }
 
-        /// The caller no longer waits.
+        /// Notes that the caller no longer waits.
         pub(crate) fn note_cancelled(&mut self) {
             self.note([text("rampmeter.result", "cancelled")]);
         }

@@ -107,7 +107,7 @@ impl LaneLease {
 }
 
 impl PutBack {
-    /// The lane waits for the first of these, and no longer than `most_ms`.
+    /// Puts a lane back until the first of `waits` is over, and for no longer than `most_ms`.
     pub(crate) fn of(mut waits: Vec<Wait>, room_after: Option<u64>, most_ms: Option<u64>) -> Self {
         waits.sort_by_key(|wait| (wait.after_ms, wait.job));
         let shortest = waits.first().map(|wait| wait.after_ms);

@@ -93,7 +93,7 @@ impl Layout {
         durable(ARRIVALS.to_owned(), self.subjects.all(LaneMessage::Job), ARRIVAL_LEASE)
     }
 
-    /// The name of that consumer.
+    /// The name of the consumer of a class's lane leases.
     pub(crate) fn lane_leases_name(&self, class: Option<&Name>) -> String {
         format!("batons-{}", class_token(class))
     }

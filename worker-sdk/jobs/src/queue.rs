@@ -61,7 +61,7 @@ impl Queue {
     ///
     /// # Errors
     /// If the job is invalid or too large, or if the queue lacks its class. If JetStream does not
-    /// take it for a quarter of a minute.
+    /// take it for 15 s.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let written = job.written()?;
         self.classes.check(&self.store, written.lane.class.as_ref()).await?;

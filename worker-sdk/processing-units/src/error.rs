@@ -41,7 +41,7 @@ impl Gap {
         Gap { what, options, instead: "" }
     }
 
-    /// The gap that the caller can also close by doing this.
+    /// The same gap, which the caller can also close by doing `instead`.
     pub(crate) const fn or(self, instead: &'static str) -> Self {
         Gap { instead, ..self }
     }
@@ -72,7 +72,7 @@ impl Error {
         Error { kind, path: None, problem: problem.into(), remedy: remedy.into(), gaps: Vec::new() }
     }
 
-    /// A problem that is solved by what fills the gap.
+    /// A problem that is solved when the caller passes what closes `gap`.
     pub(crate) fn gap(kind: ErrorKind, problem: impl Into<String>, gap: Gap) -> Self {
         Error { gaps: vec![gap], ..Error::new(kind, problem, remedy(&[gap])) }
     }

@@ -15,12 +15,12 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-/// No task wakes up faster. A permit that lapses sooner cannot be used.
+/// The shortest validity of a usable permit: no task wakes up faster.
 const MIN_VALID: Span = Span::from_millis(1);
-/// The most ids of one request that may be used up. Beyond it, another id does not help.
+/// The most ids that one request may use up. Beyond it, another id does not help.
 const MAX_USED_UP: u32 = 100;
 
-/// Which answer it was: its batch, its time on the scheduler's clock, and its epoch.
+/// What identifies an answer: its batch, its time on the scheduler's clock, and its epoch.
 #[derive(Clone, Copy)]
 struct Stamp {
     batch: BatchNumber,
@@ -120,8 +120,7 @@ impl Session {
         start.ok()
     }
 
-    /// The permit lapsed while its answer was on its way. No call was made with it, so that it goes
-    /// back.
+    /// Gives back a permit that lapsed while its answer was on its way, and asks for another one.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         let settle = Settle::unused(self.ids.id(number));
@@ -129,7 +128,8 @@ impl Session {
         self.go_on_renamed(now, number);
     }
 
-    /// The ask goes on under a new id, at its age: the scheduler refuses one that was given back.
+    /// Continues the ask under a new id and at its age, because the scheduler refuses an id that
+    /// was given back.
     fn go_on_renamed(&mut self, now: Time, number: AskNumber) {
         self.ids.rename(number);
         let renamed = self.ids.id(number);

@@ -20,16 +20,16 @@ pub(super) struct Ask {
     pub(super) limited_by: Option<Box<str>>,
     pub(super) was_answered: bool,
     stage: Stage,
-    /// How long the scheduler may be silent about it.
+    /// How long the scheduler may be silent about the ask.
     patience: Span,
-    /// Since when a scheduler owes an answer about it.
+    /// Since when a scheduler owes an answer about the ask.
     unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
-    /// When it was first sent under its present id.
+    /// When the ask was first sent under its present id.
     first_sent: Option<Time>,
     last_sent: Time,
     sendings: u32,
-    /// The one-way delay of its last grant, if that was late.
+    /// The one-way delay of its last grant, if that came too late.
     pub(super) late: Option<OneWayDelay>,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Ask {
 enum Stage {
     /// The ask is in its outbox, and not sent yet.
     Unsent,
-    /// The ask is with the scheduler. It counts as lost if no answer comes until then.
+    /// The ask is with the scheduler. It counts as lost if no answer comes until `silent_until`.
     Sent { silent_until: Time },
-    /// The ask is refused for now, and is sent again at that time.
+    /// The ask is refused for now, and is sent again at `until`.
     Postponed { until: Time },
 }
 
@@ -106,18 +106,18 @@ impl Ask {
         self.expect_answer(now);
     }
 
-    /// A scheduler owes an answer from now on, if it did not already. The one that knew of this ask
-    /// may be gone.
+    /// Notes that a scheduler owes an answer from now on, unless one was owed already. The
+    /// scheduler that knew of this ask may be gone.
     pub(super) fn expect_answer(&mut self, now: Time) {
         self.unanswered.get_or_insert(now);
     }
 
-    /// Since when a scheduler owes an answer about it.
+    /// Since when a scheduler owes an answer about this ask.
     pub(super) fn unanswered(&self) -> Option<Time> {
         self.unanswered
     }
 
-    /// The scheduler has answered about this ask, and may be silent again for a while.
+    /// Notes that a scheduler has answered about this ask, and may be silent again for a while.
     pub(super) fn note_answer(&mut self, now: Time) {
         self.was_answered = true;
         self.unanswered = None;
@@ -136,7 +136,7 @@ impl Ask {
         self.stage == Stage::Unsent
     }
 
-    /// Whether a scheduler may know of it.
+    /// Whether a scheduler may know of this ask.
     pub(super) fn was_sent(&self) -> bool {
         self.sendings > 0
     }
@@ -158,17 +158,17 @@ impl Ask {
         last.or(self.first_sent).unwrap_or(Time::ORIGIN)
     }
 
-    /// Whether it was sent, and may be with a scheduler.
+    /// Whether the ask was sent, and may be with a scheduler.
     pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent { .. })
     }
 
-    /// Whether it was sent in `batch` and not again since.
+    /// Whether the ask was sent in `batch` and not again since.
     pub(super) fn is_sent_in(&self, batch: BatchNumber) -> bool {
         self.last_batch == Some(batch) && self.is_sent()
     }
 
-    /// When it is due next.
+    /// When the ask is due next.
     pub(super) fn next_due(&self) -> Time {
         match self.stage {
             Stage::Unsent => self.deadline,
@@ -176,13 +176,13 @@ impl Ask {
         }
     }
 
-    /// When it is due next, after it has been handled now.
+    /// When the ask is due next, after it has been handled now.
     pub(super) fn next_due_after(&self, now: Time) -> Time {
         let next = self.next_due();
         if next > now { next } else { self.deadline }
     }
 
-    /// Why it is due, if it is.
+    /// Why the ask is due, if it is.
     pub(super) fn due(&self, now: Time) -> Option<Due> {
         if now >= self.deadline {
             return Some(Due::Deadline);

@@ -97,7 +97,8 @@ impl Asks {
         .collect()
     }
 
-    /// The scheduler that knew of these asks may be gone.
+    /// Notes that answers are owed about all asks, because the scheduler that knew of them may be
+    /// gone.
     pub(super) fn expect_answers(&mut self, now: Time) {
         self.by_number.values_mut().for_each(|ask| ask.expect_answer(now));
     }

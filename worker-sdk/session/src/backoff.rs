@@ -3,9 +3,10 @@
 use super::dice::Dice;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A scheduler that hands over has a successor within milliseconds.
+/// The base of all pauses. A scheduler that hands over has a successor within milliseconds.
 const SHORTEST: Span = Span::from_millis(5);
-/// Without a back-off, waiting callers would send 100 thousand useless messages per second.
+/// The longest pause. Without a back-off, waiting callers would send 100 thousand useless messages
+/// per second.
 const LONGEST: Span = Span::from_millis(250);
 
 /// Exponential, capped, with full jitter. All asks of a resource share it, because they travel
@@ -33,7 +34,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// A scheduler has answered.
+    /// Notes that a scheduler has answered, and forgets all failures.
     pub(super) fn succeed(&mut self) {
         self.failures = 0;
     }

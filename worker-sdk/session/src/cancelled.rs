@@ -4,9 +4,11 @@ use super::numbers::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A scheduler keeps a permit at least this long. A later answer has nothing to give back.
+/// How long a cancelled ask is remembered. A permit that a later answer grants counts as used,
+/// which is safe.
 const KEPT: Span = Span::from_secs(60);
-/// Above this the oldest is forgotten. If its permit still comes, it counts as used, which is safe.
+/// The most asks that are remembered. Above this the oldest is forgotten. If its permit still
+/// comes, it counts as used, which is safe.
 const MOST: usize = 16_384;
 
 /// The numbers of cancelled asks, for as long as an answer to them has to be given back.

@@ -124,7 +124,8 @@ impl Grant {
         Asked { cost: cost.clone(), labels: self.request.labels.clone() }
     }
 
-    /// Whether the session granted it itself because no scheduler answered. No scheduler knows this
+    /// Whether the session itself granted the permit, because no scheduler answered. No scheduler
+    /// knows this
     /// permit, and its end is not reported.
     #[must_use]
     pub fn is_local(&self) -> bool {

@@ -34,14 +34,14 @@ impl KnownEpoch {
         self.known.as_ref().is_some_and(|known| epoch < known.epoch && now < known.until)
     }
 
-    /// An event names the epoch of a leader.
+    /// Notes the epoch of a leader, as an event names it.
     pub(super) fn announce(&mut self, now: Time, epoch: Epoch) {
         if self.get() != Some(epoch) {
             self.known = Some(Known { epoch, until: now + UNCONFIRMED });
         }
     }
 
-    /// An answer names the epoch of its leader. Returns whether that leader is new.
+    /// Notes the epoch of the leader that has answered. Returns whether that leader is new.
     pub(super) fn confirm(&mut self, epoch: Epoch) -> bool {
         let known = self.known.replace(Known { epoch, until: Time::NEVER });
         known.is_some_and(|known| epoch > known.epoch)

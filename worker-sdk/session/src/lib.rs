@@ -276,7 +276,8 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    /// Drops what is no event, what no leader can have sent, and what is of a deposed leader.
+    /// Handles an event. Drops a payload that is no event, that no leader can have sent, or that a
+    /// deposed leader has sent.
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
         let known = &self.outbox(resource).schedulers.epoch;
@@ -291,15 +292,15 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// A term has begun. Its epoch may already be known, because a leader with an empty store
-    /// counts from one. It learns of the former terms from the repeated requests.
+    /// Handles the beginning of a term. Its epoch may already be known, because a leader with an
+    /// empty store counts from one. It learns of the former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) {
         self.outbox(resource).schedulers.epoch.announce(now, epoch);
         self.note_contact(now, resource, true);
     }
 
-    /// A scheduler of the resource sent an answer or an event. If it is new, or was unreachable,
-    /// the session sends everything again.
+    /// Notes that a scheduler of the resource sent an answer or an event. If the scheduler is new,
+    /// or was unreachable, the session sends everything again.
     fn note_contact(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
         if is_new || self.outbox(resource).schedulers.reachability.is_lost() {
             let silence = self.silence(now, resource);

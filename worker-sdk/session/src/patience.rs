@@ -3,12 +3,13 @@
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// A hand-over takes tens of milliseconds. A shorter silence shows nothing.
+/// The shortest patience. A hand-over takes tens of milliseconds, so that a shorter silence shows
+/// nothing.
 const LEAST: Duration = Duration::from_millis(100);
-/// A longer patience is the same as waiting.
+/// The longest patience. A longer one is the same as waiting.
 const MOST: Duration = Duration::from_secs(3600);
 
-/// How long schedulers may be silent before a client helps itself: two seconds by default.
+/// How long schedulers may be silent before a client acts on its own: two seconds by default.
 ///
 /// ```
 /// use rampmeter_worker_session::Patience;

@@ -13,7 +13,7 @@ pub(super) struct Reachability {
     lost: Option<Lost>,
 }
 
-/// No scheduler answers.
+/// The state while no scheduler answers.
 #[derive(Debug)]
 struct Lost {
     since: Time,
@@ -53,13 +53,13 @@ impl Reachability {
         self.last_contact
     }
 
-    /// A scheduler has answered or announced something.
+    /// Notes that a scheduler has answered or announced something.
     pub(super) fn note_contact(&mut self, now: Time) {
         self.last_contact = now;
         self.lost = None;
     }
 
-    /// A request waits for an answer from now on.
+    /// Notes that a request waits for an answer from now on.
     pub(super) fn expect(&mut self, now: Time) {
         let Some(patience) = self.patience else { return };
         self.check_at = self.check_at.min(now + patience);
@@ -125,7 +125,7 @@ impl Reachability {
         self.lost.as_ref().is_some_and(|lost| lost.serve_at <= now)
     }
 
-    /// Waiting requests have been served; the next one is served at `next`.
+    /// Notes that waiting requests have been served; the next one is served at `next`.
     pub(super) fn serve_at(&mut self, next: Time) {
         if let Some(lost) = &mut self.lost {
             lost.serve_at = next;

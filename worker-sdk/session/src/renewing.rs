@@ -20,14 +20,14 @@ impl Session {
         Session { options: SessionOptions { renews: false, ..self.options }, ..self }
     }
 
-    /// A permit was granted whose call has a lease.
+    /// Keeps the lease of a call whose permit was granted.
     pub(super) fn keep(&mut self, number: AskNumber, asked: Asked<'static>, place: Place) {
         let Place { resource, start, span, was_sent_again } = place;
         if !self.options.renews || span == Span::ZERO {
             return;
         }
         let lease = Lease::new(resource, asked, start, span);
-        // The lost answer may have been given long ago.
+        // A lost answer may have granted the permit long ago.
         self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
     }
 
@@ -53,7 +53,7 @@ impl Session {
         Some(Command::Renew { resource, batch, payload: array.finish() })
     }
 
-    /// A scheduler has confirmed a renewal.
+    /// Notes that a scheduler has confirmed a renewal.
     pub(super) fn renewed(&mut self, now: Time, id: &str) {
         let lease = self.ids.ask(id).and_then(|number| self.leases.get(number));
         if let Some(resource) = lease.map(|lease| lease.resource) {
@@ -66,7 +66,7 @@ impl Session {
         self.leases.undelivered(now, batch, pause);
     }
 
-    /// A renewal was refused: the scheduler hands over or is in doubt, or another call has the
+    /// Handles a refused renewal: the scheduler hands over or is in doubt, or another call has the
     /// place.
     pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
@@ -87,9 +87,9 @@ impl Session {
 /// The place of a granted call.
 pub(super) struct Place {
     pub(super) resource: ResourceNumber,
-    /// When it begins.
+    /// When the call begins to hold the place.
     pub(super) start: Time,
-    /// How long it lasts unless it is renewed.
+    /// How long the call holds the place unless its lease is renewed.
     pub(super) span: Span,
     /// Whether the permit may have been granted long before its answer came.
     pub(super) was_sent_again: bool,

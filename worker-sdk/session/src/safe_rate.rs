@@ -3,9 +3,9 @@
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// A thousand calls a second. A higher rate is practically unlimited.
+/// The shortest interval: a thousand calls a second. A higher rate is practically unlimited.
 const SHORTEST: Span = Span::from_millis(1);
-/// One call a day. A lower rate is practically none.
+/// The longest interval: one call a day. A lower rate is practically none.
 const LONGEST: Span = Span::from_secs(86_400);
 
 /// The rate at which one client calls one resource while no scheduler coordinates it.

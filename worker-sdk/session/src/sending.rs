@@ -8,16 +8,17 @@ use super::payload::ArrayPayload;
 use super::unsent::MessageGroup;
 use rampmeter_protocol::time::{Span, Time};
 
-/// All workers of a fleet learn of a new leader in the same millisecond. They ask within this time.
+/// The time over which workers spread their first requests to a new leader. All workers of a fleet
+/// learn of it in the same millisecond.
 const REASK_JITTER: Span = Span::from_millis(20);
-/// After an outage they ask within this part of its length, because a long wait can become a little
-/// longer. A fail-over of a second is too short for that.
+/// After an outage, workers spread their requests over this part of its length, because a long wait
+/// can become a little longer. A fail-over of a second is too short for that.
 const OUTAGE_PER_JITTER: u64 = 64;
 /// The upper bound of that time: a thousand workers within it are four in a millisecond.
 const MAX_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
-    /// Messages may get through (again).
+    /// Notes that messages may get through (again).
     pub(super) fn connected(&mut self, now: Time) {
         let away = self.disconnected_at.take().map_or(Span::ZERO, |since| now.since(since));
         self.connected = true;
@@ -28,7 +29,7 @@ impl Session {
         }
     }
 
-    /// No answer can come from now on.
+    /// Notes that no answer can come from now on.
     pub(super) fn disconnected(&mut self, now: Time) {
         if self.connected {
             self.connected = false;

@@ -24,7 +24,7 @@ impl Default for SilenceReport {
 }
 
 impl SilenceReport {
-    /// A request is pending from now on.
+    /// Notes that a request is pending from now on.
     pub(super) fn expect(&mut self, now: Time) {
         self.look_at = self.look_at.min(now + TOLD_AFTER);
     }
@@ -48,12 +48,12 @@ impl SilenceReport {
         silent.map(|since| now.since(since))
     }
 
-    /// No request is pending any more.
+    /// Notes that no request is pending any more.
     pub(super) fn rest(&mut self) {
         self.look_at = Time::NEVER;
     }
 
-    /// A scheduler has answered. Returns whether people were told that none does.
+    /// Notes that a scheduler has answered. Returns whether people were told that none does.
     pub(super) fn ends(&mut self) -> bool {
         self.told_at.take().is_some()
     }

@@ -24,7 +24,7 @@ impl<'a> Script<'a> {
         Script { source, path, setup: OnceCell::new() }
     }
 
-    /// Its place in the body.
+    /// The script's place in the body.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

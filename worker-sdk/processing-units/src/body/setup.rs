@@ -76,7 +76,7 @@ impl Setup {
     }
 }
 
-/// Mosaicking other than `SIMPLE` takes as many samples as there are data.
+/// Checks that mosaicking is `SIMPLE`. Any other takes as many samples as there are data.
 fn check_mosaicking(mosaicking: &Value, path: &str) -> Result<(), Error> {
     let is_simple = mosaicking.as_str().is_some_and(|name| name.eq_ignore_ascii_case("SIMPLE"));
     if mosaicking.is_null() || is_simple {

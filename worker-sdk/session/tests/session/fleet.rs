@@ -13,7 +13,7 @@ use std::ops::Range;
 /// From a client to its scheduler, and back.
 const ROUND_TRIP: Span = Span::from_millis(1);
 
-/// What a fleet's messages meet.
+/// The circumstances that a fleet's messages meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Weather {
     /// A scheduler that puts every request into its queue.
@@ -82,7 +82,7 @@ impl Fleet {
         self.drain(now, client);
     }
 
-    /// All clients see the weather change in one moment.
+    /// Changes the weather of all clients in one moment.
     pub(crate) fn change(&mut self, now: Time, weather: Weather) {
         self.pass_until(now);
         let before = std::mem::replace(&mut self.weather, weather);
@@ -96,7 +96,7 @@ impl Fleet {
         }
     }
 
-    /// Plays everything that is due by then.
+    /// Plays everything that is due until `now`.
     pub(crate) fn pass_until(&mut self, now: Time) {
         loop {
             let event = self.agenda.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at);
@@ -120,12 +120,12 @@ impl Fleet {
         self.sent.iter().filter(move |sent| sent.at >= from && sent.at < until)
     }
 
-    /// When clients granted something themselves, and which client.
+    /// The permits that clients granted themselves: the time and the client of each.
     pub(crate) fn granted(&self) -> &[(Time, usize)] {
         &self.granted
     }
 
-    /// A new leader announces itself to all clients of the first resource.
+    /// Has a new leader announce itself to all clients of the first resource.
     fn announce(&mut self, now: Time, client: usize, epoch: Epoch) {
         let news = json!({"event": "leader", "epoch": epoch, "leader": "x"}).to_string();
         self.tell(now, client, Event::News { resource: ResourceNumber(0), payload: news.as_bytes(), unix_ms: 0 });

@@ -22,7 +22,7 @@ const GIANT_ASKS: u64 = 10_000;
 
 const BEGINS: Time = Time::from_nanos(5_000_000_000);
 const ENDS: Time = Time::from_nanos(35_000_000_000);
-/// After a return, and before a client takes a silence for another outage.
+/// How long a return is observed. In this time no client takes a silence for another outage.
 const REST: Span = Span::from_secs(11);
 const OVER: Time = Time::from_nanos(46_000_000_000);
 
@@ -44,7 +44,8 @@ fn waiting_fleet() -> Fleet {
     fleet
 }
 
-/// Servers stay, and the scheduler is gone. Another one announces to all at once that it leads.
+/// A fleet whose servers stay while the scheduler is gone. In the end another scheduler announces
+/// to all clients at once that it leads.
 fn without_scheduler() -> Fleet {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::NoScheduler);
@@ -53,7 +54,7 @@ fn without_scheduler() -> Fleet {
     fleet
 }
 
-/// The servers are gone. All clients are connected again in one moment.
+/// A fleet whose servers are gone. In the end all clients are connected again in one moment.
 fn without_server(until: Time) -> Fleet {
     let mut fleet = waiting_fleet();
     fleet.change(BEGINS, Weather::Disconnected);
@@ -70,7 +71,7 @@ fn is_worker(client: usize) -> bool {
     client != GIANT
 }
 
-/// The number of messages that never happens if `mean` is their mean.
+/// A number of messages that is never exceeded if `mean` is their mean.
 fn bound(mean: f64) -> usize {
     (mean + 6.0 * mean.sqrt()) as usize
 }

@@ -14,7 +14,8 @@ const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// Asks of one run, spread over the time of the chaos.
 const ASKS: u64 = 60;
 const CHAOS_ENDS: Time = Time::from_nanos(40_000_000_000);
-/// Longer than the longest silence that the session tolerates, and what comes after it.
+/// The end of a run. After the chaos it leaves time for the longest silence that the session
+/// tolerates, and for what follows.
 const HEALED: Time = Time::from_nanos(120_000_000_000);
 
 /// How bad the network is until [`CHAOS_ENDS`].
@@ -230,7 +231,7 @@ impl World {
         self.at(turn, Happening::Grant { batch, id, epoch });
     }
 
-    /// A leader that has gone takes its queue with it.
+    /// Grants a request, unless its leader has gone and has taken the queue along.
     fn grant(&mut self, now: Time, batch: BatchNumber, id: &str, epoch: Epoch) {
         if epoch == self.epoch && self.queue.contains(id) {
             self.grant_now(now, batch, id);
@@ -266,7 +267,7 @@ impl World {
         self.session.handle(now, Event::Answered { batch, payload: payload.as_bytes() });
     }
 
-    /// Through the network: late, never, or twice.
+    /// Sends something through the network: it arrives late, never, or twice.
     fn travel(&mut self, now: Time, happening: &Happening) {
         let chaos = now < CHAOS_ENDS;
         if chaos && self.percent(self.chaos.loss_percent) {

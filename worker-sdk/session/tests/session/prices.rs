@@ -48,7 +48,7 @@ fn a_body_travels_alone() {
     assert_eq!(sent.len(), 2, "{sent:?}");
 }
 
-/// A successor counts the call in flight by it.
+/// A successor counts the call in flight by this cost.
 #[test]
 fn a_renewal_names_the_cost_that_the_scheduler_has_computed() {
     let mut session = connected();

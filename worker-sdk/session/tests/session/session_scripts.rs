@@ -19,7 +19,7 @@ const FOLDER: &str = "../../protocol/session-scripts";
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// When a script begins: requests may be older.
 const ORIGIN: Time = Time::from_nanos(1_000_000_000_000);
-/// A time before the next one that a script names.
+/// A time that is shorter than the distance of any two times in a script.
 const A_MOMENT: Span = Span::from_nanos(1_000);
 /// How often a session is woken for settles that wait for the next message.
 const MAX_WAKEUPS: usize = 20;
@@ -35,8 +35,8 @@ fn the_session_plays_the_scripts_of_all_clients() {
     assert!(played >= scripts.len() - 2 && played > 15, "{played} of {} scripts were played", scripts.len());
 }
 
-/// Plays a script with several seeds: no rule depends on one. Returns whether it is of clients over
-/// NATS.
+/// Plays a script with several seeds: no rule depends on one. Returns whether the script is for
+/// clients over NATS.
 fn play(path: &Path) -> bool {
     let script: &'static str = std::fs::read_to_string(path).expect("a script").leak();
     let is_of_a_front = script.contains(" hangup") || script.contains("\"epoch\": 0");

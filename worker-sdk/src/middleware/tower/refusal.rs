@@ -32,7 +32,7 @@ fn status(error: &Error) -> StatusCode {
         ErrorKind::Refused(code) => {
             StatusCode::from_u16(code.as_server()).expect("the protocol's numbers are those of HTTP")
         }
-        // A limit in the way is the reason. Without one no scheduler has answered.
+        // If a limit is named, it delayed the request. Otherwise no scheduler has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::TimedOut
         | ErrorKind::Unreachable

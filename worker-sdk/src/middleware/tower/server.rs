@@ -30,7 +30,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// | 429 | the request would have to wait (longer than it may), or a quota is spent | `Retry-After` in whole seconds, at least 1, where it is known when to come back; `RateLimit` with the limit in the way |
 /// | 503 | no scheduler answers, or it says `unavailable`, `no_limit`, `queue_full` or `too_many_keys` | `Retry-After` where it is known |
 /// | 422 | the cost exceeds what a limit can ever hold | |
-/// | 400 | what the request was made into cannot be asked for, such as a label of more than 256 characters | |
+/// | 400 | the request for a permit is invalid, such as one with a label of more than 256 characters | |
 /// | 500 | what [`asking`](ServerLayer::asking) sets is not configured, such as a class | |
 ///
 /// If the service sets no `RateLimit` itself, the answer to an admitted request says there what its
