@@ -4,7 +4,7 @@ use crate::history::{Day, HOURS, History, is_weekend};
 use crate::trend::{Trend, confidence, points, trend};
 use rampmeter_protocol::splitmix::SplitMix64;
 
-/// With this many replays, a tenth of the cases is 30 of them.
+/// The number of replays. A tenth of them is 30.
 const REPLAYS: u64 = 300;
 /// The days of a replay that have a day of their own in the history; later days are like earlier
 /// ones.
@@ -53,7 +53,7 @@ pub fn forecast(history: &History, state: &State, seed: u64) -> Option<Forecast>
     let mut ends: Vec<f64> = (0..REPLAYS)
         .map(|number| {
             let mut chance = SplitMix64::new(seed).fork(number);
-            // Each replay knows another part of the history, as another month would have shown.
+            // Each replay knows another part of the history, as if other days had been seen.
             let mut known: Vec<&Day> = (0..days.len()).map(|_| &days[below(&mut chance, days.len())]).collect();
             known.sort_by_key(|day| day.number);
             let known: Vec<Day> = known.into_iter().cloned().collect();
