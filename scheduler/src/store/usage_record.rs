@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_told_is_written_like_this() {
+    fn told_use_has_a_stable_form() {
         let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
         let at = Offset::from_nanos;
         let claim =

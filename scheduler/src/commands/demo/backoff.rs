@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_doubles_up_to_the_longest_on_top_of_retry_after() {
+    fn the_pause_doubles_up_to_a_bound_and_comes_on_top_of_retry_after() {
         let mut backoff = Backoff::default();
         let mut after = |retry_after, dice| backoff.after(Duration::from_millis(retry_after), dice).as_millis();
         assert_eq!([after(0, 1.0), after(0, 0.5), after(30, 1.0), after(30, 0.0)], [100, 100, 430, 30]);

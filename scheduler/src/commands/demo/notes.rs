@@ -132,7 +132,7 @@ What next:
     }
 
     #[test]
-    fn a_row_that_shows_what_one_expects_has_none() {
+    fn a_row_with_expected_figures_has_no_note() {
         let Comparison { coordinated, .. } = of_the_readme();
         let wait = Some(Wait { p50: 0.5, p99: 2.0 });
         let calm = Figures { wait_ms: ByClass { interactive: wait, standard: wait, bulk: wait }, ..coordinated };

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_again_is_what_is_not_answered_with_its_age() {
+    fn requests_without_an_answer_are_asked_again_with_their_age() {
         let mut batch = batch(r#"[{"id":"a"},{"mode":"wait","max_wait_ms":5000,"age_ms":100}]"#);
         let first = r#"[{"id":"a","mode":"reserve"},{"id":"front","mode":"wait","max_wait_ms":5000.0,"age_ms":100.0,"progress":true}]"#;
         assert_eq!(sent(&mut batch, Span::ZERO), first);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_too_late_is_asked_for_anew_if_the_id_was_made_up_here() {
+    fn a_late_permit_is_asked_for_anew_if_its_id_was_made_here() {
         let mut batch = batch(r#"[{"id":"own"},{},{"cost":{"requests":2}}]"#);
         let mut base_delay = BaseDelay::default();
         batch.payload(at(0), Span::ZERO);

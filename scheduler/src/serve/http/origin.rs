@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_forwarded_is_about_itself() {
+    fn a_direct_request_is_labelled_by_its_own_line() {
         let labels = vec![("route".to_owned(), LabelSource::Path), ("method".to_owned(), LabelSource::Method)];
         let settings = OriginSettings { labels, ..settings() };
         let asked = question("GET /check/a", "x-original-uri: /free\nx-original-method: PUT\nx-forwarded-uri: /free");

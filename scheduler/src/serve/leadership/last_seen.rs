@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_later_and_what_did_not() {
+    fn a_later_record_is_told_from_an_earlier_one() {
         check((7, 1, 3, 40), (7, 1, 4, 41), Sequel::Later);
         check((7, 1, 3, 40), (8, 2, 1, 41), Sequel::Later);
         check((7, 1, 3, 40), (6, 9, 9, 41), Sequel::Earlier);

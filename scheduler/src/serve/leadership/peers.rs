@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_other_does_not_know_stays() {
+    fn a_resource_that_the_peer_does_not_know_stays() {
         let peers = Peers::new("me");
         peers.heard(at(0), "other", names("a"));
         names("a b c").iter().for_each(|name| peers.leads(name, "me"));
