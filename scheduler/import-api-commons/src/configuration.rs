@@ -206,7 +206,7 @@ limits:
     }
 
     #[test]
-    fn a_ceiling_that_is_a_text_is_none() {
+    fn a_limit_without_a_number_is_left_out() {
         let text = "
 method: harvested
 limits:
