@@ -125,8 +125,7 @@ impl Grant {
     }
 
     /// Whether the session itself granted the permit, because no scheduler answered. No scheduler
-    /// knows this
-    /// permit, and its end is not reported.
+    /// knows this permit, and its end is not reported.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.request.id.is_none()

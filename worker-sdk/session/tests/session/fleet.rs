@@ -151,11 +151,11 @@ impl Fleet {
             match command {
                 Command::Ask { resource, batch, payload, .. } => self.carry(now, client, resource, batch, &payload),
                 Command::Complete { result, .. } => {
-                    assert!(result.is_ok_and(|grant| grant.is_local()), "no scheduler grants, nobody gives up");
+                    assert!(result.is_ok_and(|grant| grant.is_local()), "no scheduler grants, no caller gives up");
                     self.granted.push((now, client));
                 }
                 Command::Settle { .. } => {}
-                Command::Freeze { .. } => panic!("nobody announces a freeze"),
+                Command::Freeze { .. } => panic!("no freeze is announced"),
                 Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
                 Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
             }

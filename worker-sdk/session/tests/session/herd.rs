@@ -79,7 +79,7 @@ fn bound(mean: f64) -> usize {
 /// Checks that every worker asks once, at a random time within `spread` milliseconds.
 fn check_return(fleet: &Fleet, ends: Time, spread: u64) {
     let back = times(fleet.sent_in(ends, ends + REST), is_worker);
-    assert_eq!(back.len(), WORKERS, "nobody asks twice");
+    assert_eq!(back.len(), WORKERS, "no worker asks twice");
     assert!(back.iter().all(|at| *at <= ends + Span::from_millis(spread)), "the last one asks at {:?}", back.last());
     let most = |window: f64| bound(1000.0 * window / spread as f64);
     assert!(peak(&back, TEN) <= most(10.0), "{} within 10 ms", peak(&back, TEN));

@@ -1,5 +1,5 @@
 //! One client, a scheduler that changes, and a network between them that loses, copies and
-//! reorders. Of the session it uses only the vocabulary.
+//! reorders. It uses only the public vocabulary of the session.
 
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -140,8 +140,8 @@ impl World {
             assert!(!(used && self.given_back.contains(&ask)), "ask {ask} was used and given back");
         }
         let kept = self.unwanted.difference(&self.given_back).next();
-        assert_eq!(kept, None, "a grant that nobody waited for was not given back");
-        assert_eq!(self.session.next_wakeup(), None, "all has ended, and still the session is restless");
+        assert_eq!(kept, None, "a grant without a waiting caller was not given back");
+        assert_eq!(self.session.next_wakeup(), None, "all asks have ended, but it still wants to wake up");
     }
 
     fn happen(&mut self, now: Time, happening: Happening) {
@@ -190,7 +190,7 @@ impl World {
                     Err(Denial::Refused { .. } | Denial::TooManyAsks { .. } | Denial::Closed) => {}
                 }
             }
-            Command::Freeze { .. } => panic!("nobody announced a freeze"),
+            Command::Freeze { .. } => panic!("no freeze was announced"),
             Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
             Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
         }

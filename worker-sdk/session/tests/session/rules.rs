@@ -63,7 +63,7 @@ fn a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time() {
 }
 
 #[test]
-fn yes_or_no_is_asked_again_after_two_seconds_and_needs_no_bound() {
+fn a_request_that_does_not_wait_is_asked_again_after_two_seconds_without_a_bound() {
     check(
         r#"
         0 connect
@@ -490,7 +490,7 @@ fn an_answer_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn noise_is_passed_over() {
+fn unreadable_messages_are_ignored() {
     check(
         r#"
         0 connect

@@ -200,7 +200,7 @@ impl Play {
             Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
             Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
                 assert_eq!((grant.received, grant.start), (now, now));
-                assert!(grant.lapses().is_some(), "nobody keeps it for a burst");
+                assert!(grant.lapses().is_some(), "a local permit lapses");
                 format!("granted {} locally", ask.0)
             }
             Command::Complete { ask, result: Ok(grant) } => {

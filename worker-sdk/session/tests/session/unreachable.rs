@@ -102,7 +102,7 @@ fn a_request_to_an_unreachable_resource_fails_at_once() {
 }
 
 #[test]
-fn a_word_about_anything_ends_it() {
+fn any_answer_ends_it() {
     for word in [
         r#"answer 2 {"status":"granted","id":$2,"delay_ms":0,"epoch":1}"#,
         r#"answer 2 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}"#,
@@ -187,7 +187,7 @@ fn an_event_ends_it_unless_it_is_of_the_past() {
 }
 
 #[test]
-fn patience_begins_anew_with_every_word() {
+fn patience_begins_anew_with_every_answer() {
     check(
         r#"
         0 connect
@@ -382,7 +382,7 @@ fn a_scheduler_that_comes_and_goes_makes_the_safe_rate_no_faster() {
 }
 
 #[test]
-fn now_or_never_is_now_or_never_at_the_safe_rate_too() {
+fn mode_allow_is_granted_now_or_refused_at_the_safe_rate() {
     check(
         r#"
         0 policy rate 2000 10 1000
