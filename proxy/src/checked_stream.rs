@@ -208,7 +208,7 @@ mod tests {
         }
     }
 
-    /// What hyper has at once of a head that does not end, of which this many bytes have come.
+    /// The number of bytes that hyper sees of a head without an end, after `sent` bytes of it came.
     async fn handed(sent: usize) -> usize {
         let (mut client, server) = tokio::io::duplex(2 * MAX_HEAD);
         client.write_all(&[b"GET / HTTP/1.1\r\nA: ", &*vec![b'a'; sent]].concat()[..sent]).await.unwrap();

@@ -42,7 +42,7 @@ pub(crate) enum Failure {
     /// The bound of held requests is reached.
     #[error("as many requests wait as this proxy holds")]
     TooManyHeld,
-    /// As many calls as may be are in flight, and none ended in time.
+    /// The bound of calls in flight is reached, and none ended in time.
     #[error("no connection to the upstream became free in time")]
     NoPlace,
     /// The proxy has nothing to show to the upstream.

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_a_request_for_a_tunnel_is_no_body() {
+    fn bytes_behind_a_request_for_a_tunnel_are_no_body() {
         let connect = |fields: &str| format!("CONNECT a:443 HTTP/1.1\r\n{fields}\r\n");
         for fields in ["", "host: a\r\n", "content-length: 0\r\n"] {
             let head = connect(fields);

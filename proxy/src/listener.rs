@@ -27,13 +27,13 @@ use tokio_rustls::server::TlsStream;
 const READ_HEAD: Duration = Duration::from_secs(75);
 /// How long a client may take to agree on encryption.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Headers of one request.
+/// The most headers of one request.
 const MAX_HEADERS: usize = 128;
-/// Requests that one HTTP/2 connection may have open.
+/// The most requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 250;
 /// The interval of HTTP/2 pings, and how long an answer to one may take.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
-/// Pause after the system has refused a connection, as when there are no more files to be had.
+/// The pause after the system has refused a connection, for example because no file is free.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Lets clients in.
@@ -103,7 +103,7 @@ impl Listener {
 }
 
 impl Service {
-    /// Encrypts the connection if it is to be, and serves it.
+    /// Encrypts the connection if there is an `acceptor`, and serves it.
     async fn greet(mut self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         stream.set_nodelay(true).ok();
         let Some(acceptor) = acceptor else { return self.serve(stream).await };
@@ -113,7 +113,7 @@ impl Service {
         }
     }
 
-    /// Serves the connection, and then the tunnel that it has become, if it has.
+    /// Serves the connection, and then its tunnel if it has become one.
     async fn serve(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let slot = TunnelSlot::default();
         self.serve_requests(stream, &slot).await;

@@ -10,7 +10,8 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Classes that metrics tell apart. Clients may name any class, and each takes memory for ever.
+/// The most classes that metrics tell apart. Clients may name any class, and the process never
+/// frees the memory of a counted one.
 const MAX_CLASSES: usize = 32;
 const DEFAULT_CLASS: &str = "default";
 const OTHER_CLASS: &str = "other";
@@ -123,7 +124,7 @@ impl Metrics {
 }
 
 impl HeldRequest<'_> {
-    /// The request has its answer.
+    /// Notes that the request has its answer.
     pub(crate) fn answered(mut self) {
         self.is_answered = true;
     }

@@ -114,7 +114,7 @@ impl UsageReader {
         UsageReader { is_stream, text: Vec::new(), is_lost: false, found: Tokens::default() }
     }
 
-    /// A piece of the answer.
+    /// Takes the next piece of the answer.
     pub(crate) fn read(&mut self, piece: &[u8]) {
         if !self.is_stream {
             return self.add(piece);

@@ -14,7 +14,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "
 /// The trace that a request belongs to.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
-    /// What the permit is asked in: the span of this proxy, or that of the client.
+    /// The span in which the permit is asked: that of this proxy, or that of the client.
     context: Option<TraceContext>,
     recorded: Option<Box<Recorded>>,
 }
@@ -85,7 +85,7 @@ impl RequestTrace {
         }
     }
 
-    /// The client is answered.
+    /// Ends the span, because the client is answered.
     pub(crate) fn answered(&mut self, told: &Answered<'_>) {
         let Some(recorded) = self.recorded.take() else { return };
         let Answered { route, status, failure, held } = *told;
