@@ -30,7 +30,7 @@ const TOLD_EVERY: Span = Span::from_secs(60);
 pub struct Settings {
     /// The collector's address for traces, which ends with `/v1/traces`.
     pub traces: Uri,
-    /// The part of the traces that begin here which is recorded, from 0 to 1.
+    /// The share of traces that begin here and are recorded, from 0 to 1.
     pub sample: f64,
     /// What this service is called.
     pub service: String,

@@ -10,7 +10,7 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler of this part of the traces that begin here, from 0 to 1.
+    /// A sampler that records this share, from 0 to 1, of the traces that begin here.
     pub(crate) fn new(ratio: f64) -> Self {
         Sampler { below: (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
     }
