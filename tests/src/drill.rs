@@ -47,7 +47,7 @@ margin = 0
 /// By how much the delays of two answers may differ, on a machine that stops a task for that long.
 pub const LATENESS: Duration = Duration::from_millis(500);
 
-/// More than any run makes.
+/// The length of the upstream's log: more admissions than any run makes.
 const ADMISSIONS: usize = 10_000_000;
 
 /// Load on a resource called `hub`, and everything that observes it.
@@ -219,7 +219,7 @@ impl Drill {
         CAPACITIES.into_iter().map(rule).collect()
     }
 
-    /// Refused calls count too, since they were made.
+    /// The calls that the upstream received. Refused calls count too, since they were made.
     fn received(&self) -> Vec<Call> {
         let admissions = self.upstream.admissions();
         assert!(admissions.len() < ADMISSIONS, "the log is complete");

@@ -21,7 +21,8 @@ const PAUSE: Span = Span::from_millis(100);
 /// Pauses are rare. If this many measurements in a row each meet one, the machine gives no figures.
 const ATTEMPTS: usize = 5;
 
-/// A share that a fault in the code lowers is too low in every attempt.
+/// A measurement fails after this many attempts without a pause of the machine. A fault in the code
+/// fails all of them, a busy machine only some.
 const CHANCES: usize = 3;
 
 /// How many nanoseconds the machine has paused since the first measurement.

@@ -33,7 +33,7 @@ pub async fn run_in(program: Program, arguments: &[&str], environment: &[(&str, 
     within("a command ends", output).await.unwrap()
 }
 
-/// Ignores settings in the environment of the test run.
+/// The command, without the settings in the environment of the test run.
 fn plain(program: Program) -> Command {
     let mut command = Command::new(program);
     for (variable, _) in std::env::vars_os() {

@@ -10,7 +10,8 @@ use rampmeter_protocol::status::{LimitStatus, Status};
 use serde_json::Value;
 use std::time::Duration;
 
-/// A request that meets a stopping leader or server may stay without an answer.
+/// How long to wait before a request counts as lost. A request that meets a stopping leader or
+/// server may stay without an answer.
 const LOST: Duration = Duration::from_secs(1);
 
 /// A connection, and the resource of its requests.
@@ -32,7 +33,7 @@ impl Worker {
     /// A worker of `resource` on the server at `url`.
     ///
     /// # Panics
-    /// If it refuses it.
+    /// If the server refuses the worker.
     pub async fn at(url: &str, resource: &'static str) -> Self {
         Worker { client: async_nats::connect(url).await.unwrap(), resource }
     }
@@ -124,7 +125,7 @@ impl Worker {
     /// # Panics
     /// If it never gets a leader.
     pub async fn status_of_leader(&self) -> Status {
-        until("somebody leads", async || {
+        until("a scheduler leads", async || {
             let answer = tokio::time::timeout(LOST, self.request("status", "")).await.ok()?;
             (answer.status != Some(StatusCode::NO_RESPONDERS)).then(|| serde_json::from_slice(&answer.payload).unwrap())
         })

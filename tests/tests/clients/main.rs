@@ -2,8 +2,7 @@
 //! checks, against the scheduler of this build.
 //!
 //! Where Python, Node.js or Chromium is missing, or no registry is reached, a check says what it
-//! skipped.
-//! With `CI=true` nothing is skipped.
+//! skipped. With `CI=true` nothing is skipped.
 
 use rampmeter_tests::repository::root;
 use std::process::{Command, Stdio};

@@ -27,16 +27,17 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How long the worker goes on: a minute with every change, for which the drills around it pay no
-/// time. `RAMPMETER_HOSTILE=60m` sets another time.
+/// How long the hostile worker sends in a usual run. Other drills run meanwhile, so this minute
+/// costs no extra time. `RAMPMETER_HOSTILE=60m` sets another duration.
 const USUAL: Duration = Duration::from_secs(60);
-/// Messages of the hostile worker: two hundred a second, of which some are arrays of a thousand.
+/// The pause between two messages of the hostile worker, which sends two hundred a second. Some are
+/// arrays of a thousand elements.
 const EVERY: Duration = Duration::from_millis(5);
-/// How long it waits for an answer over HTTP.
+/// How long the hostile worker waits for an answer over HTTP.
 const GLANCE: Duration = Duration::from_millis(50);
 
 const HONEST: usize = 10;
-/// Each honest client asks the quiet resource ten times a second, for half of what it may have.
+/// Each honest client asks the quiet resource ten times a second, half of what the limit allows.
 const QUIET_EVERY: Duration = Duration::from_millis(100);
 const QUIET: &str = r#"
 [[resource]]
@@ -50,15 +51,15 @@ capacity = 20
 period = "1s"
 "#;
 
-/// Twice the share of the rate that ten clients get.
+/// Each honest client asks the busy resource twice as often as its share of the rate allows.
 const BUSY_EVERY: Duration = Duration::from_millis(50);
 /// What the upstream enforces: the limits of [`hub`].
 const LIMITS: [(&str, u64); 2] = [("requests", 200), ("processing-units", 500)];
-/// More than any run makes.
+/// The length of the upstream's log: more admissions than any run makes.
 const ADMISSIONS: usize = 10_000_000;
 
-/// The memory that a scheduler takes during an hour of this. Permits are remembered for five
-/// minutes. At this rate these are a million and a half, of about a hundred bytes each.
+/// The most memory of the scheduler in bytes, even in an hour of attacks. It remembers a permit for
+/// five minutes: at this rate a million and a half permits, of about a hundred bytes each.
 const MAX_MEMORY: u64 = 512 << 20;
 
 /// What the honest clients saw.
@@ -70,7 +71,7 @@ struct Seen {
     throttled: usize,
 }
 
-/// One honest client, and where all of them write.
+/// One honest client, and the results that all of them share.
 #[derive(Clone)]
 struct Honest {
     name: String,
@@ -105,7 +106,7 @@ impl Honest {
         }
     }
 
-    /// Asks for a key of its own, which no other client takes from.
+    /// Asks for permits under a key of its own, from which no other client takes.
     async fn ask_quietly(self) {
         let mut turns = interval(QUIET_EVERY);
         turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -171,7 +172,7 @@ async fn attack(nats: String, front: String, seed: u64) {
     }
 }
 
-/// Sends a message. NATS takes only some of them.
+/// Sends a message. NATS refuses some of the hostile ones, which is no error here.
 async fn send(client: &async_nats::Client, subject: String, reply: Option<String>, payload: Vec<u8>) {
     match reply {
         Some(reply) => client.publish_with_reply(subject, reply, payload.into()).await.ok(),
@@ -210,8 +211,8 @@ fn received(upstream: &Upstream) -> Vec<Call> {
     admissions.iter().map(call).collect()
 }
 
-/// The findings on what the upstream received, and on what the scheduler promised. It may use half
-/// of each bucket; the rest is margin.
+/// The findings on what the upstream received, and on what the scheduler promised. The scheduler
+/// may use half of each bucket; the rest is margin.
 fn findings(upstream: &Upstream, seen: &Seen) -> Vec<Finding> {
     let rules = LIMITS.map(|(unit, capacity)| Rule::new(unit, capacity, QUICK));
     let lowered = rules.clone().map(|rule| {

@@ -72,7 +72,7 @@ impl Account {
     }
 }
 
-/// What the upstream really gives.
+/// What the upstream really gives in a scenario.
 #[derive(Clone, Copy)]
 enum Given {
     /// This share of the configured rate.
@@ -92,7 +92,7 @@ enum Most {
 
 /// One upstream, its callers, and the expected result.
 struct Scenario {
-    /// The name of its resource too.
+    /// The scenario's name, which is also the name of its resource.
     name: &'static str,
     policy: String,
     given: Given,
@@ -143,7 +143,8 @@ fn scenarios(account: Account) -> Vec<Scenario> {
     };
     let slower = account.period * 101;
     let slower = format!("requests={}/{}ms", account.capacity, slower * 10);
-    // Stock that is held back against ten minutes' rejections changes no more than those.
+    // The upstream refills one percent more slowly than configured. A
+    // rejection makes the scheduler hold back stock, so a run meets six at most.
     let slower = Scenario { most: Most::Calls(6), given: Given::Part(1.0 / 1.01), ..Scenario::new("slower", slower) };
     let fractions = Scenario::new("fractions", account.policy(1.0, ";whole"));
     // Each lesson costs all calls under way, and learning the missing share takes the first half
@@ -215,8 +216,8 @@ struct Fared {
 }
 
 impl Fared {
-    /// In a usual run, stock that came in since the first snapshot does not count: it is held back
-    /// once, for good.
+    /// Compares two snapshots. In a usual run, stock that came in since the first snapshot counts
+    /// as not given: the scheduler holds it back once, for good.
     fn between(first: &Stats, last: &Stats, account: Account, given: Given) -> Self {
         let served = |client| tally(last, client).ok - tally(first, client).ok;
         let rejected = tally(last, OURS).rate_limited - tally(first, OURS).rate_limited;

@@ -401,6 +401,6 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
     let running = scheduler::start(&nats, CONFIGURATION).await;
     let status = worker.status_of_leader().await;
     assert_eq!(limits(&status), limits(&before));
-    assert_eq!(status.counters.granted, 0, "another one");
+    assert_eq!(status.counters.granted, 0, "a new scheduler answers");
     scheduler::stop(running).await;
 }

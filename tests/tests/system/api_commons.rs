@@ -10,7 +10,7 @@ use serde_json::json;
 use std::io::Write;
 use tempfile::NamedTempFile;
 
-/// As a file of the catalogue has them.
+/// Limits as a file of the catalogue states them.
 const HARVESTED: &str = "
 specification: API Commons Rate Limits
 specificationVersion: '0.1'

@@ -291,9 +291,8 @@ async fn elements_of_an_array_are_refused_one_by_one() {
     assert_eq!(worker.status().await.counters.granted, 1);
 }
 
-/// For an optional field, null means the same as its absence.
 #[tokio::test]
-async fn null_where_nothing_may_stand() {
+async fn null_in_an_optional_field_means_that_it_is_absent() {
     let (_nats, _running, worker) = start().await;
     for field in ["id", "class", "max_wait_ms", "epoch", "sent_unix_ms"] {
         assert_eq!(worker.ask(json!({field: null})).await["status"], "granted", "{field}");
@@ -301,7 +300,7 @@ async fn null_where_nothing_may_stand() {
 }
 
 #[tokio::test]
-async fn payloads_where_none_is_expected() {
+async fn payloads_of_requests_without_arguments_are_ignored() {
     let (_nats, _running, worker) = start().await;
     for payload in [b"\xff\xff".to_vec(), b"{".to_vec(), vec![b'['; MAX_PAYLOAD]] {
         let status = worker.request("status", payload.clone()).await;

@@ -130,7 +130,7 @@ fn a_text_that_is_no_configuration_is_refused() {
 }
 
 #[test]
-fn all_faults_are_told_at_once_and_what_follows_from_them_is_not() {
+fn all_faults_are_told_at_once_without_their_consequences() {
     let wrong = r#"[nats]
 replicas = 2
 [[resource]]
@@ -463,7 +463,7 @@ fn check_wrong(right: &str, wrong: &str, told: &str) {
 }
 
 #[test]
-fn what_is_right_is_taken() {
+fn valid_values_are_taken() {
     #[rustfmt::skip]
     let table = [
         ("period = \"10s\"",                "period = \"PT10S\""),

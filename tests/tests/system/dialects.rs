@@ -79,7 +79,7 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
 }
 
 #[tokio::test]
-async fn what_no_limit_counts_is_no_fault_of_the_workers() {
+async fn a_reported_cost_that_no_limit_counts_is_not_refused() {
     let (requests_only, _) = HUB.rsplit_once("[[resource.limit]]").unwrap();
     let Stage { worker, .. } = &stage(requests_only).await;
     worker.ask(json!({"id": "a"})).await;

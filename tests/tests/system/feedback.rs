@@ -37,7 +37,7 @@ const WORKERS: usize = 50;
 const FOR_EVER: usize = 1_000_000;
 /// The time over which rejections are counted, first and again.
 const COUNTED: Duration = Duration::from_secs(8);
-/// Within this further time most of a loss of rate is found.
+/// The further time in which the scheduler learns most of a loss of rate.
 const LEARNING: Duration = Duration::from_secs(10);
 
 fn job(upstream: &Upstream) -> Job {

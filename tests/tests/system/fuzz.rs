@@ -178,8 +178,8 @@ impl Bench {
         answers.into_iter().enumerate().map(only).take(messages.len()).collect()
     }
 
-    /// Does `work`, and checks that levels change by what the judge has charged. Of an excess
-    /// charge a bucket returns what it certainly had room for, so some of it may stay spent.
+    /// Does `work`, and checks that levels change by what the judge has charged. A bucket may keep
+    /// a part of an excess charge: it returns only what it certainly had room for.
     async fn audited(&self, work: impl Future<Output = ()>) {
         let clock = Clock::start();
         let (levels, least, most) = (self.levels().await, self.charged(Charge::least), self.charged(Charge::most));

@@ -17,11 +17,11 @@ use rampmeter_worker_sdk::Client;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Requests of one client that is gone.
+/// The number of requests of one client that is gone.
 const GONE: usize = 10_000;
 /// Elements of one array.
 const ARRAY: usize = 1000;
-/// How much later a living worker may start behind them than without them.
+/// How much later a living worker may start behind these requests than without them.
 const LATER: Span = Span::from_millis(1000);
 
 /// The longest time between a grant's answer and its start.
@@ -73,8 +73,8 @@ async fn until_queued(worker: &Worker, count: u64) {
     until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
 }
 
-/// A living worker's start behind a client that is gone. It is no later than alone, and the levels
-/// are as they would be alone.
+/// Checks the start of a living worker whose request waits behind those of a client that is gone.
+/// The start is at most [`LATER`] after a start alone, and the levels are as they would be alone.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
     let nats = nats::start().await;
@@ -113,7 +113,7 @@ async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
 }
 
 #[tokio::test]
-async fn whatever_the_limit_counts_they_take_nothing_of_it() {
+async fn requests_of_a_client_that_is_gone_take_nothing_of_a_limit() {
     let limits = [
         "algorithm = \"fixed-window\"\nperiod = \"3s\"",
         "algorithm = \"sliding-window\"\nperiod = \"3s\"",

@@ -102,7 +102,7 @@ async fn a_reachable_front_without_a_token_does_not_start() {
 
 /// `check` finds what `serve` would end with.
 #[tokio::test]
-async fn check_finds_addresses_and_files_of_tokens_that_are_none() {
+async fn check_finds_wrong_addresses_and_files_of_tokens() {
     let nats = nats::start().await;
     let file = tempfile::NamedTempFile::new().unwrap();
     let wrong = format!("tokens_file = {:?}", file.path());
@@ -190,7 +190,7 @@ async fn requests_that_are_too_large_are_refused() {
         assert!(answer.starts_with("HTTP/1.1 431 "), "{what}: {answer}");
     }
     assert!(raw(front.address(), b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
-    assert_eq!(front.get("/healthz", &[]).await.status, 200, "the others do not mind");
+    assert_eq!(front.get("/healthz", &[]).await.status, 200, "other requests are served");
 }
 
 #[tokio::test]

@@ -86,7 +86,7 @@ async fn a_holder_names_only_what_its_token_allows() {
 }
 
 #[tokio::test]
-async fn a_holder_that_names_nothing_asks_as_itself() {
+async fn a_holder_that_names_no_client_asks_as_itself() {
     let nats = nats::start().await;
     let client = nats::connect(&nats).await;
     // The test leads this resource.

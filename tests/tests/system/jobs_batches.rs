@@ -129,7 +129,7 @@ async fn behind_a_job_that_fails_none_is_published() {
 }
 
 #[tokio::test]
-async fn of_jobs_of_which_one_is_invalid_none_is_published() {
+async fn no_job_is_published_if_one_is_invalid() {
     let nats = nats::start().await;
     let queue = guilds::queue(nats.url()).await;
     let partly = queue.publish_all(jobs(0..5).chain([Job::new("", "")])).await.unwrap_err();
@@ -184,7 +184,7 @@ async fn a_queue_of_an_earlier_build_takes_many_jobs_too() {
     assert!(config().await.allow_atomic_publish);
 }
 
-/// A worker that is as good as dead leaves no job of a batch behind.
+/// The worker starts after the batch is published, and still runs every job of the batch.
 #[tokio::test]
 async fn a_worker_that_comes_later_runs_the_batch() {
     let nats = nats::start().await;

@@ -69,7 +69,7 @@ async fn whatever_fails_the_known_limits_count_and_the_reason_is_shown() {
     let mut stages = Vec::new();
     let mut resources = String::new();
     for (name, endpoint, fault, kind, reason) in table {
-        // The provider asks for a token with every question.
+        // A token of this upstream lives 100 ms, so the provider takes a new one for each request.
         let policies = vec!["requests=1000/PT1M".parse().unwrap()];
         let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
         let upstream = Upstream::start(config.token_life(Duration::from_millis(100))).await.unwrap();
@@ -97,7 +97,7 @@ async fn whatever_fails_the_known_limits_count_and_the_reason_is_shown() {
         let told = log.lines().any(|line| line.contains(name) && line.contains(reason) && line.contains("WARN"));
         assert!(told, "{name}: {reason}");
     }
-    assert_eq!(process.readiness().await.unwrap().0, 200, "limits that are known are no trouble");
+    assert_eq!(process.readiness().await.unwrap().0, 200, "the known limits suffice");
 
     stages.iter().for_each(|(_, _, upstream, endpoint, ..)| upstream.set_fault(*endpoint, None));
     for (worker, name, ..) in &stages {

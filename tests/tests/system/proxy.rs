@@ -23,7 +23,7 @@ use rampmeter_tests::raw_upstream::{Act, RawUpstream, answer};
 use rampmeter_tests::worker::Worker;
 use tokio::net::TcpListener;
 
-/// Twenty requests a second. The margin covers pauses of half a second on a busy machine.
+/// Forty requests a second. The margin covers pauses of half a second on a busy machine.
 const FEW: &str = "[[resource]]\nname = \"api\"\ndialect = \"sentinel-hub\"\nlearn_costs = []\n\
     [[resource.limit]]\nname = \"few\"\ncapacity = 40\nperiod = \"1s\"\nmargin = 20\n";
 /// One request in an hour, after the first.
@@ -64,7 +64,7 @@ async fn an_answer_passes_as_it_comes() {
     assert!(within("the end", response.chunk()).await.unwrap().is_none());
 }
 
-/// More than would be kept, in both directions at once.
+/// Echoes 32 MiB, more than the proxy may keep, in both directions at once.
 #[tokio::test]
 async fn a_body_passes_without_being_kept() {
     const PIECES: usize = 512;
@@ -183,7 +183,7 @@ async fn a_stop_refuses_held_requests_and_returns_their_permits() {
     until("it is given back", async || (queued(&worker).await == 0).then_some(())).await;
 }
 
-/// Each asks for permits of one account.
+/// Two proxies of one scheduler ask for permits of the same account.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_proxies_share_one_account() {
     let upstream = upstream(&["requests=40/1s"]).await;
@@ -264,7 +264,7 @@ async fn routes_say_what_requests_ask_for() {
         .await;
 }
 
-/// A body that waits at the client, trailers, and interim answers.
+/// Covers interim answers, trailers in both directions, and `expect: 100-continue`.
 #[tokio::test]
 async fn interim_answers_and_trailers_pass_or_are_answered() {
     let interim = b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
@@ -296,7 +296,7 @@ async fn http2_is_spoken_without_encryption_too() {
     assert_eq!(upstream.requests().len(), 20);
 }
 
-/// The estimate is charged until the last event of the stream tells better.
+/// The estimate stays charged until the last event of the stream states the actual tokens.
 #[tokio::test]
 async fn tokens_are_estimated_from_the_request_and_settled_from_the_stream() {
     let resources = "[[resource]]\nname = \"api\"\nstart = \"full\"\nuncounted = \"allow\"\nunmatched = \"allow\"\n\

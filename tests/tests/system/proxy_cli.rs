@@ -26,9 +26,9 @@ async fn without_a_server_of_any_kind_the_limits_of_a_file_count() {
     assert!(proxy.log().contains("stopped"), "{}", proxy.log());
 }
 
-/// The first lines of the page: limits of an account as `init` prints them, and a URL.
+/// The limits of an account as `init` prints them, and a URL, are all that is configured.
 #[tokio::test]
-async fn limits_of_language_models_need_no_word_about_tokens_and_models() {
+async fn limits_of_language_models_need_no_routes_for_tokens_and_models() {
     let preset = run(RAMPMETER, &["init", "openai"]).await;
     let preset = String::from_utf8(preset.stdout).unwrap();
     let limits =
@@ -46,7 +46,7 @@ async fn limits_of_language_models_need_no_word_about_tokens_and_models() {
 }
 
 #[tokio::test]
-async fn with_the_url_of_a_server_it_is_one_of_a_fleet() {
+async fn with_the_url_of_a_server_it_is_one_proxy_of_a_fleet() {
     let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
     let _running = scheduler::start(&nats, &LIMITS.replace("[http]\nlisten = \"\"\n", "")).await;
     let arguments = ["--nats", nats.url(), "--resource", "api", "--upstream", &upstream.url()];
@@ -72,7 +72,7 @@ fn held_at(log: &str) -> Option<String> {
     Some(after.split_once('"')?.0.to_owned())
 }
 
-/// Wherever a client may put a secret, no log has it, not even the most talkative one.
+/// A secret of a client is in no log, even at the level `trace`, wherever the client puts it.
 #[tokio::test]
 async fn secrets_of_clients_are_in_no_log() {
     const CANARY: &str = "canary-7c1f";

@@ -19,7 +19,7 @@ use rampmeter_tests::{nats, scheduler};
 const UNITS: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\nuncounted = \"allow\"\n\
     [[resource.limit]]\nname = \"units\"\nunit = \"processing-units\"\ncapacity = 100\nperiod = \"8760h\"\nmargin = 0\n";
 
-/// It costs 20.345053 processing units, as the page of prices says.
+/// A body whose request costs 20.345053 processing units, as the page of prices says.
 const BODY: &str = r#"{
     "input": { "data": [{ "type": "sentinel-1-grd", "processing": { "orthorectify": true } }] },
     "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },

@@ -38,7 +38,7 @@ async fn get(proxy: &ProxyProcess) -> reqwest::Response {
     within("an answer", request.send()).await.unwrap()
 }
 
-/// The lines of the last request that begin like this.
+/// The lines of the last request that begin with `start`.
 fn last(upstream: &RawUpstream, start: &str) -> Vec<String> {
     let request = upstream.requests().pop().unwrap();
     request.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()

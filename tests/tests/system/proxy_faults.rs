@@ -92,7 +92,7 @@ async fn an_answer_that_stops_in_its_middle_ends_after_a_while() {
     until("the call has ended", async || (worker.status().await.counters.settled == 1).then_some(())).await;
 }
 
-/// An upstream that closes a kept connection has not begun with the request that meets its end.
+/// An upstream that closes an idle connection has not begun the request that was just sent on it.
 #[tokio::test]
 async fn a_request_that_meets_the_end_of_a_kept_connection_is_sent_again_if_it_may_be() {
     let table = [
@@ -161,7 +161,7 @@ async fn a_request_that_can_never_succeed_is_refused_at_once() {
     assert!(tunnel.starts_with("HTTP/1.1 405 ") && tunnel.contains("\"code\":\"tunnel\""), "{tunnel}");
 }
 
-/// A list of models costs no tokens, and tokens are all that the account counts.
+/// The account limits only tokens, and a request for the list of models costs none.
 #[tokio::test]
 async fn what_no_limit_counts_passes_if_the_resource_says_so() {
     let limits = "[[resource.limit]]\nname = \"few\"\nunit = \"tokens\"\ncapacity = 10\nperiod = \"1h\"\n";
@@ -174,7 +174,7 @@ async fn what_no_limit_counts_passes_if_the_resource_says_so() {
     for (says, expected) in [("", (400, "unknown_unit")), (matched, (503, "no_limit"))] {
         let refused = get(&HttpProxy::start(&resource(says), &upstream.url()).await).await;
         assert_eq!((told(&refused).0, told(&refused).1), expected);
-        assert_eq!(refused.header("retry-after"), None, "coming back is of no use");
+        assert_eq!(refused.header("retry-after"), None, "a retry cannot succeed");
     }
     assert_eq!(upstream.requests().len(), 1);
 }
@@ -296,7 +296,7 @@ async fn a_connection_has_a_bounded_number_of_requests() {
     let (client, mut calls) = (http2(), JoinSet::new());
     (0..400).for_each(|_| drop(calls.spawn(client.get(proxy.url("/").parse().unwrap()))));
     proxy.until_metric("rampmeter_proxy_held 250").await;
-    // It comes behind the requests that the first connection may have open.
+    // This request waits behind the 250 that the first connection may have open.
     calls.spawn(http2().get(proxy.url("/").parse().unwrap()));
     proxy.until_metric("rampmeter_proxy_held 251").await;
 }

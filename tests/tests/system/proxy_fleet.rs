@@ -16,7 +16,7 @@ use std::time::Duration;
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 360 };
 const PROGRAMS: usize = 30;
-/// Faults come at any point of a second.
+/// The time between two faults, which therefore come at any point of a second.
 const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(100)..Duration::from_millis(1100);
 /// How long a proxy is stopped: longer than any promise of a start lasts.
 const STOPPED: Duration = Duration::from_millis(800);
@@ -27,7 +27,7 @@ const IMPATIENT: Duration = Duration::from_secs(10);
 const API: &str = "[[resource]]\nname = \"api\"\ndialect = \"sentinel-hub\"\n\
     [[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\nmargin = 40\n";
 
-/// What all programs share. The lock is held for one look.
+/// The state that all programs share. A program holds the lock only while it reads a URL.
 #[derive(Clone)]
 struct Shared {
     urls: Arc<Mutex<[String; 3]>>,
@@ -49,7 +49,7 @@ async fn program(number: usize, shared: Shared) {
             Ok(status) => panic!("a program got {status}"),
             Err(error) => {
                 turn += 1;
-                // A proxy that is gone was not asked.
+                // A call that could not connect has reached no proxy, and does not count as failed.
                 shared.failed.fetch_add(usize::from(!error.is_connect()), Ordering::Relaxed)
             }
         };

@@ -26,9 +26,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What is smuggled, if anything is.
+/// A request inside another one. The upstream must never see it as a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nhost: api.example.com\r\n\r\n";
-/// Clients at once: each takes a few files of this process.
+/// The most clients at once. Each takes a few open files of this process.
 static TURNS: Semaphore = Semaphore::const_new(50);
 /// The host that clients believe to call.
 const HOST: &str = "api.example.com";
@@ -36,10 +36,10 @@ const HOST: &str = "api.example.com";
 /// An upstream that is encrypted, and a proxy in front of it that answers in place of [`HOST`].
 struct Intercepting {
     upstream: RawUpstream,
-    /// It encrypts, and passes everything on: it is what a server of HTTP/1 and HTTP/2 shows.
+    /// A proxy that encrypts the plain upstream for HTTP/1 and HTTP/2, and passes everything on.
     _encrypted: HttpProxy,
     proxy: Proxy,
-    /// Programs trust it.
+    /// The authority of the proxy's certificates, which programs trust.
     own: Authority,
 }
 
@@ -82,7 +82,7 @@ impl Intercepting {
         self.encrypt_with(roots(&self.own), name, protocols).await
     }
 
-    /// The same for a client that trusts `roots`.
+    /// Like [`encrypt`](Self::encrypt), for a client that trusts `roots`.
     async fn encrypt_with(
         &self,
         roots: RootCertStore,
@@ -173,7 +173,7 @@ async fn there_is_no_tunnel_to_other_hosts() {
         "me:secret@api.example.com:443",
         "127.0.0.1:443",
     ] {
-        // What the `Host` says does not count.
+        // The target decides, and the `Host` header does not.
         let told = intercepting.raw(&format!("CONNECT {target} HTTP/1.1\r\nhost: {own}\r\n\r\n{SMUGGLED}")).await;
         assert!(told.starts_with("HTTP/1.1 403 ") && told.contains(r#""code":"foreign_host""#), "{target}: {told}");
         assert!(told.contains("connection: close") && told.matches("HTTP/1.1").count() == 1, "{target}: {told}");
@@ -186,7 +186,7 @@ async fn there_is_no_tunnel_to_other_hosts() {
     assert_eq!(intercepting.upstream.requests(), [""; 0]);
 }
 
-/// A connection of HTTP/2 could have any number of tunnels in one place.
+/// One connection of HTTP/2 could hold any number of tunnels, and count only once.
 #[tokio::test]
 async fn a_connection_of_http2_has_no_tunnels() {
     let intercepting = Intercepting::start([]).await;
@@ -199,7 +199,7 @@ async fn a_connection_of_http2_has_no_tunnels() {
 }
 
 #[tokio::test]
-async fn a_tunnel_with_a_body_is_none() {
+async fn a_connect_with_a_body_is_refused() {
     let intercepting = Intercepting::start([]).await;
     let own = format!("CONNECT {HOST}:443 HTTP/1.1\r\nhost: {HOST}\r\n");
     for rest in [
@@ -246,7 +246,7 @@ async fn a_handshake_for_another_host_fails() {
     let intercepting = Intercepting::start([]).await;
     let error = intercepting.encrypt("foreign.example", &["h2"]).await.unwrap_err();
     assert!(error.to_string().contains("AccessDenied"), "{error}");
-    // A client that names no host is shown the certificate of the tunnel's.
+    // A client that names no host gets the certificate of the tunnel's host.
     let told = intercepting.encrypt("127.0.0.1", &["h2"]).await.unwrap_err().to_string();
     assert!(told.contains("not valid for name") && told.contains(HOST), "{told}");
     let told = intercepting.encrypt(HOST, &["spdy/1"]).await.unwrap_err().to_string();

@@ -7,7 +7,7 @@ use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, raw};
 use rampmeter_tests::patience::within;
 use rampmeter_tests::raw_upstream::RawUpstream;
 
-/// What is smuggled, if anything is.
+/// A request inside another one. The upstream must never see it as a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// The answer to a POST with these headers and this body, on a connection of its own.
@@ -53,7 +53,7 @@ async fn requests_that_can_be_read_in_two_ways_are_refused() {
 }
 
 #[tokio::test]
-async fn a_chunk_that_is_none_breaks_its_request_off() {
+async fn an_invalid_chunk_breaks_its_request_off() {
     let upstream = RawUpstream::start([]).await;
     let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
     for body in

@@ -123,7 +123,7 @@ async fn what_cannot_be_purged_is_said() {
 ///
 /// Reaches `purges::MAX_PURGES`.
 #[tokio::test]
-async fn more_purges_than_operators_order_are_sent_away() {
+async fn purges_beyond_the_bound_are_refused() {
     const ORDERS: usize = 1000;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
@@ -148,7 +148,7 @@ async fn more_purges_than_operators_order_are_sent_away() {
     assert!(done >= 16 && refused > 0, "{done} are carried out, {refused} are refused");
 }
 
-/// Nearly all places: the last ones are not for a client that has many.
+/// Nearly all places in line. A client that holds many places does not get the last free ones.
 const MANY: usize = 99_000;
 
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
@@ -157,7 +157,7 @@ async fn ends_many() -> Result<(), String> {
     let _running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
-    // No client has more than four times as many places as are free.
+    // A client may hold at most four times as many places as are free, so there are a hundred.
     let asked = |number: usize| json!({ "mode": "wait", "labels": { "client": (number % 100).to_string() } });
     let array = Value::Array((0..1000).map(asked).collect()).to_string();
     let answers = worker.send("permit", array.clone()).await;

@@ -1,5 +1,4 @@
-//! Some lines of Python are a worker. Those in docs/workers.md run against a real scheduler and a
-//! real upstream.
+//! The Python worker of docs/workers.md runs against a real scheduler and a real upstream.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -111,7 +110,7 @@ fn id_in(request: &[u8]) -> String {
     request["id"].as_str().expect("an id").to_owned()
 }
 
-/// What a worker settles, one after the other.
+/// The next settle of a worker, without its id.
 async fn settled(settles: &mut Subscriber) -> Value {
     let message = within("a settle", settles.next()).await.unwrap();
     let mut settle: Value = serde_json::from_slice(&message.payload).unwrap();
@@ -148,7 +147,7 @@ async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
     assert_eq!((counters.granted, counters.upstream_429), (4, 1));
 }
 
-/// Its limits count none of the units that the worker's calls cost.
+/// A resource whose limits count no unit of the worker's calls.
 const OTHER_UNITS: &str = r#"
 [[resource]]
 name = "sentinel-hub"

@@ -26,7 +26,7 @@ fn commands() -> Vec<String> {
     blocks.flat_map(str::lines).map(|line| line.split('#').next().unwrap().trim().to_owned()).collect()
 }
 
-/// The command that begins like this.
+/// The command that begins with `start`.
 fn command(start: &str) -> String {
     let found = commands().into_iter().find(|command| command.starts_with(start));
     found.unwrap_or_else(|| panic!("the quick start has no `{start}`"))
@@ -64,7 +64,7 @@ impl Shell {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Starts a line that ends when it is asked to.
+    /// Starts a line that runs until its process is stopped.
     fn begin(&self, line: &str, output: &str) -> Child {
         let output = std::fs::File::create(self.folder.path().join(output)).unwrap();
         let errors = output.try_clone().unwrap();

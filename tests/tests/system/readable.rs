@@ -39,7 +39,7 @@ capacity = 300
 period = "10h"
 "#;
 
-/// What the command prints if it succeeds. Every line is narrow.
+/// What the command prints. Checks that the command succeeds, and that every line is narrow.
 async fn told(arguments: &[&str]) -> String {
     let output = process::run(RAMPMETER, arguments).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -104,8 +104,8 @@ async fn a_restart_under_load_forgets_no_promise() {
     process.stop().await;
 }
 
-/// Waiting requests: as many as a resource takes by default, and those of one message and one
-/// connection.
+/// The numbers of waiting requests: as many as a resource takes by default, and those of one
+/// message and one connection.
 const WAITING: usize = 100_000;
 const IN_MESSAGE: usize = 1_000;
 const OF_WORKER: usize = 25_000;
@@ -208,8 +208,8 @@ async fn a_standby_takes_over_when_the_leader_stops() {
     scheduler::stop(second).await;
 }
 
-/// What a scheduler of `resource` finds in a store after `damage`, which follows one term of a
-/// leader.
+/// The level and the epoch with which a scheduler of `resource` starts, after one term of a leader
+/// and then `damage` to the store.
 async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, Epoch) {
     let nats = nats::start().await;
     scheduler::stop(scheduler::start(&nats, resource).await).await;

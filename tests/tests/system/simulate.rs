@@ -36,7 +36,8 @@ const STRANGE: [&str; 10] = [
     "windows",
 ];
 
-/// Known upstreams with their limits rightly written, and the least part of them that is used.
+/// Scenarios of known upstreams whose limits are configured rightly, and the least share of the
+/// limits that must be used.
 const KNOWN: [(&str, f64); 7] = [
     ("anthropic", 0.995),
     // Starts of two windows of a second lie 50 ms farther apart, because delays may differ so much.

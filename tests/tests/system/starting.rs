@@ -56,10 +56,10 @@ async fn until_it_waits(process: &Process) {
     until("it waits", async || process.log().contains("waiting for JetStream").then_some(())).await;
 }
 
-/// One of three nodes is up, and stores nothing without another. A scheduler that waits for them
-/// still stops on request.
+/// One of three nodes is up, and stores nothing without another. A scheduler that waits for the
+/// others still stops on request.
 #[tokio::test]
-async fn a_cluster_that_is_none_yet() {
+async fn a_scheduler_that_waits_for_its_cluster_can_be_stopped() {
     let mut cluster = Cluster::start().await;
     for number in 1..NODES {
         cluster.node(number).kill().await.unwrap();

@@ -1,4 +1,5 @@
-//! `rampmeter state`: the content of the store, and its initialisation on purpose only.
+//! `rampmeter state`: the content of the store, and its initialisation, which happens only on
+//! request.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -112,8 +113,8 @@ async fn no_state_is_taken_by_mistake() {
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
 }
 
-/// A leader whose bucket is gone makes no other. It reports that, and goes on when a person has
-/// made one.
+/// A leader whose bucket is gone makes no new one. It reports the loss, and goes on once `rampmeter
+/// state init` has made a bucket.
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     let nats = nats::start().await;

@@ -116,7 +116,7 @@ async fn no_nats_server_is_said_clearly() {
     assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
 }
 
-/// A crash loses what the last calls before it have taught.
+/// A kill loses only what the last calls before it have taught.
 #[tokio::test]
 async fn learned_costs_are_shown_and_outlive_a_scheduler() {
     let nats = nats::start().await;

@@ -56,8 +56,8 @@ async fn granted_without_store(more: &str) -> f64 {
     granted_within(&worker, Duration::from_millis(3500)).await
 }
 
-/// Grants are worth this many seconds of refill. A leader that paused grants less, because it
-/// cannot know whether it leads.
+/// Checks that grants are worth this many seconds of refill. A leader that paused grants less,
+/// because it cannot know whether it leads.
 async fn check(more: &str, seconds: RangeInclusive<f64>) {
     undisturbed(async || {
         let granted = granted_without_store(more).await / RATE;
@@ -98,7 +98,7 @@ async fn a_write_that_is_denied_says_which_permission_is_missing() {
 
 #[tokio::test]
 async fn hold_stops_where_the_checkpoint_ends() {
-    // A grant budget of 0.3 s, and the stock.
+    // At most a grant budget of 0.3 s, and the stock.
     check("", 0.01..=0.6).await;
 }
 

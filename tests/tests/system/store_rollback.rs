@@ -73,7 +73,6 @@ async fn a_server_that_is_restarted_with_all_schedulers_costs_the_stock_of_short
     let (epoch, levels, known) = found(&nats_of_others).await;
     assert_eq!((levels, known), ([0.0, 970.0, 970.0], true));
     assert!(epoch > Epoch::new(2), "no client has seen a higher one");
-    // From then on the scheduler knows it again.
     take_and_stop(&nats_of_others, 0, "zero").await;
     let (later, ..) = found(&nats_of_others).await;
     assert_eq!(later, epoch.next().next());

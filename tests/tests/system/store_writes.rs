@@ -9,15 +9,16 @@ use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The promise for each resource.
+/// The most writes that are promised for each resource.
 const MAX_WRITES_PER_SECOND: f64 = 5.0;
-/// Budgets grow with the first permits; until then there are more writes.
+/// The time before writes are counted. Budgets grow with the first permits; until then there are
+/// more writes.
 const AT_FIRST: Span = Span::from_secs(2);
 const TIME: Span = Span::from_secs(2);
-/// The median of this many stretches counts. Budgets grow again when a machine that was busy
-/// otherwise goes on.
+/// The median of this many stretches counts. After a stall of the machine budgets grow again, with
+/// more writes in that stretch.
 const STRETCHES: usize = 3;
-/// Writes that may be too many in a stretch: one at either end.
+/// The writes that a stretch may have in excess: one at either end.
 const ENDS: f64 = 2.0;
 
 /// An answer that has not come within this time is taken for lost.

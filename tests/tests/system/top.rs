@@ -1,4 +1,4 @@
-//! `rampmeter top`, on a terminal as people have it.
+//! `rampmeter top`, on a pseudo-terminal.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -70,7 +70,7 @@ fn top(nats: &Server, arguments: &[&str], size: (u16, u16)) -> Terminal {
     Terminal::run(RAMPMETER, &[&["top", "--nats", nats.url(), "--every", "0.2"], arguments].concat(), &[], size)
 }
 
-/// What one picture has.
+/// The exit code, the standard output and the standard error of `rampmeter top --once`.
 async fn once(nats: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = process::run(RAMPMETER, &[&["top", "--once", "--nats", nats.url()], arguments].concat()).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();

@@ -192,7 +192,7 @@ async fn a_refusal_names_the_limit_and_every_answer_the_policy() {
     assert_eq!(refused, Answer { status: 429, retry_after: Some(seconds), rate_limit, policy });
 }
 
-/// The closure turns the head of a request into the request for a permit.
+/// The layer asks for a permit with the labels and the cost that a closure makes of the head.
 #[tokio::test]
 async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
     let nats = nats::start().await;
@@ -248,7 +248,7 @@ async fn no_request_is_let_in_without_an_answer() {
 
 /// A service's 429 about other limits does not concern its own limit.
 #[tokio::test]
-async fn a_429_of_the_service_inside_is_no_word_to_the_scheduler() {
+async fn a_429_of_the_service_inside_is_not_told_to_the_scheduler() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, &api(10, "1h")).await;
     let services = Services::one(&ServerLayer::new(resource(&nats).await)).await;

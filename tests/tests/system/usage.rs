@@ -31,7 +31,7 @@ period = "24h"
 margin = 0
 "#;
 
-/// Calls, requests and units by client and class, over all days that are kept.
+/// Calls, requests and units by client and class.
 type Sums = BTreeMap<String, (i64, f64, f64)>;
 
 async fn usage(nats: &Server, arguments: &[&str]) -> String {
@@ -40,7 +40,7 @@ async fn usage(nats: &Server, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Two days, as midnight may come during a test.
+/// The sums of two days, because midnight may come during a test.
 async fn sums(nats: &Server) -> Sums {
     let days: Vec<DayUsage> = serde_json::from_str(&usage(nats, &["hub", "--days", "2", "--json"]).await).unwrap();
     let mut sums = Sums::new();

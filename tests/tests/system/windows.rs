@@ -1,7 +1,7 @@
 //! Upstreams over HTTP that count in windows, and headers that tell of them. Windows begin at
-//! another time than is written, strangers use keys and windows, and a capacity changes. The
-//! figures of ten minutes are virtual time's (`scheduler-core/tests/behaviour/saturation.rs`);
-//! these tests show that the effects occur.
+//! another time than configured, strangers use keys and windows, and a capacity changes. The
+//! figures of ten minutes are measured in virtual time
+//! (`scheduler-core/tests/behaviour/saturation.rs`); these tests show that the effects occur.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
@@ -20,7 +20,8 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Sixty requests in windows of ten seconds. By the configuration, windows follow the clock.
+/// Sixty requests in windows of ten seconds. As configured, windows begin at multiples of ten
+/// seconds of the clock.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -118,7 +119,7 @@ async fn capacity_becomes(worker: &Worker, stated: Option<f64>) {
     until("the capacity is told", stated_is).await;
 }
 
-/// Waits until a window of the upstream has begun so many milliseconds ago.
+/// Waits until a window of the upstream has begun `since_ms` ago.
 async fn in_a_window(since_ms: u64) {
     let period = PERIOD.as_millis() as u64;
     let wait = period - (unix_ms() - FIRST_MS - since_ms) % period;
@@ -129,7 +130,8 @@ async fn in_a_window(since_ms: u64) {
 async fn windows_that_begin_at_another_time_are_used_up_without_a_429() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
-    // What answers tell at first, in whole seconds, does not show whether it has begun.
+    // Answers state times in whole seconds. Near the start of a window they do not show whether it
+    // has begun, so the test begins half a second later.
     in_a_window(500).await;
     let hub = Hub::start().await;
     let fleet = fleet(&nats, &hub).await;
@@ -184,7 +186,8 @@ async fn strangers_leave_the_rest_of_each_window() {
     assert!(throttled <= 3 && served * 100 >= 2 * CAPACITY * 90, "{throttled} × 429, {served} served");
 }
 
-/// Whether a call of a tenant gets a permit at once, and then is served.
+/// Nothing if a call of a tenant gets no permit at once, and otherwise whether the upstream serves
+/// it.
 async fn call(worker: &Worker, upstream: &Upstream, tenant: &str) -> Option<bool> {
     let permit = worker.ask(json!({"labels": {"tenant": tenant}, "mode": "allow"})).await;
     if permit["status"] != "granted" {

@@ -26,7 +26,8 @@ fn comments_of_manifests_are_narrow() {
     }
 }
 
-/// No test falls for a long sentence, because some have a reason; this counts them.
+/// A long sentence fails no test, because some have a reason. This test prints their number by
+/// folder.
 #[test]
 #[expect(clippy::print_stdout, reason = "the report is for people")]
 fn long_sentences_are_counted() {

@@ -9,7 +9,7 @@ use rampmeter_tests::repository::{self, File, file, files};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Lines of a page that is read in one sitting.
+/// The most lines of a page that is read in one sitting.
 const MAX_LINES: usize = 200;
 
 /// What a user reads.

@@ -18,12 +18,12 @@ use rampmeter_tests::repository::{self, File, file, files};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// A screenful many times over; beyond it a file has more than one subject.
+/// The most lines of a file. A longer one has more than one subject.
 const MAX_LINES: usize = 500;
-/// Tests are tables and scenarios that belong together.
+/// The most lines of a file of tests, whose tables and scenarios belong together.
 const MAX_TEST_LINES: usize = 700;
 
-/// The one place that may sleep in a test, since it makes the caller say why.
+/// The only file of test code that may sleep: its functions take the reason.
 const PATIENCE: &str = "tests/src/patience.rs";
 
 fn is_test(file: &File) -> bool {
@@ -125,7 +125,7 @@ fn the_core_computes_alike_on_every_platform() {
     }
 }
 
-/// The package of the wire has the clock, too, so that no manifest keeps it out.
+/// The package `protocol` contains the clock, so no manifest keeps the clock from these packages.
 #[test]
 fn only_drivers_ask_the_clock() {
     for folder in ["scheduler-core/src", "worker-sdk/session/src", "simulator/src", "scheduler/dialects/src"] {
@@ -164,9 +164,9 @@ fn loops_over_hash_tables(text: &str) -> Vec<(&str, &str)> {
     walked.filter_map(|walked| Some((walked, *names.get(walked.rsplit([' ', '.', '&']).next()?)?))).collect()
 }
 
-/// The core decides, and the dialects read; neither does anything.
+/// The core only decides, and the dialects only read. Neither does input or output.
 #[test]
-fn the_core_and_the_dialects_do_nothing() {
+fn the_core_and_the_dialects_do_no_input_or_output() {
     let doings =
         ["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"];
     for file in files("scheduler-core/src", "rs").into_iter().chain(files("scheduler/dialects/src", "rs")) {
@@ -185,7 +185,7 @@ fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
     }
 }
 
-/// Clocks of workers may differ by any time: jobs know lengths of time alone.
+/// The clocks of workers may differ by any time, so jobs use only lengths of time.
 #[test]
 fn jobs_know_no_time_of_day() {
     for file in files("worker-sdk/jobs/src", "rs") {
@@ -195,7 +195,7 @@ fn jobs_know_no_time_of_day() {
     }
 }
 
-/// The judge shares no code with the judged.
+/// The upstream judges the scheduler, so the two share no code.
 #[test]
 fn the_upstream_knows_nothing_of_the_scheduler() {
     for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
@@ -208,7 +208,7 @@ fn the_upstream_knows_nothing_of_the_scheduler() {
     }
 }
 
-/// A judge reads what is configured, and counts by itself.
+/// A judge takes only the configuration from the core, and counts by itself.
 #[test]
 fn the_judge_of_the_simulator_shares_no_arithmetic_with_the_core() {
     for file in files("simulator/src/judge", "rs") {

@@ -13,7 +13,7 @@ pub(crate) type Segments = Vec<String>;
 const NAMED: [&str; 9] = ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod"];
 /// The items that are types.
 const TYPES: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
-/// What may stand before those.
+/// The words that may stand before one of [`NAMED`].
 const MODIFIERS: [&str; 6] = ["async", "auto", "const", "default", "extern", "unsafe"];
 /// Items that end with a semicolon, whatever braces are in them.
 const ENDED: [&str; 4] = ["use", "type", "const", "static"];

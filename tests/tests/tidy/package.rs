@@ -4,7 +4,7 @@ use crate::module::{Import, Item, Module, Segments};
 use rampmeter_tests::repository::{File, file, files};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Imports of imports that are followed; a longer chain goes in a circle.
+/// The most imports in a chain that is followed. A longer chain goes in a circle.
 const MAX_HOPS: usize = 16;
 
 /// The library of a package, or the binary of one that has no library.
@@ -94,7 +94,7 @@ impl Package {
         }
     }
 
-    /// The file that defines what `path` means, if that is no module; several for a `*`.
+    /// The files that define what `path` means: none for a module, several for a `*`.
     fn defining(&self, path: &[String], hops: usize) -> Vec<String> {
         let mut at = Segments::new();
         for (index, name) in path.iter().enumerate() {

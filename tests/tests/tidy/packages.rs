@@ -4,7 +4,7 @@ use crate::{dependencies, manifest};
 use rampmeter_tests::repository::{file, files};
 use std::collections::BTreeSet;
 
-/// Names of the SDK's root: what fits on one screen of its documentation.
+/// The most names of the SDK's root, so that they fit on one screen of its documentation.
 const MAX_SDK_NAMES: usize = 12;
 
 /// Commands that are clients themselves, and the page, which shows queues of jobs as
@@ -76,9 +76,9 @@ fn the_simulator_takes_only_the_session_of_the_sdk() {
     assert!(!ours("simulator").contains(&"rampmeter-worker-sdk".to_owned()));
 }
 
-/// The session decides, its driver does.
+/// The session only decides. Its driver does all input and output.
 #[test]
-fn the_session_does_nothing() {
+fn the_session_does_no_input_or_output() {
     for file in files("worker-sdk/session/src", "rs") {
         for doing in ["tokio", "async fn", "std::thread", "std::net", "Instant::now", "SystemTime", "RandomState"] {
             assert!(!file.text.contains(doing), "{}: {doing}", file.path);
@@ -86,7 +86,7 @@ fn the_session_does_nothing() {
     }
 }
 
-/// A worker that uses no middleware builds this and no more.
+/// Without features the SDK needs only these packages.
 #[test]
 fn a_worker_without_features_needs_little() {
     let manifest = manifest("worker-sdk");
