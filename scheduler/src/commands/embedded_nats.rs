@@ -11,6 +11,7 @@ const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 /// Starts the server on the port of `url`, with its data in `data`. It asks every client for the
 /// user and password of `url`, if there are any.
 ///
+/// # Errors
 /// If `url` is not an address on this machine, or the server does not run. With `verbose`, the text
 /// includes the end of the log of NATS.
 pub(super) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
@@ -19,6 +20,7 @@ pub(super) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Re
 
 /// Starts the server on a free port, with its data in `data`.
 ///
+/// # Errors
 /// If the server does not run. With `verbose`, the text includes the end of the log of NATS.
 pub(super) async fn start_anywhere(data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     start_with(Options::default(), data, verbose).await

@@ -59,8 +59,8 @@ const PRESETS: [Preset; 8] = [
     preset!("plain"),
 ];
 
-/// The start of a comment that lists the next line's value for each plan: `# plan: basic 500, large
-/// 1200 [1]`.
+/// The start of a comment that lists the next line's value for each plan, as in
+/// `# plan: basic 500, large 1200 [1]`.
 const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 
 /// Prints the configuration, or the list.

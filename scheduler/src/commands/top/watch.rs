@@ -153,7 +153,6 @@ impl Watch {
 
     /// Shows a survey. The first survey lacks the waiting requests, because no resource was known.
     /// Another survey follows at once.
-    /// another survey follows at once.
     fn take(&mut self, names: Vec<Name>, survey: Survey) -> Intent {
         self.looks_ago =
             if self.looks_ago < LOOKS_WITH_NAMES && !self.names.is_empty() { self.looks_ago + 1 } else { 0 };

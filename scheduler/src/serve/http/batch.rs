@@ -120,8 +120,8 @@ impl<A: Ask> Batch<A> {
         }
     }
 
-    /// The settle that gives back the permits of open asks, which may be charged, and with `all`
-    /// the granted permits too; `None` if there are none.
+    /// The settle that gives back the permits of open asks, which may be charged. With `all` it
+    /// gives back the granted permits too. `None` if there is no such permit.
     pub(super) fn withdrawal(&self, all: bool) -> Option<Vec<u8>> {
         let charged = |slot: &&Slot<A>| match slot.answer.as_ref().map(|answered| &answered.outcome) {
             None => true,

@@ -110,10 +110,9 @@ pub struct Serving {
 impl Socket {
     /// Listens at the address in `settings`, if there is one.
     ///
+    /// # Errors
     /// If the address is not available, the token can't be read, or other hosts would reach the
-    /// front
-    /// If the address can't be had, the token can't be read, or other hosts would reach the front
-    /// without a token.
+    /// front without a token.
     pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
         if settings.listen.is_empty() {
             return Ok(None);

@@ -35,7 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 enum TakeOverError {
     /// Another scheduler was faster.
     Superseded,
-    /// It is to be tried again.
+    /// The take-over failed, and is to be tried again.
     Failed(anyhow::Error),
 }
 
@@ -125,6 +125,7 @@ impl ResourceLeader {
 
     /// Stands by, leads, hands over.
     ///
+    /// # Errors
     /// If a loop ends that should go on. The process should then be replaced.
     pub async fn run(mut self) -> anyhow::Result<()> {
         loop {
