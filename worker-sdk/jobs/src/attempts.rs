@@ -13,7 +13,7 @@ pub(crate) struct Attempts {
     /// The attempt that began last.
     #[serde(flatten)]
     latest: Begun,
-    /// Those at other jobs, if several of the lane may run.
+    /// The attempts at other jobs, if several jobs of the lane may run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     others: Vec<Begun>,
     /// The mean time from one job to the next.

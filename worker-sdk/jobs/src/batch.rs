@@ -128,8 +128,8 @@ fn fitting(jobs: &[Addressed]) -> usize {
     jobs.iter().take(MAX_JOBS).take_while(fits).count().max(1)
 }
 
-/// Publishes a batch. Returns the place of its first job in the stream; `None` if the server has
-/// refused the batch, such as for a known id, or has not answered.
+/// Publishes a batch, and returns the place of its first job in the stream. `None` if the server
+/// has not answered, or has refused the batch, for example because of a known id.
 async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;

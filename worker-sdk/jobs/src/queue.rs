@@ -115,7 +115,7 @@ impl Queue {
     /// Where a job is in its group: how many are before it, and when it is likely to begin. `None`
     /// if it is not in the queue any more.
     ///
-    /// It looks at each of the jobs before it, which takes a tenth of a millisecond for each.
+    /// The call reads each job before this one, at a tenth of a millisecond a job.
     ///
     /// # Errors
     /// None at present. If JetStream does not answer, this tries again.

@@ -174,7 +174,7 @@ impl Store {
         });
         match written.await {
             Ok(sequence) => Ok(sequence),
-            // This worker may itself have been faster: an unconfirmed write is repeated.
+            // The overtaking write may be this worker's own: an unconfirmed write is repeated.
             Err(Overtaken) => self.written_before(&subject, &id).await.ok_or(Overtaken),
         }
     }

@@ -86,7 +86,7 @@ impl Error {
         !self.gaps.is_empty()
     }
 
-    /// One error for both, whose remedy closes all gaps.
+    /// Joins two errors. The remedy of the result closes the gaps of both.
     pub(crate) fn and(mut self, other: Error) -> Self {
         if !self.problem.contains(&other.problem) {
             let path = other.path.filter(|path| self.path.as_ref() != Some(path));

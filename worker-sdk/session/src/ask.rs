@@ -46,7 +46,7 @@ enum Stage {
 /// Why an ask is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Due {
-    /// Its deadline has come.
+    /// The deadline of the ask has come.
     Deadline,
     /// The silence was too long, or the time to ask again has come.
     AskAgain,

@@ -239,7 +239,8 @@ fn a_new_leader_is_asked_everything_again() {
     );
 }
 
-/// One false event makes no session deaf: no leader has an epoch so far beyond the wall clock.
+/// An epoch so far beyond the wall clock is false. The session ignores it, and goes on to believe
+/// true ones.
 #[test]
 fn an_event_of_an_epoch_that_cannot_be_is_not_believed() {
     check(
