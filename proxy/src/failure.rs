@@ -54,7 +54,7 @@ pub(crate) enum Failure {
     /// There is no answer.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// This process ends.
+    /// The proxy stops.
     #[error("this proxy stops")]
     Stopping,
 }

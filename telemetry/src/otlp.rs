@@ -126,7 +126,7 @@ enum AnyOf {
 }
 
 impl Request {
-    /// These spans of this process.
+    /// A request with these spans of the process that `resource` describes.
     pub(crate) fn new(resource: Resource, spans: Vec<SpanMessage>) -> Self {
         let scope = Scope { name: "rampmeter".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
