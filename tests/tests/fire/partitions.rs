@@ -18,7 +18,7 @@ use std::time::Duration;
 enum Partition {
     /// Connections end, and there are no new ones.
     Cut,
-    /// Both directions have these states.
+    /// The states of the two directions, first that to the server.
     Lines(Line, Line),
 }
 

@@ -184,7 +184,7 @@ async fn old_data_come_back_and_one_other_has_led() {
     old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
 }
 
-/// One leader more than the successor's own epoch covers.
+/// Two leaders are one more than the successor's own epoch covers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn old_data_come_back_and_two_others_have_led() {
     old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;

@@ -143,8 +143,8 @@ fn scenarios(account: Account) -> Vec<Scenario> {
     };
     let slower = account.period * 101;
     let slower = format!("requests={}/{}ms", account.capacity, slower * 10);
-    // The upstream refills one percent more slowly than configured. A
-    // rejection makes the scheduler hold back stock, so a run meets six at most.
+    // The upstream refills one percent more slowly than configured. A rejection makes the scheduler
+    // hold back stock, so a run meets six at most.
     let slower = Scenario { most: Most::Calls(6), given: Given::Part(1.0 / 1.01), ..Scenario::new("slower", slower) };
     let fractions = Scenario::new("fractions", account.policy(1.0, ";whole"));
     // Each lesson costs all calls under way, and learning the missing share takes the first half

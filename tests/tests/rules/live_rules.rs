@@ -76,7 +76,7 @@ async fn a_raised_limit_lets_waiting_requests_go() {
     })
     .await;
     assert_eq!(granted["id"], "a");
-    // One second, of which a busy machine may need some for the command itself.
+    // The rules take effect within a second. A busy machine may need two more for the command.
     assert!(clock.now().since(begun) < Span::from_secs(3));
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[..2], ["resource `hub`", "  ~ few: period \"400h\" → \"1s\""]);

@@ -160,8 +160,8 @@ async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
     }
 }
 
-/// Its grant comes while it is cut off. When it is back, it asks again at once, under its id and
-/// with its age.
+/// The grant comes while the worker is cut off. Once connected again, the worker repeats its
+/// request at once, under the same id and with its age.
 #[tokio::test]
 async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
     let nats = nats::start().await;

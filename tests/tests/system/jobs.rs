@@ -170,8 +170,8 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
     worker.stop().await;
 }
 
-/// It runs again after the freeze with another permit, before the next job of its group. No attempt
-/// is counted.
+/// The job runs again after the freeze with another permit, before the next job of its group. The
+/// 429 does not count as an attempt.
 #[tokio::test]
 async fn a_job_that_is_answered_429_waits_for_another_permit() {
     let stage = stage(1000).await;
@@ -251,7 +251,7 @@ async fn delayed_jobs_keep_their_times() -> Result<(), String> {
     in_time(&of_guild)
 }
 
-/// One token of the two is margin: one call at once, and then one each half second.
+/// Checks that one call starts at once, and then one each half second: of two tokens one is margin.
 fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
     let late = |number: usize| (calls[number].at - calls[0].at).as_secs_f64() - 0.5 * number as f64;
     match (0..calls.len()).find(|number| !(-0.05..0.35).contains(&late(*number))) {

@@ -68,7 +68,7 @@ async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
         };
         let worker = queue.worker(resource.clone()).max_attempts(2).start(fatal).await.unwrap();
         until("an attempt is begun", async || (begun.load(Ordering::Relaxed) == death).then_some(())).await;
-        // It does not finish its job, and sends no report.
+        // A dropped worker does not finish its job, and sends no report.
         drop(worker);
     }
     let upstream = Guilds::start(100, SECOND).await;

@@ -19,7 +19,7 @@ use std::time::Duration;
 /// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);
 
-/// One call in flight.
+/// A resource with a limit of one call in flight.
 fn one() -> String {
     calls_in_flight(1, TIME_TO_LIVE)
 }
@@ -57,7 +57,7 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
     let worker = Worker::connect(&nats, "api").await;
     let client = Client::connect(nats.url()).await.unwrap();
     assert!(outlasts(&client, &worker).await, "no other call got in meanwhile");
-    // Its place is free when its time is over.
+    // The place of the call is free when its time to live is over.
     next(&worker, &Clock::start()).await;
 }
 
@@ -93,7 +93,7 @@ async fn a_call_outlasts_the_scheduler_that_let_it_in() {
     let _second = scheduler::start(&nats, &one()).await;
     let worker = Worker::connect(&nats, "api").await;
     let in_flight = async || worker.limit("in-flight").await.level;
-    // Its predecessor may have renewed it long after its last checkpoint.
+    // The predecessor may have renewed the lease long after its last checkpoint.
     let_pass(6 * TIME_TO_LIVE, "a call is in flight").await;
     assert_eq!(in_flight().await, 0.0, "it is counted by its name, and nothing else is");
     assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time");

@@ -119,7 +119,7 @@ async fn a_permit_says_what_is_left_on_request() {
     assert_eq!(left(&answer), ["1 of few requests, all in 300 h"]);
     let answers = stage.worker.ask(json!([{"left": true}])).await;
     assert_eq!(left(&answers[0]), ["0 of few requests, all in 400 h"]);
-    // Its start is far ahead, so that it does not lapse on a slow machine.
+    // The start of this permit is far ahead, so that it does not lapse on a slow machine.
     stage.worker.ask(json!({"id": "b"})).await;
     let again = stage.worker.ask(json!({"left": true, "id": "b"})).await;
     assert_eq!(

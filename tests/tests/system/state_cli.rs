@@ -113,8 +113,8 @@ async fn no_state_is_taken_by_mistake() {
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
 }
 
-/// A leader whose bucket is gone makes no new one. It reports the loss, and goes on once `rampmeter
-/// state init` has made a bucket.
+/// A leader whose bucket is gone makes no new one. It reports the loss, and goes on once
+/// `rampmeter state init` has made a bucket.
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     let nats = nats::start().await;

@@ -1,8 +1,8 @@
 //! Each bound is reached: a test or a planted fault names its constant.
 //!
 //! A test of the same file names the bound as `MAX_…`. Any other test does so only if no second
-//! file has that name, and otherwise names it as `module::MAX_…`. A private constant is named in a
-//! comment.
+//! file has that name, and otherwise names it as `module::MAX_…`. A private constant is named in
+//! a comment.
 
 use crate::{is_test, test_code};
 use rampmeter_tests::repository::{File, files};
