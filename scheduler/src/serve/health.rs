@@ -17,6 +17,8 @@ pub enum Duty {
     Leading {
         /// The epoch of its term.
         epoch: Epoch,
+        /// A higher epoch that a client has named lately, although the store says that this
+        /// scheduler leads.
         #[serde(skip_serializing_if = "Option::is_none")]
         named_epoch: Option<Epoch>,
     },
