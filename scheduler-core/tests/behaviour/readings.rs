@@ -204,7 +204,7 @@ fn an_answer_about_an_ended_window_teaches_nothing_about_the_next() {
 }
 
 #[test]
-fn a_higher_rest_is_believed_slowly() {
+fn a_higher_remaining_amount_is_believed_slowly() {
     play(
         &fixed(60_000),
         "
@@ -392,7 +392,7 @@ fn one_client_moves_a_window_once_in_its_time() {
 }
 
 #[test]
-fn it_takes_two_to_say_otherwise_than_a_client_that_goes_on() {
+fn two_clients_must_agree_to_contradict_a_client_that_continues() {
     let liar_and_one = "
         0      reserve a by=1                       -> a@0
         0      answered a 200 left=9 reset=30000    -> a:settled

@@ -337,7 +337,7 @@ fn found(found: &FoundStatus) -> String {
         other => other,
     };
     let (routes, keys) = (list(" for routes ", &found.routes), list(", each value of ", &found.key));
-    format!("nobody has written it: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
+    format!("it is not configured: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
 }
 
 /// `beginning` and the names behind it; empty if `names` is empty.

@@ -110,7 +110,7 @@ async fn jobs_of_a_batch_with_known_ids_are_duplicates() {
 
 /// The queue has room for five of these jobs.
 #[tokio::test]
-async fn behind_a_job_that_fails_none_is_published() {
+async fn no_job_is_published_after_one_that_fails() {
     let nats = nats::start().await;
     let queue = Queue::builder().max_bytes(1 << 20).create(nats.url(), "roles").await.unwrap();
     let large = |number: u8| Job::new("a", vec![number; 200 << 10]).id(format!("large-{number}"));

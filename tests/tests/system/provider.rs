@@ -39,7 +39,7 @@ async fn metrics(process: &Process) -> Page {
 
 /// Reaches `http::MAX_BODY`.
 #[tokio::test]
-async fn whatever_fails_the_known_limits_count_and_the_reason_is_shown() {
+async fn if_the_provider_fails_known_limits_apply_and_the_reason_is_shown() {
     use Endpoint::{Contract, Token, TokenCounts};
     let huge = "1".repeat((1 << 20) + 1);
     #[rustfmt::skip]

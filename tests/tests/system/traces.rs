@@ -248,7 +248,7 @@ async fn the_last_spans_are_sent_at_the_stop() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_stops_nothing_and_loses_are_counted() {
+async fn an_absent_collector_stops_nothing_and_lost_spans_are_counted() {
     let nats = nats::start().await;
     // Nothing listens on this port of the loopback: it is reserved.
     let configuration = configuration(&nats, "http://127.0.0.1:1", "sample = 1.0");
