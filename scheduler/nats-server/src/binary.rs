@@ -1,3 +1,5 @@
+//! A nats-server binary and its version. Only a checked one can be started.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};

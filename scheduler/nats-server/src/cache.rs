@@ -1,3 +1,5 @@
+//! The folder of downloaded servers. Processes share it, so that one download serves all of them.
+
 use std::env;
 use std::fs::{self, File};
 use std::io;

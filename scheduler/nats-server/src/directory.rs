@@ -1,3 +1,6 @@
+//! The private folder of one server, with its log, ports and configuration. Servers thus share no
+//! file.
+
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};

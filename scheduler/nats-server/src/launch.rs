@@ -1,3 +1,5 @@
+//! What it takes to run a server, and each run of it. A restart runs the same launch again.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,3 +1,6 @@
+//! The addresses of a running server. The server writes them to a file, because it may choose its
+//! ports.
+
 use std::fs;
 use std::path::Path;
 

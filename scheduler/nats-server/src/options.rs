@@ -1,3 +1,5 @@
+//! The settings of a server: its port, store, configuration and login.
+
 use std::fmt;
 use std::path::PathBuf;
 

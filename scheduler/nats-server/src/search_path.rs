@@ -1,3 +1,5 @@
+//! Finds a nats-server on this machine, or downloads one.
+
 use std::env;
 use std::path::PathBuf;
 

