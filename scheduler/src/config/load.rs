@@ -306,12 +306,24 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
 fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
     let table = resource.get_ref();
     match error.field {
-        SpecField::Resource(ResourceField::DefaultClass) => {
-            table.default_class.as_ref().map_or(resource.span(), Spanned::span)
-        }
-        SpecField::Resource(_) => table.name.span(),
+        SpecField::Resource(field) => resource_field(resource, field),
         SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
         SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
+    }
+}
+
+fn resource_field(resource: &Spanned<ResourceTable>, field: ResourceField) -> Range<usize> {
+    let table = resource.get_ref();
+    let name = table.name.span();
+    match field {
+        // A provider may give the limits, and classes have a default: the file may lack both.
+        ResourceField::Limits | ResourceField::Classes => name,
+        ResourceField::DiscoverKey => table.discover_key.first().map_or(name, Spanned::span),
+        ResourceField::DefaultClass => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        ResourceField::Reservation => table.reservation.as_ref().map_or(name, Spanned::span),
+        ResourceField::Validity => table.validity.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxAhead => table.max_ahead.as_ref().map_or(name, Spanned::span),
+        ResourceField::RideFor => table.ride_for.as_ref().map_or(name, Spanned::span),
     }
 }
 

@@ -94,6 +94,23 @@ fn faults_are_reported_with_their_place() {
     check_faults(&table);
 }
 
+/// Faults of `limit` and `default_class` are in the table above. The core finds each of these.
+#[test]
+fn wrong_fields_of_a_resource_are_reported_with_their_place() {
+    let classes: Vec<String> = (0..17).map(|number| format!("{{ name = \"c{number}\" }}")).collect();
+    let classes = format!("classes = [{{ name = \"bulk\" }}, {}]", classes.join(", "));
+    #[rustfmt::skip]
+    let table = [
+        ("horizon = \"50ms\"",              "reservation = \"49ms\"",                        "8:15: `reservation` is from 50ms to 60s, not 49ms"),
+        ("horizon = \"50ms\"",              "validity = \"99ms\"",                           "8:12: `validity` is from 100ms to 31622400s, not 99ms"),
+        ("horizon = \"50ms\"",              "max_ahead = \"8785h\"",                         "8:13: `max_ahead` is from 0ns to 31622400s, not 31626000s"),
+        ("horizon = \"50ms\"",              "on_kv_loss = \"ride\"\nride_for = \"3601s\"",  "9:12: `ride_for` is from 50ms to 3600s, not 3601s"),
+        ("horizon = \"50ms\"",              "discover_key = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "8:17: a key is of at most 4 labels"),
+        ("classes = [{ name = \"urgent\" }, { name = \"bulk\", headroom = 0.2, max_starvation = \"60s\" }]", &classes, "5:8: a resource has at most 16 classes"),
+    ];
+    check_faults(&table);
+}
+
 #[test]
 fn faults_of_an_algorithm_are_reported_with_their_place() {
     #[rustfmt::skip]
