@@ -152,7 +152,8 @@ impl Exchange {
         if let Some(host) = &peer.tunnel {
             return if host.is_meant_by(head) { Ok(()) } else { Err(Failure::Misdirected) };
         }
-        // A whole URL is what programs send to a proxy for `http`. HTTP/2 always names a host.
+        // Over HTTP/1, only a program that takes this for its proxy sends a whole URL. Over HTTP/2,
+        // every program sends one.
         let named = head.uri.authority().filter(|_| head.version < Version::HTTP_2);
         let port = if head.uri.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
         match named.zip(self.interceptor.as_ref()) {

@@ -174,7 +174,7 @@ def test_a_reservation_is_made_ready(scheduler: Starts) -> None:
     first.ready()
     assert first.delay() == 0
     first.settle(200)
-    # This process sleeps past the end of the second one, which is replaced.
+    # The second permit lapses before its call, so `ready` replaces it.
     until("it has lapsed", lambda: second.valid_for() == 0 or None)
     was = second.id
     second.ready()

@@ -135,7 +135,7 @@ impl Request {
 }
 
 impl Resource {
-    /// The process with this name of the service and of its instance.
+    /// Describes this process by the names of its service and of its instance.
     pub(crate) fn new(service: &str, instance: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let told = [("service.name", service), ("service.instance.id", instance), ("service.version", version)];

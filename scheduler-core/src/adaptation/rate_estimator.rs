@@ -85,9 +85,9 @@ impl RateEstimator {
         }
     }
 
-    /// Continues with this jitter of delays. The caller then enforces
-    /// [`adapted`](RateEstimator::adapted). Returns the increase of the reserve, which may be
-    /// negative.
+    /// Sets the jitter of delays, and returns by how much the reserve for it has grown; a negative
+    /// result means that it has shrunk. The caller has to enforce
+    /// [`adapted`](RateEstimator::adapted) afterwards.
     pub(crate) fn measure(&mut self, jitter: Span) -> Credit {
         let before = self.beyond_margin();
         self.jitter = jitter;

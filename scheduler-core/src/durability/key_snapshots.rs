@@ -87,8 +87,9 @@ impl<R> RecordedParts<'_, R> {
         pages
     }
 
-    /// Keys on no page, the least demanded first. Keys with promises come last, and only if the
-    /// checkpoint has no room for them. A page counts their stock until the last promise as spent.
+    /// Keys that are on no page, the least demanded first. A page counts the stock of a key with
+    /// promises as spent until the last of these. Such keys therefore come last, and only if the
+    /// checkpoint has no room for them.
     fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let rank = |(name, budget): (&KeyName, &Credit)| {
             let slot = self.ledger.find_key(name.limit, &name.key)?;

@@ -113,7 +113,8 @@ impl Ledger {
         self.keys.bound()
     }
 
-    /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
+    /// Sets the price of a key. Each call of the key takes `price` times its cost from `limit`,
+    /// which is a guessed limit.
     pub(crate) fn set_key_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
         self.changed = true;
         self.keys.set_price(limit, key, price);

@@ -115,8 +115,8 @@ kinds_have! {
     fn next_promise(self: &Self) -> Option<Time>;
     /// When the last promise starts, or the last pending debit ends.
     fn last_promise(self: &Self) -> Option<Time>;
-    /// The last instant of known usage, if that is after the end of a call that starts now. None
-    /// for tokens.
+    /// The last instant at which known usage counts, if a call that starts now stops counting
+    /// before it. None for a token bucket.
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>;
     /// When all promises, `backlog` and `cost` have been paid.
     fn paid_after(self: &Self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time;

@@ -119,8 +119,9 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Forgets a permit that has a start some time after `end`: the later of its start and the ends
-    /// of its leases. A permit whose bill is small is forgotten first.
+    /// Lists a permit with a start, so that it is forgotten the retention after `end`. This is the
+    /// last of its start and the ends of its leases. If other permits need room, those with small
+    /// bills are forgotten earlier.
     pub(crate) fn forget_after(&mut self, slot: Slot, end: Time, is_small: bool) {
         match &mut self.get_mut(slot).state {
             _ if is_small => self.small.push(slot, end),

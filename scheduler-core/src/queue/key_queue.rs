@@ -97,7 +97,7 @@ impl KeyQueue {
         self.kept_for = Some((position, slot));
     }
 
-    /// The request for which the key keeps an amount, and its former position.
+    /// The request for which the key keeps an amount, and the position that it had in this queue.
     pub(crate) fn kept_for(&self) -> Option<(KeyQueuePosition, Slot)> {
         self.kept_for
     }

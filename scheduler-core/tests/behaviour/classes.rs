@@ -142,8 +142,8 @@ fn bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost() {
     );
 }
 
-/// Bulk requests that wait for one bucket do not put an urgent request behind all promises of
-/// another.
+/// A bulk request waits for `pages`. The urgent request still gets the `requests` that are free
+/// before the promise at 10 s.
 #[test]
 fn a_reservation_uses_a_gap_although_less_urgent_requests_wait() {
     let pages = limit("pages", 1.0, span(10_000));

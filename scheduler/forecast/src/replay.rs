@@ -6,8 +6,8 @@ use rampmeter_protocol::splitmix::SplitMix64;
 
 /// The number of replays. A tenth of them is 30.
 const REPLAYS: u64 = 300;
-/// The days of a replay that have a day of their own in the history; later days are like earlier
-/// ones.
+/// The most days of a replay that are drawn from the history. Every later day repeats the last of
+/// them.
 const MOST_DAYS: usize = 366;
 /// By how much the spread of replays is widened: future days differ more than past days.
 const WIDENED: f64 = 1.25;

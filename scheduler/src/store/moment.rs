@@ -79,8 +79,8 @@ mod tests {
         Moment { unix_ms, boot: boot.map(|(id, ms)| BootTime { id: id.to_owned(), ms }) }
     }
 
-    /// Two moments, the time between them on the store's clock, and the time that is certain, in
-    /// milliseconds.
+    /// Checks that `certain` milliseconds have passed between two moments, if `store` milliseconds
+    /// have passed on the store's clock.
     fn check(then: Moment, now: Moment, store: Option<u64>, certain: u64) {
         let past = then.certainly_past(&now, store.map(Span::from_millis));
         assert_eq!(past, Span::from_millis(certain), "{then:?} {now:?} {store:?}");

@@ -36,7 +36,8 @@ const SETTLED: Duration = Duration::from_secs(10);
 const SETTLED_LATE: Duration = Duration::from_secs(30);
 /// Within this time a restored limit is used again.
 const RECOVERY: Duration = Duration::from_secs(60);
-/// A usual run has too few calls for a tenth of a percent. This many are allowed as lessons.
+/// The rejections that a usual run may have. It makes too few calls for a share of them to allow
+/// what a scheduler needs to learn.
 const FEW: u64 = 4;
 /// The most calls that one lesson costs: those of a horizon of 50 ms, four on unseen stock, the
 /// probe, and strangers' calls. The next call behind them is served. A scheduler with more

@@ -41,7 +41,7 @@ impl Gap {
         Gap { what, options, instead: "" }
     }
 
-    /// The same gap, which the caller can also close by doing `instead`.
+    /// The same gap with another remedy: the caller does `instead`.
     pub(crate) const fn or(self, instead: &'static str) -> Self {
         Gap { instead, ..self }
     }
@@ -57,7 +57,8 @@ pub enum ErrorKind {
     Missing,
     /// A number is too small, too large, or not whole.
     OutOfBounds,
-    /// The body is correct but does not say it: pass it in [`Given`](crate::Given).
+    /// The estimate needs a value that a correct body may leave out: pass it in
+    /// [`Given`](crate::Given).
     Unknowable,
     /// The evalscript cannot be read: correct it, or pass what it says in [`Given`](crate::Given).
     Script,

@@ -98,8 +98,8 @@ impl Session {
     }
 
     /// The next message. Renewals go first, because their time is short. Settles go before asks,
-    /// because returned permits may serve the asks. The budget of resends is shared, so that the
-    /// resource goes first whose last resend is the oldest.
+    /// because returned permits may serve the asks. Resources share one budget of resends, so they
+    /// take turns: the next one has the oldest last resend.
     pub(super) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;

@@ -20,7 +20,7 @@ const EMPTY: &str = "░";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PaintedSheet<'a> {
     pub(super) sheet: &'a Sheet,
-    /// What the head says behind the first column's name, such as a filter.
+    /// The text after the first column's name, such as the filter.
     pub(super) remark: &'a str,
     /// The column that sorts, and whether it does so downwards.
     pub(super) sorted_by: Option<(usize, bool)>,

@@ -26,7 +26,8 @@ pub(super) struct Check {
     front: Arc<Front>,
     settings: CheckSettings,
     policies: Policies,
-    /// Whether no scheduler answered the last time: the log tells of changes, not of every request.
+    /// Whether the last question got no answer from a scheduler. The log has a line for each change
+    /// of it, not for each question.
     is_alone: AtomicBool,
 }
 

@@ -83,9 +83,9 @@ impl ResourceState {
     }
 }
 
-/// Whether a record is certainly the latest. `server` holds the store now, `written` held it at the
-/// writing, and `first` when this process first read a record. A record without a server was
-/// written under another one.
+/// Whether a record is certainly the latest. The arguments name the server that has the store: now,
+/// when the record was written, and when this process first read a record. In a cluster `server` is
+/// `None`. A record that names no server counts as written under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }

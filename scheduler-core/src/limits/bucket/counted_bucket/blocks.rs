@@ -25,7 +25,8 @@ impl CountedBucket {
         CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
     }
 
-    /// A predecessor that counted tokens has recorded a level alone.
+    /// Continues the bucket of `record`. The record of a token bucket has no usage, so its level
+    /// counts.
     pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
         match &record.usage {
             Some(usage) => CountedBucket::restored(limit, then, usage),
@@ -104,8 +105,8 @@ impl CountedBucket {
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {
-            // Usage that counts again is unknown. It is at most what the former limit can have
-            // admitted.
+            // The new limit counts usage that this bucket has forgotten. It is at most what the
+            // former limit admitted in that time.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
             recast.add_usage(to, now, last + longer, unknown.max(Credit::ZERO));

@@ -96,8 +96,8 @@ impl Intake {
         }
     }
 
-    /// A message that is here already. Messages of this process go first, because each burst begins
-    /// with a message from NATS if there is one.
+    /// The next message that has arrived already. It prefers messages of this process, because
+    /// [`next`](Intake::next), which begins each burst, prefers those from NATS.
     pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
         self.here.try_recv().ok().or_else(|| self.waiting.pop())
     }
