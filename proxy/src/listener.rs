@@ -42,7 +42,7 @@ pub(crate) struct Listener {
     listener: TcpListener,
     exchange: Arc<Exchange>,
     /// Without a certificate, connections are not encrypted.
-    certificate: Option<Certificate>,
+    certificate: Option<Arc<Certificate>>,
     places: Arc<Semaphore>,
 }
 
@@ -61,7 +61,7 @@ impl Listener {
         certificate: Option<Certificate>,
         most: usize,
     ) -> Self {
-        Listener { listener, exchange, certificate, places: Arc::new(Semaphore::new(most)) }
+        Listener { listener, exchange, certificate: certificate.map(Arc::new), places: Arc::new(Semaphore::new(most)) }
     }
 
     /// Serves until the drain begins, and then until the last connection has ended.
@@ -78,8 +78,7 @@ impl Listener {
                     let (address, is_encrypted) = (address.ip().to_canonical(), self.certificate.is_some());
                     let peer = Peer { address, is_encrypted, name: None, tunnel: None };
                     let service = Service { exchange, peer, drain, _place: place };
-                    let acceptor = self.certificate.as_ref().map(Certificate::acceptor);
-                    connections.spawn(service.greet(stream, acceptor));
+                    connections.spawn(service.greet(stream, self.certificate.clone()));
                 }
             }
         }
@@ -103,11 +102,11 @@ impl Listener {
 }
 
 impl Service {
-    /// Encrypts the connection if there is an `acceptor`, and serves it.
-    async fn greet(mut self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+    /// Encrypts the connection if there is a `certificate`, and serves it.
+    async fn greet(mut self, stream: TcpStream, certificate: Option<Arc<Certificate>>) {
         stream.set_nodelay(true).ok();
-        let Some(acceptor) = acceptor else { return self.serve(stream).await };
-        if let Some(stream) = encrypted(stream, &acceptor).await {
+        let Some(certificate) = certificate else { return self.serve(stream).await };
+        if let Some(stream) = encrypted(stream, &certificate.acceptor().await).await {
             self.peer.name = ClientName::of(stream.get_ref().1);
             self.serve(stream).await;
         }

@@ -1,11 +1,14 @@
 //! Encryption towards clients, and the authorities of the upstream.
 
 use crate::watched_files::WatchedFiles;
+use rampmeter_nats::key_file;
 use rampmeter_protocol::clock::Clock;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
@@ -44,6 +47,43 @@ impl ClientName {
 pub struct TlsFileError {
     path: PathBuf,
     reason: String,
+    source: Option<FileFault>,
+}
+
+/// What is wrong with the text of a file.
+#[derive(Debug, thiserror::Error)]
+enum FileFault {
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    #[error(transparent)]
+    Pem(#[from] PemFault),
+}
+
+/// What is wrong with PEM. The error of the parser may quote a key, so it is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PemFault {
+    #[error("a section has no `-----END` line")]
+    NoEnd,
+    #[error("a `-----BEGIN` line is not a line of its own")]
+    NoBeginning,
+    #[error("a section is not in Base64")]
+    NoBase64,
+    #[error("there is no such section")]
+    NoSection,
+    #[error("this kind of key is not supported")]
+    UnsupportedKey,
+}
+
+impl From<pem::Error> for PemFault {
+    fn from(error: pem::Error) -> Self {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "a text in memory that is bounded has no other fault")]
+        match error {
+            pem::Error::MissingSectionEnd { .. } => PemFault::NoEnd,
+            pem::Error::IllegalSectionStart { .. } => PemFault::NoBeginning,
+            pem::Error::Base64Decode(_) => PemFault::NoBase64,
+            _ => PemFault::NoSection,
+        }
+    }
 }
 
 /// The certificate that counts now. It is read again when a file changes.
@@ -51,7 +91,8 @@ pub struct TlsFileError {
 pub(crate) struct Certificate {
     files: CertificateFiles,
     clock: Clock,
-    /// The lock guards what was read. It is held for a look at the files.
+    /// The lock guards what was read. It is held while files are read, so that each client gets
+    /// what they say now.
     current: Mutex<Current>,
 }
 
@@ -76,12 +117,16 @@ impl Certificate {
     }
 
     /// The acceptor for the next client. While changed files are of no use, the former ones count.
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) async fn acceptor(&self) -> TlsAcceptor {
+        let mut current = self.current.lock().await;
         if current.watched.have_changed(self.clock.now()) {
-            match self.files.acceptor() {
+            let files = self.files.clone();
+            match blocking(&self.files.cert_file, move || files.acceptor()).await {
                 Ok(acceptor) => current.acceptor = acceptor,
-                Err(error) => tracing::warn!(%error, "the former certificate stays in use"),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "the former certificate stays in use");
+                }
             }
         }
         current.acceptor.clone()
@@ -98,7 +143,8 @@ impl CertificateFiles {
     }
 
     fn acceptor(&self) -> Result<TlsAcceptor, TlsFileError> {
-        let key = pem(&self.key_file, |text| PrivateKeyDer::from_pem_slice(text).ok(), "it has no private key in PEM")?;
+        let key = |text: &[u8]| Ok(PrivateKeyDer::from_pem_slice(text)?);
+        let key = pem(&self.key_file, key, "it has no private key in PEM; `openssl pkey` writes one")?;
         let config = match &self.client_ca_file {
             Some(file) => ServerConfig::builder().with_client_cert_verifier(verifier(file)?),
             None => ServerConfig::builder().with_no_client_auth(),
@@ -143,22 +189,83 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
 /// If the file has none.
 pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
-        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-        all.ok().filter(|all| !all.is_empty())
+        let all: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>()?;
+        if all.is_empty() { Err(PemFault::NoSection) } else { Ok(all) }
     };
-    pem(file, all, "it has no certificate in PEM")
+    pem(file, all, "it has no certificate in PEM; `openssl x509` writes one")
 }
 
 /// What `read` finds in `file`.
 ///
 /// # Errors
-/// If there is no such file, or `read` finds nothing.
-pub(crate) fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
-    let text = std::fs::read(file).map_err(|error| fault(file, error.to_string()))?;
-    read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))
+/// If there is no such file, it is too long, or `read` finds nothing.
+pub(crate) fn pem<T>(
+    file: &Path,
+    read: impl Fn(&[u8]) -> Result<T, PemFault>,
+    otherwise: &str,
+) -> Result<T, TlsFileError> {
+    let because = |reason: &str, source| TlsFileError { source: Some(source), ..fault(file, reason.to_owned()) };
+    let text = key_file::bounded(file).map_err(|error| because("it can't be read", error.into()))?;
+    read(&text).map_err(|error| because(otherwise, error.into()))
 }
 
 /// Says of the file at `path` why it is of no use.
 pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
-    TlsFileError { path: path.to_owned(), reason }
+    TlsFileError { path: path.to_owned(), reason, source: None }
+}
+
+/// What `read` finds in files, one of which is at `path`. It runs on a thread that may wait for a
+/// disk.
+///
+/// # Errors
+/// Those of `read`, or if the runtime ends.
+pub(crate) async fn blocking<T: Send + 'static>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, TlsFileError> + Send + 'static,
+) -> Result<T, TlsFileError> {
+    spawn_blocking(read).await.unwrap_or_else(|error| Err(fault(path, error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    /// All texts of an error, down to its first cause.
+    fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
+        std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string).collect()
+    }
+
+    /// Reaches `key_file::MAX_BYTES`.
+    #[test]
+    fn a_file_that_is_too_long_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len((1 << 20) + 1).unwrap();
+        let told = chain(&certificates(file.path()).unwrap_err());
+        let path = file.path().display();
+        assert_eq!(
+            told,
+            [
+                format!("{path}: it can't be read"),
+                "it has more than 1048576 bytes; name a file with keys or certificates alone".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fault_in_pem_is_named_and_quotes_nothing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let table = [
+            ("", PemFault::NoSection),
+            ("-----BEGIN CERTIFICATE-----\ncanary\n", PemFault::NoEnd),
+            ("-----BEGIN CERTIFICATE----- canary", PemFault::NoBeginning),
+            ("-----BEGIN CERTIFICATE-----\ncanary!\n-----END CERTIFICATE-----\n", PemFault::NoBase64),
+        ];
+        for (text, fault) in table {
+            std::fs::write(file.path(), text).unwrap();
+            let error = certificates(file.path()).unwrap_err();
+            assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+            assert_eq!(chain(&error)[1..], [fault.to_string()], "{text}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Files with keys, certificates or credentials.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that
@@ -45,12 +46,23 @@ impl KeyFileError {
 
 /// The text of the file at `path`.
 pub(crate) fn readable(path: &Path) -> Result<String, KeyFileError> {
-    let unreadable = |source| KeyFileError::Unreadable { path: path.to_owned(), source };
-    let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > MAX_BYTES {
-        return Err(unreadable(io::Error::other(format!("it has {length} bytes; {MAX_BYTES} are read at most"))));
+    let text = bounded(path).and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into()));
+    text.map_err(|source| KeyFileError::Unreadable { path: path.to_owned(), source })
+}
+
+/// The bytes of the file at `path`, a mebibyte at most.
+///
+/// # Errors
+/// If the file can't be read, or is longer.
+pub fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // A device tells no length, so the bytes are counted.
+    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        let why = format!("it has more than {MAX_BYTES} bytes; name a file with keys or certificates alone");
+        return Err(io::Error::other(why));
     }
-    std::fs::read_to_string(path).map_err(unreadable)
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -64,6 +76,7 @@ mod tests {
         assert_eq!(readable(file.path()).unwrap().len(), 1_048_576);
         file.as_file().set_len(MAX_BYTES + 1).unwrap();
         let KeyFileError::Unreadable { source, .. } = readable(file.path()).unwrap_err() else { panic!() };
-        assert_eq!(source.to_string(), "it has 1048577 bytes; 1048576 are read at most");
+        let why = "it has more than 1048576 bytes; name a file with keys or certificates alone";
+        assert_eq!(source.to_string(), why);
     }
 }

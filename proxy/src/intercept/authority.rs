@@ -5,19 +5,21 @@
 //! anew once a day, and when a file of the authority changes.
 
 use super::Host;
-use crate::tls::{self, TlsFileError, certificates, fault};
+use crate::tls::{self, PemFault, TlsFileError, blocking, certificates, fault};
 use crate::watched_files::WatchedFiles;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::CryptoProvider;
 use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
 use tokio_rustls::rustls::sign::CertifiedKey;
@@ -51,8 +53,7 @@ pub(crate) struct Authority {
     files: AuthorityFiles,
     hosts: Vec<Host>,
     clock: Clock,
-    /// The lock guards the certificates. It is held for a look at the files, or while certificates
-    /// are made.
+    /// The lock guards the certificates. It is held while files are read and certificates made.
     current: Mutex<Current>,
 }
 
@@ -97,15 +98,19 @@ impl Authority {
 
     /// The acceptor for the next client that wants the host of this name. While changed files are
     /// of no use, the former certificates count.
-    pub(crate) fn acceptor(&self, host: &str) -> Option<TlsAcceptor> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) async fn acceptor(&self, host: &str) -> Option<TlsAcceptor> {
+        let mut current = self.current.lock().await;
         let have_changed = current.watched.have_changed(self.clock.now());
         let now_ms = unix_ms();
         if have_changed || now_ms.abs_diff(current.made_ms) >= RENEW_MS {
             current.made_ms = now_ms;
-            match self.files.acceptors(&self.hosts, now_ms) {
+            let (files, hosts) = (self.files.clone(), self.hosts.clone());
+            match blocking(&self.files.cert_file, move || files.acceptors(&hosts, now_ms)).await {
                 Ok(acceptors) => current.acceptors = acceptors,
-                Err(error) => tracing::warn!(%error, "the certificates of before go on counting"),
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "the certificates of before go on counting");
+                }
             }
         }
         current.acceptors.get(host).cloned()
@@ -197,7 +202,11 @@ fn key(file: &Path) -> Result<KeyPair, TlsFileError> {
     if mode & READ_BY_OTHERS != 0 {
         tracing::warn!(file = %file.display(), "others than its owner may read the key of the authority: chmod 600");
     }
-    let read = |text: &[u8]| KeyPair::from_pem(std::str::from_utf8(text).ok()?).ok();
+    let read = |text: &[u8]| {
+        PrivateKeyDer::from_pem_slice(text)?;
+        let key = std::str::from_utf8(text).ok().and_then(|text| KeyPair::from_pem(text).ok());
+        key.ok_or(PemFault::UnsupportedKey)
+    };
     tls::pem(file, read, "it has no private key in PEM that can be used: PKCS #8, without a password")
 }
 

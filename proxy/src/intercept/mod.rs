@@ -58,7 +58,7 @@ impl Interceptor {
     }
 
     /// The acceptor for clients of `host`.
-    fn acceptor(&self, host: &Host) -> Option<TlsAcceptor> {
-        self.authority.acceptor(host.name())
+    async fn acceptor(&self, host: &Host) -> Option<TlsAcceptor> {
+        self.authority.acceptor(host.name()).await
     }
 }

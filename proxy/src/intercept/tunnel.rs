@@ -28,7 +28,7 @@ impl Tunnel {
 
     /// The client's connection, and the acceptor for its encryption; `None` if the client is gone.
     pub(crate) async fn begin(self, interceptor: &Interceptor) -> Option<(TokioIo<Upgraded>, TlsAcceptor)> {
-        let acceptor = interceptor.acceptor(&self.host)?;
+        let acceptor = interceptor.acceptor(&self.host).await?;
         Some((TokioIo::new(self.begins.await.ok()?), acceptor))
     }
 }
