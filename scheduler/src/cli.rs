@@ -10,6 +10,16 @@ use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+/// The commands by task, which clap lists in one block.
+const BY_TASK: &str = "\
+By task:
+  Run                   serve, proxy, jobs
+  Try out               demo, simulate, upstream, bench
+  Write limits          init, check, import, pu
+  Change limits         apply, limits
+  Look                  status, top, explain, usage, forecast, state
+  Intervene             purge, thaw, freeze, empty";
+
 /// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
 /// futures compiles them again.
 pub fn main() -> ExitCode {
@@ -27,7 +37,7 @@ pub fn main() -> ExitCode {
 
 /// Permits for rate-limited APIs: thousands of workers, one account, no 429.
 #[derive(Debug, Parser)]
-#[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100, after_help = BY_TASK)]
 pub struct Cli {
     /// How log lines look; `RAMPMETER_LOG`, such as `debug`, sets what is logged.
     #[arg(long, global = true, value_enum, default_value_t, env = "RAMPMETER_LOG_FORMAT")]
@@ -133,5 +143,21 @@ impl Cli {
             Command::Upstream(args) => upstream::run(args).await,
             Command::Bench(args) => bench::run(args).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BY_TASK, Cli};
+    use clap::CommandFactory;
+
+    #[test]
+    fn each_command_has_one_task() {
+        let mut by_task: Vec<&str> = BY_TASK.lines().skip(1).flat_map(|line| line[24..].split(", ")).collect();
+        by_task.sort_unstable();
+        let command = Cli::command();
+        let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        all.sort_unstable();
+        assert_eq!(by_task, all);
     }
 }
