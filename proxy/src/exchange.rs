@@ -19,8 +19,8 @@ use crate::metrics::Metrics;
 use crate::outgoing::Outgoing;
 use crate::pool::{CallError, Pool};
 use crate::request_body::{BodyMemory, RequestBody};
+use crate::requested_permit::RequestedPermit;
 use crate::settings::Settings;
-use crate::terms::Terms;
 use crate::tls::ClientName;
 use crate::trace::{Answered, Held, RequestTrace};
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
@@ -81,7 +81,7 @@ pub(crate) struct Peer {
 struct Course {
     /// The span that its permits are asked for in.
     asked_in: Option<TraceContext>,
-    terms: Terms,
+    terms: RequestedPermit,
     outgoing: Outgoing,
     begun: Time,
 }
@@ -190,7 +190,7 @@ impl Exchange {
         if head.headers.get_all(HOST).iter().count() > 1 {
             return Err(Failure::Unclear("`host` is there more than once".to_owned()));
         }
-        let terms = Terms::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
+        let terms = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
         let target = self.settings.upstream.target(&head.uri);
         let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
         let bounds = &self.settings.bounds;

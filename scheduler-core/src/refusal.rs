@@ -167,7 +167,7 @@ impl fmt::Display for Bounded {
 }
 
 /// What a refusal tells besides its text.
-struct Terms {
+struct RefusalParts {
     code: Code,
     retry_after: Option<Span>,
     limited_by: Option<LimitId>,
@@ -177,26 +177,26 @@ impl Refusal {
     /// The protocol's code.
     #[must_use]
     pub fn code(&self) -> Code {
-        self.terms().code
+        self.parts().code
     }
 
     /// How long until the client should ask again; none if asking again is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
-        self.terms().retry_after
+        self.parts().retry_after
     }
 
     /// The limit that refuses the request.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
-        self.terms().limited_by
+        self.parts().limited_by
     }
 
     /// The protocol's code, when to ask again, and the limit that refuses.
     ///
     /// A start beyond `max_wait` or `max_ahead` and a renewal that comes too late are all
     /// `not_in_time`. The renewal has no `retry_after`, because asking again is useless.
-    fn terms(&self) -> Terms {
+    fn parts(&self) -> RefusalParts {
         let (code, retry_after, limited_by) = match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
             Refusal::TooFarAhead { delay, bound, limited_by } => {
@@ -224,7 +224,7 @@ impl Refusal {
             | Refusal::LimitsChanged
             | Refusal::MayBeGone => (Code::Unavailable, Some(Span::ZERO), None),
         };
-        Terms { code, retry_after, limited_by }
+        RefusalParts { code, retry_after, limited_by }
     }
 }
 

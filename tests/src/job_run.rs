@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 /// By how many seconds each worker's clock is fast.
 const CLOCKS: [i64; 3] = [0, 3, -3];
 /// How many times longer than its limits and the scheduler's deaths allow a run may take.
-const PATIENCE: u32 = 6;
+const SLOWER_TIMES: u32 = 6;
 
 /// The size of a run.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +97,7 @@ pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, si
     let mut workers = CLOCKS.map(|fast| JobsWorker::start(worker, nats.url(), &upstream, &clock.fast_by(fast)));
     let all = (size.guilds * size.jobs) as usize;
     let (mut kills, mut rounds) =
-        (0, PATIENCE * size.period * size.jobs.div_ceil(size.capacity) + Duration::from_secs(60));
+        (0, SLOWER_TIMES * size.period * size.jobs.div_ceil(size.capacity) + Duration::from_secs(60));
     while upstream.done() < all {
         let pause = dice.span(size.pauses.0..size.pauses.1);
         let_pass(pause, "kills come at any point").await;

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 /// Longer than any step here takes, even on a loaded machine; it turns a hang into a failure.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(5);
 
 /// The result of `look`, as soon as it has one.
 ///
 /// # Panics
-/// If it has none within [`PATIENCE`].
+/// If it has none within [`STEP_TIMEOUT`].
 pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -26,11 +26,11 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T
 /// The result of `waiting`.
 ///
 /// # Panics
-/// If that takes longer than [`PATIENCE`].
+/// If that takes longer than [`STEP_TIMEOUT`].
 pub async fn within<T>(what: &str, waiting: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, waiting).await {
+    match tokio::time::timeout(STEP_TIMEOUT, waiting).await {
         Ok(done) => done,
-        Err(_elapsed) => panic!("{what}: not within {PATIENCE:?}"),
+        Err(_elapsed) => panic!("{what}: not within {STEP_TIMEOUT:?}"),
     }
 }
 

@@ -105,7 +105,7 @@ impl Terminal {
     /// If they never are; the message has them.
     pub async fn shows(&self, what: &str, is_right: impl Fn(&[String]) -> bool) -> Vec<String> {
         let looking = until(what, async || Some(self.lines()).filter(|lines| is_right(lines)));
-        let shown = tokio::time::timeout(crate::patience::PATIENCE / 2, looking).await;
+        let shown = tokio::time::timeout(crate::patience::STEP_TIMEOUT / 2, looking).await;
         shown.unwrap_or_else(|_| panic!("{what}:\n{}", self.lines().join("\n")))
     }
 

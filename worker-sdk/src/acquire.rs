@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 /// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
-const TRY_ACQUIRE_PATIENCE: Duration = Duration::from_secs(5);
+const TRY_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
 ///
@@ -40,7 +40,7 @@ pub struct Acquire {
 impl Acquire {
     pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
         let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
-        let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_PATIENCE);
+        let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_TIMEOUT);
         Acquire { resource, request, longest_wait }
     }
 

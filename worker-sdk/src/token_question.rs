@@ -8,12 +8,12 @@ use rampmeter_worker_session::Denial;
 use std::time::Duration;
 
 /// How long to wait for an answer: the scheduler may have to get a token first.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Asks the leader of `resource` on `subject`.
 pub(crate) async fn ask(client: &Client, subject: String, resource: &Name) -> Result<AccessToken, Error> {
     let asking = client.request(subject, "".into());
-    let answer = match tokio::time::timeout(PATIENCE, asking).await {
+    let answer = match tokio::time::timeout(TOKEN_TIMEOUT, asking).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
             return Err(Error::no_token(resource, "no scheduler of it answers"));

@@ -21,7 +21,7 @@ use tokio::sync::mpsc::WeakUnboundedSender;
 use tokio::sync::oneshot;
 
 /// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
-const SEND_PATIENCE: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection with an inbox of its own. The number of a reply is the number of its batch.
 pub(crate) struct Transport {
@@ -158,10 +158,10 @@ fn headers(traces: &TraceContexts) -> HeaderMap {
 }
 
 async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T, E>>) -> Option<T> {
-    match tokio::time::timeout(SEND_PATIENCE, sending).await {
+    match tokio::time::timeout(SEND_TIMEOUT, sending).await {
         Ok(Ok(sent)) => return Some(sent),
         Ok(Err(error)) => tracing::warn!(%error, "NATS did not take a message"),
-        Err(_) => tracing::warn!("NATS took no message for {SEND_PATIENCE:?}"),
+        Err(_) => tracing::warn!("NATS took no message for {SEND_TIMEOUT:?}"),
     }
     None
 }

@@ -270,7 +270,7 @@ impl AdaptiveLimit {
     /// How many nanoseconds of refill the upstream had left after a call of this cost at `at`, as
     /// far as the bucket knows. A negative value means that the call's rejection was to be
     /// expected.
-    pub(crate) fn slack(&self, at: Time, cost: Amount) -> i128 {
+    pub(crate) fn refill_left(&self, at: Time, cost: Amount) -> i128 {
         let level = self.upstream_after(at, at).unwrap_or(-self.credit(cost));
         self.estimator.nominal.rate().nanos_of(level)
     }

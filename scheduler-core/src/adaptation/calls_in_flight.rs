@@ -6,7 +6,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call that was not settled for this long has probably ended, because not every worker settles.
-const PATIENCE: Span = Span::from_secs(60);
+const ENDED_AFTER: Span = Span::from_secs(60);
 /// Beyond this many starts ahead, the earliest count as started. The set takes 3 MB.
 const MAX_AHEAD: usize = 65_536;
 
@@ -46,7 +46,7 @@ impl CallsInFlight {
 
     /// How many calls have started by `now`, without those that have probably ended.
     pub(crate) fn count_young(&self, now: Time) -> u64 {
-        self.count_since(now - PATIENCE, now)
+        self.count_since(now - ENDED_AFTER, now)
     }
 
     /// Counts starts from the beginning of the second in which `since` lies.

@@ -13,7 +13,7 @@ pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
 /// because missing stock shows there.
 pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
-const PATIENCE: Span = Span::from_secs(1);
+const SERVED_AFTER: Span = Span::from_secs(1);
 /// A limit with a longer period has no slow start, which would take as long as the period.
 const LONGEST_PERIOD: Span = Span::from_secs(600);
 /// Slow start ends after this many periods.
@@ -43,15 +43,15 @@ impl SlowStart {
         self.served = self.served.max(Some(at));
     }
 
-    /// The latest start that counts as served, by report or by [`PATIENCE`].
+    /// The latest start that counts as served, by report or by [`SERVED_AFTER`].
     pub(crate) fn served(&self, now: Time) -> Option<Time> {
-        let long_ago = self.first.map(|first| first.max(now - PATIENCE)).filter(|at| *at + PATIENCE <= now);
+        let long_ago = self.first.map(|first| first.max(now - SERVED_AFTER)).filter(|at| *at + SERVED_AFTER <= now);
         self.served.max(long_ago)
     }
 
     /// Whether slow start has ended by time, or because no worker reports outcomes.
     pub(crate) fn is_over(&self, now: Time) -> bool {
-        let silent = self.served.is_none() && self.first.is_some_and(|first| first + PATIENCE <= now);
+        let silent = self.served.is_none() && self.first.is_some_and(|first| first + SERVED_AFTER <= now);
         silent || self.ends <= now
     }
 }

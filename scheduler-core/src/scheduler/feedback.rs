@@ -1,9 +1,9 @@
 //! Reacts to the upstream's answers.
 //!
 //! A rejected call shows that the upstream's level is lower than assumed; an answer that says when
-//! to call again shows by how much. If it does not name the limit, the limit with the least slack
-//! is corrected. Answers are compared with the levels at the time of the call, corrected by what
-//! was learned since. So the calls of one round trip do not teach the same thing twice.
+//! to call again shows by how much. If it does not name the limit, the limit with the least refill
+//! left is corrected. Answers are compared with the levels at the time of the call, corrected by
+//! what was learned since. So the calls of one round trip do not teach the same thing twice.
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
 //! limits that its call was charged to. It stops calls that need these limits for a minute at most.
@@ -123,10 +123,10 @@ impl<R> Feedback<'_, R> {
     fn learn_rejection(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) -> Bill {
         let (at, bill) = (call.at(), call.bill);
         let mut settled = bill.keyed_part();
-        let slack = |pause: &&Pause| self.ledger.adaptive(pause.limit).slack(at, bill.get(pause.limit));
+        let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(at, bill.get(pause.limit));
         let is_guess = |limit: LimitId| self.resource[limit].spec().guessed;
         let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_guess(pause.limit));
-        if let Some(Pause { limit, believed, .. }) = shared.min_by_key(slack) {
+        if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {
             let cost = bill.get(*limit);
             self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed);
             settled.set(*limit, cost);

@@ -26,7 +26,7 @@ pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: Answer
 fn is_short(ledger: &Ledger, call: AnsweredCall<'_>, limit: LimitId) -> bool {
     let AnsweredCall { now, bill, .. } = call;
     match bill.key_charge(limit) {
-        None => ledger.adaptive(limit).slack(call.at(), bill.get(limit)) < 0,
+        None => ledger.adaptive(limit).refill_left(call.at(), bill.get(limit)) < 0,
         Some(_) => {
             let only = bill.only(limit);
             let mut levels = ledger.read_each(now, &only, |bucket, limit| bucket.level(limit, now));

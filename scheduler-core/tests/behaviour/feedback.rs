@@ -198,9 +198,9 @@ fn a_rejection_for_other_accounts_pauses_and_teaches_nothing() {
 }
 
 #[test]
-fn the_blamed_limit_is_the_named_one_or_that_with_the_least_slack() {
-    // By slack, the requests would have lasted for 0.5 s and the units for 1 s. The rejected call
-    // took nothing from the other limit.
+fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
+    // By the refill left, the requests would have lasted for 0.5 s and the units for 1 s. The
+    // rejected call took nothing from the other limit.
     for (scope, after, levels) in [
         ("", 100, "requests=0 units=20"),
         ("unit=units", 1000, "requests=6 units=0"),

@@ -135,7 +135,7 @@ struct Play {
 /// The duration of a write.
 const WRITE: Span = Span::from_millis(3);
 /// After this time without an answer, a writer reads the store.
-const PATIENCE: Span = Span::from_millis(40);
+const WRITE_TIMEOUT: Span = Span::from_millis(40);
 
 impl Play {
     fn new(spec: ResourceSpec) -> Self {
@@ -194,7 +194,7 @@ impl Play {
                     Fate::Lost => {}
                 }
                 writer.writing = matches!(fate, Fate::Unheard | Fate::Lost)
-                    .then(|| (checkpoint.clone(), due + PATIENCE, Fate::Done));
+                    .then(|| (checkpoint.clone(), due + WRITE_TIMEOUT, Fate::Done));
                 if matches!(fate, Fate::Done) && self.store.writer == index {
                     writer.revision = self.store.revision;
                     let number = CheckpointNumber(self.store.number);

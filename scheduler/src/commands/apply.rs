@@ -3,7 +3,7 @@
 use super::counting::counting_limits;
 use super::nats_arg::NatsArg;
 use super::output;
-use super::rules_edit::{Terms, replace};
+use super::rules_edit::{EditConditions, replace};
 use super::status::known_resources;
 use crate::config::{ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
@@ -72,8 +72,8 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         output::line_if_read(note);
     }
     let after = present.rules.with(&rules);
-    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };
-    replace((&client, &args.nats.prefix, &store), &present, &after, terms).await
+    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision };
+    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
 }
 
 /// # Errors

@@ -4,7 +4,7 @@ use super::counting::counting_limits;
 use super::learned_limits;
 use super::nats_arg::NatsArg;
 use super::output;
-use super::rules_edit::{Terms, replace};
+use super::rules_edit::{EditConditions, replace};
 use super::status::known_resources;
 use crate::config::{ResourceRules, Rules};
 use crate::connection::connect;
@@ -179,7 +179,7 @@ async fn reset(args: ResetArgs) -> anyhow::Result<()> {
     };
     let present = PresentRules::read(&store).await?;
     chosen(&present.rules, &args.resource)?;
-    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision };
+    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision };
     let after = present.rules.without(&args.resource);
-    replace((&client, &args.nats.prefix, &store), &present, &after, terms).await
+    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
 }

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// The conditions of a change.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct EditConditions {
     pub(super) dry_run: bool,
     /// The revision that the change expects.
     pub(super) if_revision: Option<u64>,
@@ -37,10 +37,10 @@ pub(super) async fn replace(
     (client, prefix, store): (&Client, &Name, &RuleStore),
     present: &PresentRules,
     after: &Rules,
-    terms: Terms,
+    conditions: EditConditions,
 ) -> anyhow::Result<()> {
     let revision = present.revision;
-    if let Some(expected) = terms.if_revision.filter(|expected| *expected != revision) {
+    if let Some(expected) = conditions.if_revision.filter(|expected| *expected != revision) {
         bail!("the rules have revision {revision}, not {expected}: they were changed; look at the difference again");
     }
     if let Some(reason) = &present.refused {
@@ -52,7 +52,7 @@ pub(super) async fn replace(
         return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
     }
     output::print_if_read(&difference);
-    if terms.dry_run {
+    if conditions.dry_run {
         return output::line(format_args!(
             "valid; nothing was written, and the rules of revision {revision} still count"
         ));

@@ -45,7 +45,7 @@ enum Kind {
 const CONNECTIONS: usize = 4;
 const WORKERS_PER_CONNECTION: usize = 60;
 /// Longer than any program is stopped: such a client trusts an answer however late it is.
-const PLAIN_PATIENCE: Duration = Duration::from_secs(20);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Workers that call as often as they may, and the times of their calls.
 struct Callers {
@@ -119,7 +119,7 @@ impl Callers {
 
 /// The delay of a permit; `None` if it was refused.
 async fn ask(client: &async_nats::Client, id: &str) -> Option<Duration> {
-    let request = async_nats::Request::new().timeout(Some(PLAIN_PATIENCE));
+    let request = async_nats::Request::new().timeout(Some(REQUEST_TIMEOUT));
     let request = request.payload(json!({"id": id, "mode": "wait"}).to_string().into());
     let answer = client.send_request("rampmeter.permit.hub", request).await.ok()?;
     let answer: Value = serde_json::from_slice(&answer.payload).unwrap();

@@ -24,7 +24,7 @@ const MAX_LINES: usize = 500;
 const MAX_TEST_LINES: usize = 700;
 
 /// The only file of test code that may sleep: its functions take the reason.
-const PATIENCE: &str = "tests/src/patience.rs";
+const SLEEPING_FILE: &str = "tests/src/patience.rs";
 
 fn is_test(file: &File) -> bool {
     file.path.starts_with("tests/") || file.path.contains("/tests/")
@@ -100,7 +100,7 @@ fn seeds_of_property_tests_lie_where_they_are_read() {
 #[test]
 fn no_test_sleeps_for_luck() {
     let sleeps = [concat!("sleep", "("), concat!("sleep_", "until(")];
-    for file in files("", "rs").iter().filter(|file| file.path != PATIENCE) {
+    for file in files("", "rs").iter().filter(|file| file.path != SLEEPING_FILE) {
         for sleep in sleeps {
             assert!(!test_code(file).contains(sleep), "{}: use rampmeter_tests::patience", file.path);
         }

@@ -40,7 +40,7 @@ pub(crate) const FILLED_IN: &[&str] = &["max_waiting"];
 
 /// What is decided when a queue is made.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct QueueOptions {
     pub(crate) replicas: usize,
     pub(crate) lease: Duration,
     pub(crate) remember_ids: Duration,
@@ -67,24 +67,24 @@ impl Layout {
     }
 
     /// The stream of jobs and dead letters. A full stream refuses jobs, and loses none.
-    pub(crate) fn jobs(&self, terms: &Terms) -> stream::Config {
+    pub(crate) fn jobs(&self, options: &QueueOptions) -> stream::Config {
         stream::Config {
             name: format!("{}-jobs-{}", self.prefix, self.queue),
             subjects: vec![self.subjects.all_jobs()],
-            duplicate_window: terms.remember_ids,
+            duplicate_window: options.remember_ids,
             allow_atomic_publish: true,
-            ..plain(terms, terms.max_bytes)
+            ..plain(options, options.max_bytes)
         }
     }
 
     /// The stream of lanes.
-    pub(crate) fn lanes(&self, terms: &Terms) -> stream::Config {
+    pub(crate) fn lanes(&self, options: &QueueOptions) -> stream::Config {
         stream::Config {
             name: format!("{}-lanes-{}", self.prefix, self.queue),
             subjects: vec![self.subjects.all_lanes()],
             max_messages_per_subject: 1,
             duplicate_window: REMEMBERED_OF_LANES,
-            ..plain(terms, terms.max_bytes / LANES_PART)
+            ..plain(options, options.max_bytes / LANES_PART)
         }
     }
 
@@ -104,9 +104,9 @@ impl Layout {
     }
 }
 
-fn plain(terms: &Terms, max_bytes: u64) -> stream::Config {
+fn plain(options: &QueueOptions, max_bytes: u64) -> stream::Config {
     stream::Config {
-        num_replicas: terms.replicas,
+        num_replicas: options.replicas,
         max_bytes: i64::try_from(max_bytes).unwrap_or(i64::MAX),
         discard: DiscardPolicy::New,
         max_messages: -1,

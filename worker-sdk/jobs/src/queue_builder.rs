@@ -2,7 +2,7 @@
 
 use crate::connection::Connection;
 use crate::lane::class_name;
-use crate::layout::{Layout, Terms};
+use crate::layout::{Layout, QueueOptions};
 use crate::opening::{existing_stream, made_stream, make_consumer};
 use crate::store::Store;
 use crate::{Queue, QueueError};
@@ -30,7 +30,7 @@ pub struct QueueBuilder {
     options: ConnectOptions,
     prefix: String,
     classes: Vec<String>,
-    terms: Terms,
+    queue_options: QueueOptions,
 }
 
 impl Default for QueueBuilder {
@@ -39,7 +39,12 @@ impl Default for QueueBuilder {
             options: ConnectOptions::new().name("rampmeter-jobs"),
             prefix: "rampmeter".to_owned(),
             classes: Vec::new(),
-            terms: Terms { replicas: 1, lease: LEASE, remember_ids: REMEMBERED, max_bytes: DEFAULT_BYTES },
+            queue_options: QueueOptions {
+                replicas: 1,
+                lease: LEASE,
+                remember_ids: REMEMBERED,
+                max_bytes: DEFAULT_BYTES,
+            },
         }
     }
 }
@@ -64,7 +69,7 @@ impl QueueBuilder {
 
     /// How many servers keep a copy of a new queue; 1 by default.
     pub fn replicas(mut self, replicas: usize) -> Self {
-        self.terms.replicas = replicas;
+        self.queue_options.replicas = replicas;
         self
     }
 
@@ -72,21 +77,21 @@ impl QueueBuilder {
     /// second; ten seconds by default. Jobs may take longer, because a live worker renews the
     /// lease.
     pub fn lease(mut self, lease: Duration) -> Self {
-        self.terms.lease = lease.max(MIN_LEASE);
+        self.queue_options.lease = lease.max(MIN_LEASE);
         self
     }
 
     /// How long a new queue remembers a job's id; ten minutes by default. Servers keep the ids in
     /// memory.
     pub fn remember_ids(mut self, time: Duration) -> Self {
-        self.terms.remember_ids = time;
+        self.queue_options.remember_ids = time;
         self
     }
 
     /// The bytes of jobs and dead letters in a new queue; 256 MiB by default. Its lanes may have a
     /// fourth of that. A full queue refuses jobs.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
-        self.terms.max_bytes = bytes;
+        self.queue_options.max_bytes = bytes;
         self
     }
 
@@ -100,8 +105,8 @@ impl QueueBuilder {
     pub async fn open(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         let layout = self.layout(name)?;
         let connection = Connection::connect(self.options, url.as_ref()).await?;
-        let jobs = existing_stream(&connection, name, &layout.jobs(&self.terms)).await?;
-        let lanes = existing_stream(&connection, name, &layout.lanes(&self.terms)).await?;
+        let jobs = existing_stream(&connection, name, &layout.jobs(&self.queue_options)).await?;
+        let lanes = existing_stream(&connection, name, &layout.lanes(&self.queue_options)).await?;
         Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
 
@@ -115,7 +120,7 @@ impl QueueBuilder {
         let layout = self.layout(name)?;
         let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
         let connection = Connection::connect(self.options, url.as_ref()).await?;
-        let made = made(&connection, &layout, &self.terms, &classes).await;
+        let made = made(&connection, &layout, &self.queue_options, &classes).await;
         let (jobs, lanes) = made.map_err(|error| connection.explained(error))?;
         Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
@@ -132,14 +137,14 @@ impl QueueBuilder {
 async fn made(
     connection: &Connection,
     layout: &Layout,
-    terms: &Terms,
+    options: &QueueOptions,
     classes: &[Name],
 ) -> Result<(Stream, Stream), QueueError> {
-    let jobs = made_stream(connection, &layout.jobs(terms)).await?;
-    let lanes = made_stream(connection, &layout.lanes(terms)).await?;
+    let jobs = made_stream(connection, &layout.jobs(options)).await?;
+    let lanes = made_stream(connection, &layout.lanes(options)).await?;
     make_consumer(&jobs, &layout.arrivals()).await?;
     for class in std::iter::once(None).chain(classes.iter().map(Some)) {
-        make_consumer(&lanes, &layout.lane_leases(class, terms.lease)).await?;
+        make_consumer(&lanes, &layout.lane_leases(class, options.lease)).await?;
     }
     Ok((jobs, lanes))
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long a caller waits at most. After the loss of a node the cluster needs up to eight seconds
 /// to elect a leader.
-const PATIENCE: Span = Span::from_secs(15);
+const OPERATION_TIMEOUT: Span = Span::from_secs(15);
 /// The shortest and the longest pause before a repetition.
 const PAUSES_MS: Range<u64> = 20..500;
 /// Errors from this status on are the server's own, and may pass.
@@ -99,7 +99,7 @@ where
     let (clock, mut pauses) = (Clock::start(), Pauses::default());
     loop {
         match act().await {
-            Err(error) if error.is_transient() && clock.now().since(Clock::START) < PATIENCE => {
+            Err(error) if error.is_transient() && clock.now().since(Clock::START) < OPERATION_TIMEOUT => {
                 tracing::debug!(%error, "the JetStream operation failed; trying again");
             }
             done => return done,

@@ -6,7 +6,7 @@ use rampmeter_worker_sdk::error::{Code, ErrorKind, Remedy};
 use std::time::Duration;
 
 /// The longest wait for one permit in a slot, however often the job has been put back.
-const MAX_PATIENCE: Duration = Duration::from_secs(60);
+const MAX_SLOT_WAIT: Duration = Duration::from_secs(60);
 /// How long a job is put back if its refusal names no time.
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest time for which a job is put back at once. The scheduler's estimate is outdated after
@@ -52,7 +52,7 @@ impl RetryPolicy {
     /// doubles. A job whose estimates are always too short therefore keeps its place in the
     /// scheduler's queue in the end.
     pub(crate) fn patience(&self, times: u32) -> Duration {
-        self.patience.saturating_mul(1 << times.min(16)).min(MAX_PATIENCE.max(self.patience))
+        self.patience.saturating_mul(1 << times.min(16)).min(MAX_SLOT_WAIT.max(self.patience))
     }
 
     /// How long to put a job back whose permit is due in `due`. It returns to the scheduler's queue
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(POLICY.failed(4, &named(1)), Failed::Dead("no".to_owned()), "the attempts end all the same");
     }
 
-    /// Reaches `MAX_PATIENCE`: a minute, unless the worker waits longer from the beginning.
+    /// Reaches `MAX_SLOT_WAIT`: a minute, unless the worker waits longer from the beginning.
     #[test]
     fn patience_grows_with_each_time() {
         let found = [0, 1, 3, 7, 40].map(|times| POLICY.patience(times).as_millis());

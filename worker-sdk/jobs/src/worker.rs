@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 const SLOTS: usize = 16;
 const ATTEMPTS: u32 = 5;
-const PATIENCE: Duration = Duration::from_millis(500);
+const PERMIT_WAIT: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The most jobs of a group at once: their waits fit into one small message.
@@ -54,7 +54,7 @@ pub struct Worker {
 impl WorkerBuilder {
     pub(crate) fn new(queue: Queue, resource: Resource) -> Self {
         let policy = RetryPolicy {
-            patience: PATIENCE,
+            patience: PERMIT_WAIT,
             max_attempts: ATTEMPTS,
             first_pause: FIRST_PAUSE,
             most_pause: LONGEST_PAUSE,

@@ -2,7 +2,7 @@
 
 use crate::Resource;
 use crate::acquire::Acquire;
-use crate::middleware::terms::Terms;
+use crate::middleware::acquire_setter::AcquireSetter;
 use crate::outcome::Reply;
 use crate::request_future::RequestSpec;
 use http::Extensions;
@@ -52,7 +52,7 @@ const REPEATS: u32 = 3;
 #[derive(Clone, Debug)]
 pub struct Permits {
     resource: Resource,
-    terms: Terms<Request>,
+    setter: AcquireSetter<Request>,
     repeats: u32,
 }
 
@@ -60,14 +60,14 @@ impl Permits {
     /// Each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        Permits { resource, terms: Terms::USUAL, repeats: REPEATS }
+        Permits { resource, setter: AcquireSetter::USUAL, repeats: REPEATS }
     }
 
     /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
     /// HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Request) -> Acquire + Send + Sync + 'static) -> Self {
-        Permits { terms: Terms::new(set), ..self }
+        Permits { setter: AcquireSetter::new(set), ..self }
     }
 
     /// How often a call that is answered 429 is repeated; zero for never.
@@ -80,7 +80,7 @@ impl Permits {
 #[async_trait::async_trait]
 impl Middleware for Permits {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
-        let acquire = self.terms.set(self.resource.acquire(1), &request);
+        let acquire = self.setter.set(self.resource.acquire(1), &request);
         let mut spec = acquire.into_spec().map_err(Error::middleware)?;
         for _ in 0..self.repeats {
             let Some(copy) = request.try_clone() else { break };

@@ -22,7 +22,7 @@ const SPARE: usize = 200;
 const STARTED: usize = 10;
 const REQUEST: &[u8] = b"GET /held HTTP/1.1\r\nhost: localhost\r\n\r\n";
 /// How long requests may take to arrive.
-const PATIENCE: Span = Span::from_secs(120);
+const ARRIVAL_TIMEOUT: Span = Span::from_secs(120);
 /// The pause between two readings of the proxy's metrics.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -54,7 +54,7 @@ pub(super) async fn measure(proxies: &Proxies, address: SocketAddr) -> anyhow::R
     let clock = Clock::start();
     let begun = clock.now();
     while !proxies.metrics().iter().any(|text| held(text) + STARTED >= requests) {
-        anyhow::ensure!(clock.now() < begun + PATIENCE, "the requests are not held in time");
+        anyhow::ensure!(clock.now() < begun + ARRIVAL_TIMEOUT, "the requests are not held in time");
         tokio::time::sleep(PAUSE).await;
     }
     let mebibytes = resident()?;

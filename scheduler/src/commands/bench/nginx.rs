@@ -13,7 +13,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 
 /// How long nginx may take to listen.
-const PATIENCE: Span = Span::from_secs(10);
+const LISTEN_TIMEOUT: Span = Span::from_secs(10);
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -43,7 +43,7 @@ impl Nginx {
         let clock = Clock::start();
         let begun = clock.now();
         while TcpStream::connect(address).await.is_err() {
-            anyhow::ensure!(clock.now() < begun + PATIENCE, "nginx does not listen");
+            anyhow::ensure!(clock.now() < begun + LISTEN_TIMEOUT, "nginx does not listen");
             tokio::time::sleep(PAUSE).await;
         }
         Ok(Some(nginx))

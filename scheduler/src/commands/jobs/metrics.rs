@@ -29,7 +29,7 @@ use tokio::sync::Mutex;
 /// group with a running job.
 const FRESH: Span = Span::from_secs(5);
 /// The longest time to count a queue. By default, Prometheus waits for ten seconds.
-const PATIENCE: Duration = Duration::from_secs(3);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The class of jobs without one, as in subjects.
 const NO_CLASS: &str = "-";
 /// The most classes with gauges of their own, because publishers may name any class. Further
@@ -113,7 +113,7 @@ impl Gauges {
         for queue in &self.queues {
             let counting =
                 async { Ok::<_, rampmeter_jobs::QueueError>((queue.status().await?, queue.repeated().await?)) };
-            let groups = tokio::time::timeout(PATIENCE, counting).await.ok().and_then(Result::ok);
+            let groups = tokio::time::timeout(COUNT_TIMEOUT, counting).await.ok().and_then(Result::ok);
             all.push(Counts { queue: queue.name().to_owned(), groups });
         }
         all

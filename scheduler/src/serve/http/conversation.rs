@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 
 /// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
 /// kill, and a second after a hang.
-const PATIENCE: Span = Span::from_secs(1);
+const MOST_SILENCE: Span = Span::from_secs(1);
 /// How long the answer to a request that does not wait may take before it is asked again.
 const AT_ONCE: Duration = Duration::from_millis(400);
 /// How long a waiting request may be silent before it is asked again. Its place comes every five
@@ -75,7 +75,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
     async fn ask_until_answered(&mut self) {
         let clock = self.front_client.clock();
         let (begun, mut heard, mut attempts) = (clock.now(), clock.now(), 0);
-        while !self.batch.is_done() && clock.now().since(heard) < PATIENCE {
+        while !self.batch.is_done() && clock.now().since(heard) < MOST_SILENCE {
             if attempts > 0 {
                 tokio::time::sleep(pause(attempts)).await;
             }

@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 /// How long sending may wait for room in the buffer of the NATS client. After this time, the
 /// connection counts as lost.
-const SEND_PATIENCE: Duration = Duration::from_millis(500);
+const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 /// Replies that may wait unread: an answer and a place in the queue for each element of a batch.
 /// Further replies are lost, and asked for again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
@@ -132,7 +132,7 @@ impl FrontClient {
 
     /// Waits until all messages are on their way.
     pub(super) async fn flush(&self) {
-        tokio::time::timeout(SEND_PATIENCE, self.client.flush()).await.ok();
+        tokio::time::timeout(SEND_TIMEOUT, self.client.flush()).await.ok();
     }
 
     fn is_connected(&self) -> bool {
@@ -188,7 +188,7 @@ impl Exchange {
                 None => client.publish_with_reply(subject, reply, payload).await,
             }
         };
-        matches!(tokio::time::timeout(SEND_PATIENCE, sending).await, Ok(Ok(())))
+        matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Ok(())))
     }
 
     /// Gives access to the times that answers take.

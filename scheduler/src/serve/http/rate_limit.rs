@@ -19,7 +19,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// account's contract.
 const FRESH: Span = Span::from_secs(10);
 /// How long a status may take: a leader answers at once.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most limits that are told: more would not fit into the headers that proxies take from an
 /// upstream.
 const MAX_POLICIES: usize = 8;
@@ -96,7 +96,7 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     if !exchange.ask(&Endpoint::Status, Vec::new()).await {
         return;
     }
-    if let Ok(InboxReply::Answer(payload)) = tokio::time::timeout(PATIENCE, exchange.next()).await
+    if let Ok(InboxReply::Answer(payload)) = tokio::time::timeout(STATUS_TIMEOUT, exchange.next()).await
         && let Ok(status) = serde_json::from_slice::<Status>(&payload)
     {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// How long to ask for one permit. A limit for tokens allows several in a minute.
-const PATIENCE: Span = Span::from_secs(60);
+const PERMIT_TIMEOUT: Span = Span::from_secs(60);
 /// How long to wait for an answer. A waiting request is repeated under its id.
 const ANSWER: Duration = Duration::from_secs(2);
 /// The pause while no scheduler leads the resource of the permits.
@@ -65,7 +65,7 @@ impl Asker {
     /// Returns when the start of a permit under this id has come.
     async fn permit(&self, id: &PermitId) -> Result<(), String> {
         let (began, mut why) = (self.clock.now(), "no scheduler answers".to_owned());
-        while self.clock.now().since(began) < PATIENCE {
+        while self.clock.now().since(began) < PERMIT_TIMEOUT {
             let pause = match self.ask(id, began).await {
                 Some(Asked::Granted(delay)) => {
                     tokio::time::sleep(delay).await;
@@ -96,7 +96,7 @@ impl Asker {
             Answer::Refused(refused) => {
                 let reason = refused.message.to_string();
                 match refused.retry_after_ms {
-                    Some(after) if after <= PATIENCE.millis() => Asked::Later(span(after), reason),
+                    Some(after) if after <= PERMIT_TIMEOUT.millis() => Asked::Later(span(after), reason),
                     Some(_) | None => Asked::Never(reason),
                 }
             }

@@ -12,7 +12,7 @@ use std::{
 use tokio::{net::TcpStream, task::JoinSet, time::timeout};
 
 /// Longer than any step here takes; it turns a hang into a failure.
-const PATIENCE: Duration = Duration::from_secs(30);
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A response time longer than any test. A caller that got an answer did not wait for it.
 const FOR_EVER: Duration = Duration::from_secs(100_000);
@@ -37,7 +37,7 @@ fn call(upstream: &Upstream, query: &str) -> RequestBuilder {
 }
 
 async fn answer(request: RequestBuilder) -> Response {
-    timeout(PATIENCE, request.send()).await.expect("an answer in time").unwrap()
+    timeout(STEP_TIMEOUT, request.send()).await.expect("an answer in time").unwrap()
 }
 
 async fn body(response: Response) -> Value {
@@ -55,7 +55,7 @@ async fn until(condition: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    timeout(PATIENCE, polling).await.expect("the condition in time");
+    timeout(STEP_TIMEOUT, polling).await.expect("the condition in time");
 }
 
 #[tokio::test]
@@ -246,7 +246,7 @@ async fn a_large_body_leaves_the_connection_alive() {
     let upstream = start(config(&["requests=9/PT0S"])).await;
     let addr = upstream.addr();
     let answers = tokio::task::spawn_blocking(move || post_twice(addr, &[b'x'; 500_000]));
-    let answers = timeout(PATIENCE, answers).await.expect("both answers in time").unwrap();
+    let answers = timeout(STEP_TIMEOUT, answers).await.expect("both answers in time").unwrap();
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 2, "{answers}");
     upstream.stop().await;
 }
@@ -259,7 +259,7 @@ async fn a_larger_body_costs_the_connection() {
         let upstream = start(config(&["requests=9/PT0S"])).await;
         let addr = upstream.addr();
         let answers = tokio::task::spawn_blocking(move || post_twice(addr, &vec![b'x'; bytes]));
-        timeout(PATIENCE, answers).await.expect("an end in time").unwrap();
+        timeout(STEP_TIMEOUT, answers).await.expect("an end in time").unwrap();
         assert_eq!(upstream.stats().total.ok, expected, "{bytes}");
         upstream.stop().await;
     }
@@ -418,7 +418,7 @@ async fn a_stop_answers_calls_under_way_and_refuses_new_ones() {
     let idle = TcpStream::connect(addr).await.unwrap();
     let under_way = tokio::spawn(call(&upstream, "").send());
     until(|| upstream.stats().total.ok == 1).await;
-    timeout(PATIENCE, upstream.stop()).await.unwrap();
+    timeout(STEP_TIMEOUT, upstream.stop()).await.unwrap();
     assert_eq!(under_way.await.unwrap().unwrap().status(), 200);
     assert!(TcpStream::connect(addr).await.is_err());
     drop(idle);
@@ -430,7 +430,7 @@ async fn a_dropped_upstream_stops_too() {
     let addr = upstream.addr();
     drop(upstream);
     let refused = async { while TcpStream::connect(addr).await.is_ok() {} };
-    timeout(PATIENCE, refused).await.expect("a refusal in time");
+    timeout(STEP_TIMEOUT, refused).await.expect("a refusal in time");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use crate::Resource;
 use crate::acquire::Acquire;
 use crate::error::RunError;
-use crate::middleware::terms::Terms;
+use crate::middleware::acquire_setter::AcquireSetter;
 use crate::outcome::Reply;
 use http::request::Parts;
 use http::{Request, Response};
@@ -63,21 +63,21 @@ pub struct ClientService<S> {
 #[derive(Clone, Debug)]
 struct Pacing {
     resource: Resource,
-    terms: Terms<Parts>,
+    setter: AcquireSetter<Parts>,
 }
 
 impl ClientLayer {
     /// Each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ClientLayer(Pacing { resource, terms: Terms::USUAL })
+        ClientLayer(Pacing { resource, setter: AcquireSetter::USUAL })
     }
 
     /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
     /// head of the HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ClientLayer(Pacing { terms: Terms::new(set), ..self.0 })
+        ClientLayer(Pacing { setter: AcquireSetter::new(set), ..self.0 })
     }
 }
 
@@ -118,7 +118,7 @@ impl Pacing {
         S: Service<Request<B>, Response = Response<C>>,
     {
         let (head, body) = request.into_parts();
-        let spec = self.terms.set(self.resource.acquire(1), &head).into_spec()?;
+        let spec = self.setter.set(self.resource.acquire(1), &head).into_spec()?;
         let call = spec.begin_call().await?;
         let response = client.call(Request::from_parts(head, body)).await.map_err(RunError::Call)?;
         call.settle(response.outcome());

@@ -3,7 +3,7 @@
 use super::policy::{self, Policy};
 use super::refusal::{RATE_LIMIT, refusal};
 use crate::acquire::Acquire;
-use crate::middleware::terms::Terms;
+use crate::middleware::acquire_setter::AcquireSetter;
 use crate::{Outcome, Resource};
 use http::header::HeaderName;
 use http::request::Parts;
@@ -75,7 +75,7 @@ pub struct ServerService<S> {
 #[derive(Clone, Debug)]
 struct Admission {
     resource: Resource,
-    terms: Terms<Parts>,
+    setter: AcquireSetter<Parts>,
     longest_wait: Option<Duration>,
     policies: Option<HeaderValue>,
 }
@@ -84,7 +84,7 @@ impl ServerLayer {
     /// Each request costs one request, and is admitted at once or refused.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
-        ServerLayer(Admission { resource, terms: Terms::USUAL, longest_wait: None, policies: None })
+        ServerLayer(Admission { resource, setter: AcquireSetter::USUAL, longest_wait: None, policies: None })
     }
 
     /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
@@ -94,7 +94,7 @@ impl ServerLayer {
     /// one bucket for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
-        ServerLayer(Admission { terms: Terms::new(set), ..self.0 })
+        ServerLayer(Admission { setter: AcquireSetter::new(set), ..self.0 })
     }
 
     /// The longest wait before a request is refused, so that short bursts are delayed only. A
@@ -175,6 +175,6 @@ impl Admission {
             None => self.resource.try_acquire(1),
             Some(longest) => self.resource.acquire(1).deadline(longest),
         };
-        self.terms.set(acquire.with_left(), head)
+        self.setter.set(acquire.with_left(), head)
     }
 }

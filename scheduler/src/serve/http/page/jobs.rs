@@ -17,7 +17,7 @@ use tokio::sync::Mutex;
 /// running job.
 const FRESH_COUNTS: Span = Span::from_secs(5);
 /// How long a queue may take to answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Lanes that are shown, those with the most jobs first.
 const SHOWN_LANES: usize = 100;
 /// Dead letters that are shown, the oldest first.
@@ -67,7 +67,7 @@ impl JobQueues {
         let known = self.names.iter().find(|known| ***known == *name);
         let missing = || PageError(StatusCode::NOT_FOUND, "this page has no such queue".to_owned());
         let queue = self.queue(known.ok_or_else(missing)?).await.map_err(PageError::unavailable)?;
-        let deleted = tokio::time::timeout(PATIENCE, queue.delete(sequence)).await;
+        let deleted = tokio::time::timeout(QUEUE_TIMEOUT, queue.delete(sequence)).await;
         let deleted = deleted.map_err(|_elapsed| PageError::unavailable("JetStream does not answer"))?;
         *self.last.lock().await = None;
         deleted.map_err(|error| PageError::unavailable(error.to_string()))
@@ -80,7 +80,7 @@ impl JobQueues {
             let dead = queue.dead_letters(SHOWN_LETTERS).await.map_err(|error| error.to_string())?;
             Ok(told(name, lanes, &dead))
         };
-        let counted = tokio::time::timeout(PATIENCE, counting).await;
+        let counted = tokio::time::timeout(QUEUE_TIMEOUT, counting).await;
         counted.unwrap_or_else(|_elapsed| Err("JetStream does not answer".to_owned()))
     }
 

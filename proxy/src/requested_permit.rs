@@ -20,7 +20,7 @@ const NO_ROUTE: &str = "-";
 
 /// The class, labels and cost of one request.
 #[derive(Clone, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct RequestedPermit {
     pub(crate) class: Option<String>,
     labels: Labels<'static>,
     /// Without one, the request states no cost: limits of `requests` count it, if there are any.
@@ -29,29 +29,29 @@ pub(crate) struct Terms {
     pub(crate) route: Arc<str>,
 }
 
-impl Terms {
+impl RequestedPermit {
     /// What the request with this head, which came from `address`, asks for.
     ///
     /// # Errors
     /// If the request says something twice, or something that is no label.
     pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
         let mut labels = asking.labels.read(head, address)?;
-        let mut terms =
-            Terms { class: asking.class.clone(), labels: Labels::new(), cost: None, route: NO_ROUTE.into() };
+        let mut permit =
+            RequestedPermit { class: asking.class.clone(), labels: Labels::new(), cost: None, route: NO_ROUTE.into() };
         if let Some((route, of_path)) = asking.routes.find(head, host(head)) {
             let own = route.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
             for (name, value) in own.chain(of_path) {
                 labels.set(name.to_owned(), value).map_err(|error| format!("label `{name}`: {error}"))?;
             }
-            terms = Terms { cost: route.cost.asked(), route: route.path.text(), ..terms };
-            terms.class = route.class.clone().or(terms.class);
+            permit = RequestedPermit { cost: route.cost.asked(), route: route.path.text(), ..permit };
+            permit.class = route.class.clone().or(permit.class);
         }
         let class = asking.class_header.as_ref().and_then(|name| head.headers.get(name));
         if let Some(class) = class {
-            terms.class = Some(class.to_str().map_err(|_| "the class is not ASCII")?.to_owned());
+            permit.class = Some(class.to_str().map_err(|_| "the class is not ASCII")?.to_owned());
         }
-        let cost = amounts::with(terms.cost, stated(head, asking)?);
-        Ok(Terms { labels, cost, ..terms })
+        let cost = amounts::with(permit.cost, stated(head, asking)?);
+        Ok(RequestedPermit { labels, cost, ..permit })
     }
 
     /// The same with the labels that `body` tells. A body that is no JSON tells none.
@@ -71,13 +71,13 @@ impl Terms {
 
     /// The same with what the tokens of a request with this body cost.
     pub(crate) fn with_tokens(self, units: &TokenUnits, body: &[u8]) -> Self {
-        Terms { cost: units.estimated(self.cost, body), ..self }
+        RequestedPermit { cost: units.estimated(self.cost, body), ..self }
     }
 
     /// The same with these amounts, which its body tells.
     pub(crate) fn with_price(self, price: &[(String, f64)]) -> Self {
         let amounts = price.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-        Terms { cost: amounts::with(self.cost, amounts), ..self }
+        RequestedPermit { cost: amounts::with(self.cost, amounts), ..self }
     }
 
     /// The request for a permit that starts within `longest_wait`, by a client that has `waited`.

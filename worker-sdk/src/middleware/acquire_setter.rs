@@ -7,13 +7,13 @@ use std::sync::Arc;
 type Set<R> = dyn Fn(Acquire, &R) -> Acquire + Send + Sync;
 
 /// Derives cost, class, labels and deadline from a request `R`. By default it sets nothing.
-pub(crate) struct Terms<R>(Option<Arc<Set<R>>>);
+pub(crate) struct AcquireSetter<R>(Option<Arc<Set<R>>>);
 
-impl<R> Terms<R> {
-    pub(crate) const USUAL: Self = Terms(None);
+impl<R> AcquireSetter<R> {
+    pub(crate) const USUAL: Self = AcquireSetter(None);
 
     pub(crate) fn new(set: impl Fn(Acquire, &R) -> Acquire + Send + Sync + 'static) -> Self {
-        Terms(Some(Arc::new(set)))
+        AcquireSetter(Some(Arc::new(set)))
     }
 
     pub(crate) fn set(&self, acquire: Acquire, request: &R) -> Acquire {
@@ -24,14 +24,14 @@ impl<R> Terms<R> {
     }
 }
 
-impl<R> Clone for Terms<R> {
+impl<R> Clone for AcquireSetter<R> {
     fn clone(&self) -> Self {
-        Terms(self.0.clone())
+        AcquireSetter(self.0.clone())
     }
 }
 
-impl<R> fmt::Debug for Terms<R> {
+impl<R> fmt::Debug for AcquireSetter<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Terms(set)" } else { "Terms(usual)" })
+        f.write_str(if self.0.is_some() { "AcquireSetter(set)" } else { "AcquireSetter(usual)" })
     }
 }
