@@ -1,6 +1,6 @@
 //! `rampmeter apply`
 
-use super::counting::counting_limits;
+use super::limits_in_force::limits_of_leaders;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::rules_edit::{EditConditions, replace};
@@ -64,7 +64,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-apply").await?;
     let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
     let mut present = PresentRules::read(&store).await?;
-    present.counting = counting_limits(&client, &args.nats.prefix, rules.names()).await?;
+    present.in_force = limits_of_leaders(&client, &args.nats.prefix, rules.names()).await?;
     if !args.new {
         refuse_unknown(&client, &args.nats.prefix, &present, &rules).await?;
     }
@@ -79,7 +79,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
 /// # Errors
 /// If a resource has neither a leader nor rules, nor a scheduler that knows it.
 async fn refuse_unknown(client: &Client, prefix: &Name, present: &PresentRules, rules: &Rules) -> anyhow::Result<()> {
-    let has_limits = |name: &Name| present.counting.of(name).is_some() || present.rules.of(name).is_some();
+    let has_limits = |name: &Name| present.in_force.of(name).is_some() || present.rules.of(name).is_some();
     let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
     if unknown.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
 //! `rampmeter limits`
 
-use super::counting::counting_limits;
 use super::learned_limits;
+use super::limits_in_force::limits_of_leaders;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::rules_edit::{EditConditions, replace};
@@ -86,7 +86,7 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     if args.learned {
         return learned_limits::show(&client, &args.nats.prefix, &names).await;
     }
-    present.counting = counting_limits(&client, &args.nats.prefix, names.iter()).await?;
+    present.in_force = limits_of_leaders(&client, &args.nats.prefix, names.iter()).await?;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
         bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
@@ -143,16 +143,16 @@ impl LimitsSource {
 }
 
 impl ShownLimits {
-    /// The limits of `name` that count; nothing if neither a leader nor the store knows it.
+    /// The limits of `name` in force; nothing if neither a leader nor the store knows it.
     fn of(present: &PresentRules, name: &Name) -> Option<ShownLimits> {
         let applied = present.rules.of(name);
-        Some(match (present.counting.of(name), applied) {
+        Some(match (present.in_force.of(name), applied) {
             (None, None) => return None,
             (None, Some(rules)) => ShownLimits { source: LimitsSource::RulesOfNoLeader, rules: rules.clone() },
-            (Some(counting), None) => ShownLimits { source: LimitsSource::Configuration, rules: counting.clone() },
-            (Some(counting), Some(rules)) => ShownLimits {
+            (Some(in_force), None) => ShownLimits { source: LimitsSource::Configuration, rules: in_force.clone() },
+            (Some(in_force), Some(rules)) => ShownLimits {
                 source: LimitsSource::Rules,
-                rules: ResourceRules { applied: rules.applied.clone(), ..counting.clone() },
+                rules: ResourceRules { applied: rules.applied.clone(), ..in_force.clone() },
             },
         })
     }

@@ -3,7 +3,6 @@
 pub mod apply;
 pub mod bench;
 pub mod check;
-mod counting;
 pub mod demo;
 mod embedded_nats;
 pub mod explain;
@@ -16,6 +15,7 @@ mod learned_limits;
 mod limit_end;
 pub mod limit_orders;
 pub mod limits;
+mod limits_in_force;
 pub mod nats_arg;
 mod open_files;
 pub mod output;

@@ -47,7 +47,7 @@ pub(super) async fn replace(
         output::line_if_read(format_args!("note: revision {revision} is not valid and does not count: {reason}"));
     }
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let difference = diff(&present.rules, &present.counting, after, Paint { coloured });
+    let difference = diff(&present.rules, &present.in_force, after, Paint { coloured });
     if difference.is_empty() && present.refused.is_none() {
         return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
     }

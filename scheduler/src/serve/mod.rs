@@ -33,7 +33,7 @@ use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
 use limits::differences::Differences;
 use limits::effective_limits::EffectiveLimits;
-use limits::rulebook::Read;
+use limits::rulebook::RulebookReceiver;
 use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
 use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
@@ -154,7 +154,7 @@ async fn announce(
 fn spawn_resources(
     context: &LeaderContext,
     announcement: &Announcement,
-    rules: &Read,
+    rules: &RulebookReceiver,
     resources: impl Iterator<Item = ((Configured, Option<ProviderSource>), (LoopPublisher, LoopWatch))>,
     stopping: &Stop,
 ) -> JoinSet<anyhow::Result<()>> {

@@ -52,7 +52,7 @@ pub struct StateRecord {
     /// Unwritten limits that were found.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub found: Vec<FoundRecord>,
-    /// The edition of the rules that counted at the writing; 0 if there were none.
+    /// The edition of the rules in force at the writing; 0 if there were none.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub rules: u64,
     /// The server that held the store at the writing, by an id that changes with every start.

@@ -4,7 +4,7 @@ use crate::metrics_page;
 use crate::serve::health::Health;
 use crate::serve::leadership::peers::Peers;
 use crate::serve::limits::differences::Differences;
-use crate::serve::limits::rulebook::Read;
+use crate::serve::limits::rulebook::RulebookReceiver;
 use crate::serve::metrics;
 use crate::serve::permits::loop_handle::Reporter;
 use axum::extract::State;
@@ -21,8 +21,8 @@ pub struct Pages {
     pub health: Arc<Health>,
     /// A reporter for each resource.
     pub reporters: Vec<Reporter>,
-    /// The rules that count, and why later ones do not.
-    pub rules: Read,
+    /// The rules in force, and why later ones are not.
+    pub rules: RulebookReceiver,
     /// The schedulers that count differently.
     pub differences: Arc<Differences>,
     /// All schedulers that live.

@@ -1,6 +1,6 @@
 //! The limits of one resource: those of the rules, or else of the configuration or the provider.
 
-use crate::serve::limits::rulebook::{Read, Rulebook};
+use crate::serve::limits::rulebook::{Rulebook, RulebookReceiver};
 use rampmeter_protocol::status::RulesStatus;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
@@ -18,7 +18,7 @@ pub struct NewRules {
     pub(crate) in_force: InForce,
 }
 
-/// The edition of the rules that counts.
+/// The edition of the rules that is in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InForce {
     pub(crate) revision: u64,
@@ -28,7 +28,7 @@ pub struct InForce {
 /// Where the limits of a resource come from.
 #[derive(Debug)]
 pub struct EffectiveLimits {
-    rules: Read,
+    rules: RulebookReceiver,
     /// All that the configuration says of the resource.
     spec: ResourceSpec,
     /// Its limits by the configuration or the provider, if they are known.
@@ -39,7 +39,7 @@ pub struct EffectiveLimits {
 }
 
 impl EffectiveLimits {
-    pub(crate) fn new(rules: Read, spec: ResourceSpec) -> Self {
+    pub(crate) fn new(rules: RulebookReceiver, spec: ResourceSpec) -> Self {
         let own = spec.has_limits().then(|| spec.limits.clone());
         EffectiveLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
     }
@@ -58,24 +58,24 @@ impl EffectiveLimits {
         self.own = Some(resource.spec().limits.clone());
     }
 
-    /// The resource with the limits that count now; nothing if it has none.
+    /// The resource with the limits that are in force now; nothing if it has none.
     pub(crate) fn resource(&mut self) -> Option<Resource> {
         let (limits, in_force) = self.look();
-        let counting = limits.clone().or_else(|| self.own.clone())?;
-        let resource = Resource::new(&ResourceSpec { limits: counting, ..self.spec.clone() });
+        let now_in_force = limits.clone().or_else(|| self.own.clone())?;
+        let resource = Resource::new(&ResourceSpec { limits: now_in_force, ..self.spec.clone() });
         let resource = resource.expect("rules and configuration were checked when they were read");
         (self.ruled, self.in_force) = (limits, in_force);
         Some(resource)
     }
 
-    /// Takes the rules that are known now. Returns what changes if other rules count than before.
-    /// `present` has the limits that counted until now.
+    /// Takes the rules that are known now. Returns what changes if other rules come into force.
+    /// `present` has the limits that were in force until now.
     pub(crate) fn take(&mut self, present: &Resource) -> Option<NewRules> {
         let (limits, in_force) = self.look();
         let news = in_force != self.in_force;
         let resource = if limits == self.ruled { None } else { self.resource() };
         if limits.is_none() && self.own.is_none() {
-            tracing::warn!(resource = %present.name(), "its rules are gone, and it has no other limits: the last ones go on to count");
+            tracing::warn!(resource = %present.name(), "its rules are gone, and it has no other limits: the last ones stay in force");
         }
         self.in_force = in_force.clone();
         (news || resource.is_some()).then(|| NewRules { resource: resource.map(Box::new), in_force })

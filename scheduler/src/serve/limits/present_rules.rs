@@ -20,8 +20,8 @@ pub(crate) struct PresentRules {
     pub(crate) revision: u64,
     /// The rules of the latest valid edition.
     pub(crate) rules: Rules,
-    /// The limits that count now, for resources whose leaders were asked.
-    pub(crate) counting: Rules,
+    /// The limits in force now, for resources whose leaders were asked.
+    pub(crate) in_force: Rules,
     /// Why the latest edition is invalid, if it is.
     pub(crate) refused: Option<String>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct PresentRules {
 impl PresentRules {
     /// No rules.
     pub(crate) fn none() -> Self {
-        PresentRules { revision: 0, rules: Rules::default(), counting: Rules::default(), refused: None }
+        PresentRules { revision: 0, rules: Rules::default(), in_force: Rules::default(), refused: None }
     }
 
     /// Reads the rules in the store.

@@ -26,7 +26,7 @@ pub enum ProviderNews {
         /// The level of each bucket.
         levels: Vec<ProvidedLevel>,
     },
-    /// The provider does not answer a question: the known limits go on to count.
+    /// The provider does not answer a question: the known limits stay in force.
     Trouble(ProviderError),
     /// The provider has answered all questions that were asked last.
     Well,
@@ -101,7 +101,7 @@ impl ProviderView {
     pub(crate) fn note_trouble(&mut self, resource: &Name, error: &ProviderError) {
         let reason = error.to_string();
         if self.reason.as_ref() != Some(&reason) {
-            tracing::warn!(%resource, reason, "the provider fails; the known limits go on to count");
+            tracing::warn!(%resource, reason, "the provider fails; the known limits stay in force");
         }
         self.state = ProviderState::Failing;
         self.reason = Some(reason);

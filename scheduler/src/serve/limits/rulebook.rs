@@ -1,7 +1,7 @@
-//! The rules that count, kept up to date.
+//! The rules in force, kept up to date.
 //!
 //! Every scheduler of a fleet finds the same rules: the latest edition in the store that is valid
-//! as a whole. An invalid edition is refused and shown. The last good one goes on to count, over
+//! as a whole. An invalid edition is refused and shown. The last good one stays in force, over
 //! restarts too.
 
 use crate::config::{ResourceRules, Rules, parse_stored_rules};
@@ -48,7 +48,7 @@ pub struct Rulebook {
 }
 
 /// Sees the rules change.
-pub type Read = watch::Receiver<Rulebook>;
+pub type RulebookReceiver = watch::Receiver<Rulebook>;
 
 impl Rulebook {
     /// Whether the store was read.
@@ -57,7 +57,7 @@ impl Rulebook {
         self.known
     }
 
-    /// Whether there is something to show: some rules count, are refused, or can't be read.
+    /// Whether there is something to show: some rules are in force, are refused, or can't be read.
     #[must_use]
     pub fn has_news(&self) -> bool {
         self.revision > 0 || self.refused.is_some() || self.trouble.is_some()
@@ -83,7 +83,8 @@ impl Rulebook {
         })
     }
 
-    /// Takes the editions that the store keeps, the latest first: the first valid one counts.
+    /// Takes the editions that the store keeps, the latest first. The first valid one
+    /// comes into force.
     fn open(&mut self, editions: &[Edition]) {
         self.known = true;
         self.trouble = None;
@@ -91,7 +92,7 @@ impl Rulebook {
         for edition in editions {
             match read(edition) {
                 Ok(rules) => {
-                    self.count(edition.revision, rules);
+                    self.put_in_force(edition.revision, rules);
                     break;
                 }
                 Err(reason) => {
@@ -109,14 +110,14 @@ impl Rulebook {
         }
         match read(edition) {
             Ok(rules) => {
-                self.count(edition.revision, rules);
+                self.put_in_force(edition.revision, rules);
                 self.refuse(None);
             }
             Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision, reason })),
         }
     }
 
-    fn count(&mut self, revision: u64, rules: Rules) {
+    fn put_in_force(&mut self, revision: u64, rules: Rules) {
         if self.revision == revision {
             return;
         }
@@ -124,12 +125,12 @@ impl Rulebook {
             tracing::error!(
                 revision,
                 known = self.revision,
-                "the rules in the store are older than those that counted"
+                "the rules in the store are older than those that were in force"
             );
         }
         let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
         let resources = resources.join(", ");
-        tracing::info!(revision, resources, "rules count in place of the configuration's limits");
+        tracing::info!(revision, resources, "rules are in force in place of the configuration's limits");
         self.revision = revision;
         self.rules = Arc::new(rules);
     }
@@ -140,9 +141,9 @@ impl Rulebook {
         {
             tracing::error!(
                 revision,
-                counts = self.revision,
+                in_force = self.revision,
                 reason,
-                "rules are refused; the last good ones go on to count"
+                "rules are refused; the last good ones stay in force"
             );
             self.refusals += 1;
         }
@@ -158,7 +159,7 @@ fn read(edition: &Edition) -> Result<Rules, String> {
 }
 
 /// Keeps the result up to date until the last reader is dropped. Nothing is known at first.
-pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> Read {
+pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> RulebookReceiver {
     let (book, read) = watch::channel(Rulebook::default());
     tokio::spawn(async move {
         let mut store = None;
@@ -193,8 +194,8 @@ async fn follow(
     let editions = store.editions().await?;
     book.send_modify(|book| book.open(&editions));
     let revision = book.borrow().revision;
-    let mut counting = editions.into_iter().find(|edition| edition.revision == revision);
-    keep_counting(store, book, &mut counting).await;
+    let mut edition_in_force = editions.into_iter().find(|edition| edition.revision == revision);
+    keep_copy_in_force(store, book, &mut edition_in_force).await;
     loop {
         let news = match tokio::time::timeout(RECHECK, watch.next()).await {
             Ok(Some(Ok(entry))) => Some(Edition::from(entry)),
@@ -205,23 +206,23 @@ async fn follow(
         if let Some(edition) = news.filter(|edition| edition.revision != known) {
             book.send_modify(|book| book.take(&edition));
             if edition.revision == book.borrow().revision {
-                counting = Some(edition);
+                edition_in_force = Some(edition);
             }
-            keep_counting(store, book, &mut counting).await;
+            keep_copy_in_force(store, book, &mut edition_in_force).await;
         }
     }
 }
 
-/// Keeps a copy of the edition that counts once a later one is refused. Otherwise many invalid
+/// Keeps a copy of the edition in force once a later one is refused. Otherwise many invalid
 /// editions could push it out of the history. A copy takes a revision of its own; without invalid
 /// editions, there is none.
-async fn keep_counting(store: &RuleStore, book: &watch::Sender<Rulebook>, counting: &mut Option<Edition>) {
+async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, edition_in_force: &mut Option<Edition>) {
     let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
-    if let Some(edition) = counting.take_if(|edition| is_refused && edition.revision == revision)
+    if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)
         && let Err(error) = store.keep(&edition).await
     {
-        tracing::warn!(revision, %error, "no copy of the rules that count could be kept");
-        *counting = Some(edition);
+        tracing::warn!(revision, %error, "no copy of the rules in force could be kept");
+        *edition_in_force = Some(edition);
     }
 }
 
@@ -243,7 +244,7 @@ mod tests {
         Edition { revision, text: Some(text.into_bytes()) }
     }
 
-    /// The edition that counts, the capacity in it, and what is refused.
+    /// The edition in force, the capacity in it, and what is refused.
     fn seen(book: &Rulebook) -> (u64, Option<f64>, Option<u64>) {
         let api = Name::new("api").unwrap();
         let capacity = book.of(&api).map(|rules| rules.limits[0].capacity.units());
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_valid_edition_counts() {
+    fn the_latest_valid_edition_is_in_force() {
         let deleted = Edition { revision: 9, text: None };
         #[rustfmt::skip]
         let table = [

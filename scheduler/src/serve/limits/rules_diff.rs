@@ -32,11 +32,11 @@ impl Paint {
 }
 
 /// The differences of `after` from the rules `before`, resource by resource; empty if there are
-/// none. `counting` are the limits that count now; for other resources, those of `before` do.
-pub(crate) fn diff(before: &Rules, counting: &Rules, after: &Rules, paint: Paint) -> String {
+/// none. `in_force` are the limits in force now; for other resources, those of `before` are.
+pub(crate) fn diff(before: &Rules, in_force: &Rules, after: &Rules, paint: Paint) -> String {
     let mut text = String::new();
     for rules in &after.resources {
-        let lines = of_resource(counting.of(&rules.name).or(before.of(&rules.name)), Some(rules), paint);
+        let lines = of_resource(in_force.of(&rules.name).or(before.of(&rules.name)), Some(rules), paint);
         let first =
             if before.of(&rules.name).is_none() { ": these rules in place of the configuration's limits" } else { "" };
         if !lines.is_empty() || !first.is_empty() {
@@ -133,9 +133,9 @@ mod tests {
             diff(&some, &none, &none, plain),
             "resource `api`: the configuration's limits in place of these rules\n  - a\n"
         );
-        let counting = rules(&[("a", "capacity = 3\nperiod = \"1000ms\"")]);
+        let in_force = rules(&[("a", "capacity = 3\nperiod = \"1000ms\"")]);
         assert_eq!(
-            diff(&none, &counting, &some, plain),
+            diff(&none, &in_force, &some, plain),
             "resource `api`: these rules in place of the configuration's limits\n  ~ a: capacity 3 → 10\n"
         );
         assert!(diff(&none, &none, &some, Paint { coloured: true }).contains("\x1b[32m  + a: "));

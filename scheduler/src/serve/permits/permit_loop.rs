@@ -79,7 +79,7 @@ pub struct Parts {
     pub provider: Option<&'static str>,
     /// Whether another task answers questions for the access token.
     pub shares_token: bool,
-    /// The rules that count.
+    /// The rules in force.
     pub rules: InForce,
     /// The schedulers that count differently.
     pub differences: Arc<Differences>,

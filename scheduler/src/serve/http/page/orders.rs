@@ -156,9 +156,9 @@ pub(super) async fn apply(
     let rules = written_by(rules, &author, PAGE, &text);
     let store = page.rule_store().await?;
     let mut present = PresentRules::read(&store).await.map_err(unreadable)?;
-    present.counting = counting(&page.front_client, &rules).await?;
+    present.in_force = limits_in_force_of(&page.front_client, &rules).await?;
     let after = present.rules.with(&rules);
-    let difference = diff(&present.rules, &present.counting, &after, Paint { coloured: false });
+    let difference = diff(&present.rules, &present.in_force, &after, Paint { coloured: false });
     let Some(expected) = if_revision else {
         return Ok(Json(json!({"revision": present.revision, "difference": difference})));
     };
@@ -172,19 +172,19 @@ pub(super) async fn apply(
     Ok(Json(json!({"written": written})))
 }
 
-/// The limits that count now, for the resources of `rules`.
-async fn counting(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
+/// The limits in force now, for the resources of `rules`.
+async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
     let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })
         .expect("a question is plain data");
-    let mut counting = Rules::default();
+    let mut in_force = Rules::default();
     for name in rules.names() {
         let status: Status = ask(front_client, name, &Endpoint::Status, question.clone()).await?;
         if let Some(text) = &status.limits_toml {
             let limits = limits_in_force(name, text).map_err(unreadable)?;
-            counting.resources.push(limits);
+            in_force.resources.push(limits);
         }
     }
-    Ok(counting)
+    Ok(in_force)
 }
 
 /// Every order leaves a line in the log, with the name of its token.

@@ -50,7 +50,7 @@ pub struct PendingCheckpoint {
     pub epoch: Epoch,
     /// When the checkpoint was taken.
     pub moment: Moment,
-    /// The edition of the rules that counted.
+    /// The edition of the rules that was in force.
     pub rules: u64,
     /// The highest epoch above ours that a client has named lately.
     pub named_epoch: Option<Epoch>,

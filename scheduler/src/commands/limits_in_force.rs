@@ -1,4 +1,4 @@
-//! The limits that count now, as the leaders say.
+//! The limits in force now, as the leaders say.
 
 use super::status::ask;
 use crate::config::{Rules, limits_in_force};
@@ -7,23 +7,23 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{Status, StatusQuestion};
 use rampmeter_protocol::subject::Subjects;
 
-/// The limits of these resources that count now, whether they come from rules, the configuration or
-/// a provider. Resources without a leader are left out.
+/// The limits of these resources that are in force now, whether they come from rules, the
+/// configuration or a provider. Resources without a leader are left out.
 ///
 /// # Errors
 /// If `prefix` is no prefix, or a leader's answer is unreadable.
-pub(super) async fn counting_limits<'a>(
+pub(super) async fn limits_of_leaders<'a>(
     client: &Client,
     prefix: &Name,
     names: impl Iterator<Item = &'a Name>,
 ) -> anyhow::Result<Rules> {
-    let (subjects, mut counting) = (Subjects::new(prefix)?, Rules::default());
+    let (subjects, mut in_force) = (Subjects::new(prefix)?, Rules::default());
     let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })?;
     for name in names {
         let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
         if let Some(text) = &status.limits_toml {
-            counting.resources.push(limits_in_force(name, text)?);
+            in_force.resources.push(limits_in_force(name, text)?);
         }
     }
-    Ok(counting)
+    Ok(in_force)
 }
