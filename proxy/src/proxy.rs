@@ -58,7 +58,7 @@ impl Proxy {
             pseudonym: Pseudonym::new(),
             memory: BodyMemory::new(bounds.replay_memory),
             held: Semaphore::new(bounds.held),
-            in_flight: Arc::new(Semaphore::new(bounds.connections)),
+            in_flight: Arc::new(Semaphore::new(bounds.in_flight)),
             pricing: Semaphore::new(PRICING),
             drain: drain.clone(),
             clock,

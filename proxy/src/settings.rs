@@ -151,7 +151,7 @@ pub struct Bounds {
     /// Requests that wait for their permits or for the head of their answer.
     pub held: usize,
     /// Requests that the upstream works on.
-    pub connections: usize,
+    pub in_flight: usize,
     /// Bytes of one body that are kept to send it again.
     pub replay_bytes: usize,
     /// Bytes of all bodies together that are kept.
@@ -190,7 +190,7 @@ impl Default for Times {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Bounds { clients: 16_384, held: 10_000, connections: 1_024, replay_bytes: 1 << 20, replay_memory: 256 << 20 }
+        Bounds { clients: 16_384, held: 10_000, in_flight: 1_024, replay_bytes: 1 << 20, replay_memory: 256 << 20 }
     }
 }
 

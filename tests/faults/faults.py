@@ -90,7 +90,7 @@ IN_CORE = [
     ("weights ignored", "weight", r"\.copied\(\)\.unwrap_or\(Weight::ONE\)", ".map_or(Weight::ONE, |_| Weight::ONE)"),
     ("estimates are not corrected", "probable_start", r"self\.correction\.correct\(now, paid\)", "paid"),
     ("a lie lengthens the jitter", "jitter", r"most\.min\(LATENESS\)", "most"),
-    ("a larger margin takes nothing back", "measure", r"-more\.max\(Credit::ZERO\)", "Credit::ZERO"),
+    ("a larger margin takes nothing back", "set_jitter", r"-more\.max\(Credit::ZERO\)", "Credit::ZERO"),
     ("a successor believes in a measured margin", "level_snapshot", r" \+ adaptive\.estimator\(\)\.beyond_margin\(\)", ""),
     ("small accounts forget strangers", "longest_recovery", r"\.max\(least\)\.min\(most\)", ".min(least)"),
     ("clocks stand still", "advance", r"self\.\w+ = .*\.max\(tag\);", "let _ = tag;"),

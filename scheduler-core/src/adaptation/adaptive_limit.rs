@@ -179,8 +179,8 @@ impl AdaptiveLimit {
     }
 
     /// Adopts a measured jitter of delays. Returns whether the limit changes.
-    pub(crate) fn measure(&mut self, now: Time, jitter: Span) -> bool {
-        let more = self.estimator.measure(jitter);
+    pub(crate) fn set_jitter(&mut self, now: Time, jitter: Span) -> bool {
+        let more = self.estimator.set_jitter(jitter);
         // A higher reserve lowers the level first. A lower one raises it last, once the review has
         // enlarged the bucket.
         self.bucket.shift(&self.limit, now, -more.max(Credit::ZERO));
@@ -235,7 +235,8 @@ impl AdaptiveLimit {
         self.quota_spent_until = Time::ORIGIN;
     }
 
-    pub(crate) fn spend_until(&mut self, until: Time) {
+    /// Notes that the upstream declared the quota spent until this time.
+    pub(crate) fn mark_spent_until(&mut self, until: Time) {
         self.quota_spent_until = until;
     }
 

@@ -88,7 +88,7 @@ impl RateEstimator {
     /// Sets the jitter of delays, and returns by how much the reserve for it has grown; a negative
     /// result means that it has shrunk. The caller has to enforce
     /// [`adapted`](RateEstimator::adapted) afterwards.
-    pub(crate) fn measure(&mut self, jitter: Span) -> Credit {
+    pub(crate) fn set_jitter(&mut self, jitter: Span) -> Credit {
         let before = self.beyond_margin();
         self.jitter = jitter;
         self.beyond_margin() - before
@@ -99,7 +99,7 @@ impl RateEstimator {
         self.nominal.beyond_margin(self.jitter)
     }
 
-    /// Continues with the capacity that the upstream states. The caller then enforces
+    /// Adopts the capacity that the upstream states. The caller then enforces
     /// [`adapted`](RateEstimator::adapted) at `now`.
     pub(crate) fn state(&mut self, now: Time, stated: Option<Amount>) {
         self.review(now);

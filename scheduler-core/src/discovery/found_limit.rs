@@ -151,7 +151,7 @@ impl FoundLimit {
 
     /// The limit as a configuration would state it. A guessed rate becomes a number of calls in a
     /// second or, below one call a second, one call in a longer period.
-    pub(crate) fn counting(&self) -> LimitSpec {
+    pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
         if self.origin != Origin::Refusals {
@@ -247,8 +247,9 @@ impl FoundLimit {
     }
 }
 
-/// How a limit from headers counts. A window counts as one that begins with its first call, hence
-/// as a sliding window. This is safe wherever the upstream's windows begin.
+/// The algorithm of a limit that was found by headers. Nothing tells when the upstream's windows
+/// begin, so the limit gets windows that begin with their first call. These count as sliding
+/// windows, which are safe for every beginning.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

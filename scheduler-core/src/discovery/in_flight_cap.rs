@@ -63,7 +63,7 @@ impl InFlightCap {
 
     /// Notes that a call that started at `at` was refused, while `in_flight` other calls are in
     /// flight.
-    pub(crate) fn refused(&mut self, now: Time, at: Time, in_flight: u64) {
+    pub(crate) fn note_refused(&mut self, now: Time, at: Time, in_flight: u64) {
         match &mut self.cohort {
             Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
             Some(_) | None => {
@@ -82,7 +82,7 @@ impl InFlightCap {
     }
 
     /// Notes that a call was served after `taken`, while `in_flight` other calls are in flight.
-    pub(crate) fn served(&mut self, taken: Span, in_flight: u64) {
+    pub(crate) fn note_served(&mut self, taken: Span, in_flight: u64) {
         self.longest = self.longest.max(taken);
         match self.slowdown.note(taken, in_flight + 1) {
             Some(Finding::Queue(places)) if self.cap.is_none_or(|cap| places < cap) => {
@@ -125,7 +125,7 @@ mod tests {
     fn the_cap_is_the_number_of_served_calls_of_a_burst() {
         let mut cap = InFlightCap::default();
         for refused in 0..40 {
-            cap.refused(ms(100 + refused), ms(0), 49 - refused);
+            cap.note_refused(ms(100 + refused), ms(0), 49 - refused);
         }
         assert_eq!(cap.cap(), Some(10));
     }
@@ -134,10 +134,10 @@ mod tests {
     fn a_refusal_gives_up_half_at_most() {
         let mut cap = InFlightCap::restored(8, TAKEN);
         for call in 0..8 {
-            cap.refused(ms(100), ms(call), 7 - call);
+            cap.note_refused(ms(100), ms(call), 7 - call);
         }
         assert_eq!(cap.cap(), Some(4));
-        cap.refused(ms(200), ms(150), 3);
+        cap.note_refused(ms(200), ms(150), 3);
         assert_eq!(cap.cap(), Some(3));
     }
 
@@ -147,14 +147,14 @@ mod tests {
         let until_raised = |cap: &mut InFlightCap| {
             let before = cap.cap();
             (1..).find(|_| {
-                cap.served(TAKEN, 9);
+                cap.note_served(TAKEN, 9);
                 cap.cap() != before
             })
         };
         let mut waits = Vec::new();
         for round in 1..=3 {
             waits.extend(until_raised(&mut cap));
-            cap.refused(ms(1000 * round), ms(1000 * round), 10);
+            cap.note_refused(ms(1000 * round), ms(1000 * round), 10);
             assert_eq!(cap.cap(), Some(10));
         }
         assert_eq!(waits, [100, 200, 400]);
@@ -164,7 +164,7 @@ mod tests {
     fn a_queue_in_the_upstream_is_a_cap_unless_fewer_calls_are_no_faster() {
         let mut cap = InFlightCap::default();
         let calls = |cap: &mut InFlightCap, millis, others: u64| {
-            (0..=others.max(63)).for_each(|_| cap.served(Span::from_millis(millis), others));
+            (0..=others.max(63)).for_each(|_| cap.note_served(Span::from_millis(millis), others));
         };
         calls(&mut cap, 100, 1);
         calls(&mut cap, 500, 49);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_cap_that_is_not_used_stays() {
         let mut cap = InFlightCap::restored(10, TAKEN);
-        (0..10_000).for_each(|_| cap.served(TAKEN, 3));
+        (0..10_000).for_each(|_| cap.note_served(TAKEN, 3));
         assert_eq!(cap.cap(), Some(10));
     }
 }

@@ -69,7 +69,7 @@ pub(crate) struct LimitSearch {
     rate: RateProbe,
     /// The rates of keys, if keys are named.
     keys: KeyRates,
-    /// Whether the found limits have changed since the last [`LimitSearch::take_other_limits`].
+    /// Whether the found limits have changed since the last [`LimitSearch::take_is_changed`].
     is_changed: bool,
     /// Found limits that no note has announced yet.
     news: Vec<Name>,
@@ -143,8 +143,8 @@ impl LimitSearch {
         self.found.iter_mut().find(|found| *found.spec.name == *name)?.left.take()
     }
 
-    /// Whether the found limits have changed since the last [`LimitSearch::take_other_limits`].
-    pub(crate) fn take_other_limits(&mut self) -> bool {
+    /// Whether the found limits have changed since the last [`LimitSearch::take_is_changed`].
+    pub(crate) fn take_is_changed(&mut self) -> bool {
         std::mem::take(&mut self.is_changed)
     }
 
@@ -155,7 +155,7 @@ impl LimitSearch {
 
     /// Notes that a call of this key was served after `taken`.
     pub(crate) fn note_served(&mut self, now: Time, taken: Span, key: Option<&Arc<str>>) {
-        self.cap.served(taken, self.in_flight);
+        self.cap.note_served(taken, self.in_flight);
         self.rate.note_served(now);
         key.into_iter().for_each(|key| self.keys.note_served(now, key));
         self.guess(now);
@@ -169,7 +169,7 @@ impl LimitSearch {
             (Blame::KnownLimit | Blame::KeyRate, _) => {}
             (Blame::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => blame = Blame::KeyRate,
             (Blame::Rate(pause), _) => self.rate.note_refused(now, at, pause),
-            (Blame::Places, _) => self.cap.refused(now, at, self.in_flight),
+            (Blame::Places, _) => self.cap.note_refused(now, at, self.in_flight),
         }
         self.guess(now);
         blame

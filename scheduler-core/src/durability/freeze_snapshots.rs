@@ -50,7 +50,7 @@ impl<R> RecordedParts<'_, R> {
         let Some(limit) = self.resource.limit(&snapshot.limit) else { return };
         let until = then + snapshot.ends_in;
         match (&snapshot.key, self.resource[limit].is_keyed()) {
-            (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).spend_until(until),
+            (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).mark_spent_until(until),
             (None, false) if snapshot.ordered => {
                 self.ledger.freeze_by_order(limit, until, until);
             }

@@ -252,14 +252,14 @@ impl Ledger {
         }
     }
 
-    /// Continues with a measured jitter of delays.
-    pub(crate) fn measure(&mut self, now: Time, jitter: Span) {
+    /// Adapts the limits to a measured jitter of delays.
+    pub(crate) fn set_jitter(&mut self, now: Time, jitter: Span) {
         for adaptive in &mut self.adaptive_limits {
-            self.changed |= adaptive.measure(now, jitter);
+            self.changed |= adaptive.set_jitter(now, jitter);
         }
     }
 
-    /// Continues under other limits; limits that go on keep their buckets.
+    /// Replaces the limits. A limit that continues keeps its bucket.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let limits = resource.limits().iter().zip(succession.before());
         let adaptive = |(limit, before): (&Limit, &Option<LimitId>)| match before {
@@ -271,7 +271,7 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Continues with the wall clock that the resource now has at the origin of time.
+    /// Adopts the wall time that the resource now has at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
         self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_nanos_at_origin()));
         self.keys.anchor(now, resource);
@@ -312,7 +312,7 @@ impl Ledger {
         offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
     }
 
-    /// The limit without keys that can pay its charge last, if that is after `latest`.
+    /// Of the limits without keys, the one that can pay its charge last, if it cannot by `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let charge = Charge::of(bill, limit);
@@ -443,8 +443,8 @@ impl Ledger {
         }
     }
 
-    /// When all freezes are over, and the bill's buckets and keys have paid all promises, their
-    /// backlogs and the bill.
+    /// The time at which no bucket of the bill is frozen, and each has paid its promises, its
+    /// backlog and its charge of the bill. The offer names the limit that is the last to do so.
     pub(crate) fn paid_after(
         &self,
         now: Time,

@@ -125,22 +125,22 @@ impl UseMeter {
 
     /// Counts a call that was granted.
     pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
-        self.change(class, bill.client, 1, Exchange { more: bill, less: &Bill::new() });
+        self.add_difference(class, bill.client, 1, Exchange { more: bill, less: &Bill::new() });
     }
 
     /// Takes back the count of a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
-        self.change(class, bill.client, -1, Exchange { more: &Bill::new(), less: bill });
+        self.add_difference(class, bill.client, -1, Exchange { more: &Bill::new(), less: bill });
     }
 
     /// Corrects the count of a call that was charged `bill` to what it has cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
-            self.change(class, bill.client, 0, Exchange { more: actual, less: bill });
+            self.add_difference(class, bill.client, 0, Exchange { more: actual, less: bill });
         }
     }
 
-    /// Continues under other limits.
+    /// Replaces the limits that are counted.
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
         let counted = self.take();
         self.former.add(counted);
@@ -160,7 +160,14 @@ impl UseMeter {
         taken
     }
 
-    fn change(&mut self, class: ClassId, client: ClientNumber, calls: i64, Exchange { more, less }: Exchange<'_>) {
+    /// Counts `calls`, and what the bill `more` is above the bill `less`.
+    fn add_difference(
+        &mut self,
+        class: ClassId,
+        client: ClientNumber,
+        calls: i64,
+        Exchange { more, less }: Exchange<'_>,
+    ) {
         let mut before = self.amounts(less);
         let mut change = self.amounts(more);
         change.iter_mut().zip(&mut before).for_each(|(change, before)| *change -= *before);

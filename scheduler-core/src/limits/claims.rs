@@ -111,11 +111,10 @@ impl Claims {
         until
     }
 
-    /// Lets all amounts end at `until`, or forgets them. Returns whether any are kept.
-    pub(crate) fn end_at(&mut self, until: Time, are_kept: bool) -> bool {
+    /// Lets all amounts end at `until`, or forgets them.
+    pub(crate) fn end_at(&mut self, until: Time, are_kept: bool) {
         self.0.retain(|_| are_kept);
         self.0.iter_mut().for_each(|claim| claim.until = until);
-        are_kept
     }
 
     /// Takes up to `credit` away, from the latest claims first. Returns the amounts that were

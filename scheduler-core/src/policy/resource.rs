@@ -9,7 +9,7 @@ use super::spec::{
     ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted,
     Unmatched,
 };
-use super::succession::continues_as;
+use super::succession::continues_for_same_calls;
 use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
@@ -309,7 +309,8 @@ impl Resource {
     /// Whether bills of one resource are valid for the other.
     pub(crate) fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
-        let is_same = |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && continues_as(own, other);
+        let is_same =
+            |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && continues_for_same_calls(own, other);
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 

@@ -58,8 +58,8 @@ impl Succession {
         };
         let (old, new) = (before.limits().iter().map(Limit::spec), after.limits().iter().map(Limit::spec));
         Succession {
-            to: old.map(|old| id_of(after, &|new| goes_on_as(old, new))).collect(),
-            from: new.map(|new| id_of(before, &|old| goes_on_as(old, new))).collect(),
+            to: old.map(|old| id_of(after, &|new| continues_as_wider(old, new))).collect(),
+            from: new.map(|new| id_of(before, &|old| continues_as_wider(old, new))).collect(),
         }
     }
 
@@ -85,16 +85,16 @@ impl Succession {
 }
 
 /// Whether `limit` continues as `other`, which may apply to more calls.
-fn goes_on_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
+fn continues_as_wider(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let wider =
         |(label, wanted): (&String, &Pattern)| limit.applies.matching.get(label).is_some_and(|own| wanted.covers(own));
     let covers = other.applies.matching.iter().all(wider);
     let applies = Applies { matching: limit.applies.matching.clone(), ..other.applies.clone() };
-    covers && continues_as(limit, &LimitSpec { applies, ..other.clone() })
+    covers && continues_for_same_calls(limit, &LimitSpec { applies, ..other.clone() })
 }
 
 /// Whether `other` is the same limit for the same calls, perhaps with another capacity and period.
-pub(crate) fn continues_as(limit: &LimitSpec, other: &LimitSpec) -> bool {
+pub(crate) fn continues_for_same_calls(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
     limit.name == other.name && limit.algorithm == other.algorithm && is_same_call
 }

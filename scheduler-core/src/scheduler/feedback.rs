@@ -171,7 +171,7 @@ impl<R> Feedback<'_, R> {
         for Pause { limit, believed, is_unconfirmed } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
-                self.ledger.adaptive_mut(*limit).spend_until(until);
+                self.ledger.adaptive_mut(*limit).mark_spent_until(until);
             }
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
                 self.ledger.freeze(now, bill, *limit, until, until);

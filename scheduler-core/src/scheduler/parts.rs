@@ -53,7 +53,7 @@ impl<R: Clone> Scheduler<R> {
     /// All limits in force. A found limit is shown as a configuration would state it.
     #[must_use]
     pub fn limits_in_force(&self) -> Vec<LimitSpec> {
-        self.resource.spec().limits.iter().map(|limit| self.unwritten.counting(limit)).collect()
+        self.resource.spec().limits.iter().map(|limit| self.unwritten.as_configuration(limit)).collect()
     }
 
     /// The capacity that the upstream states for a limit, if that counts in place of the written

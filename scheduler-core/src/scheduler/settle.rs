@@ -114,7 +114,7 @@ impl<R: Clone> Scheduler<R> {
     fn note_times(&mut self, now: Time, slot: Slot, times: CallTimes) {
         let connection = self.permits.get(slot).connection;
         if let Some(jitter) = self.delivery_jitter.note(now, connection, times) {
-            self.ledger.measure(now, jitter);
+            self.ledger.set_jitter(now, jitter);
         }
     }
 

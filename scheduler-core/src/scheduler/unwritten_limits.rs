@@ -46,7 +46,7 @@ impl UnwrittenLimits {
     pub(crate) fn rewrite(&mut self, written: Resource) -> Resource {
         let Some(search) = &mut self.0 else { return written };
         search.rewrite(written);
-        search.take_other_limits();
+        search.take_is_changed();
         search.resource()
     }
 
@@ -85,7 +85,7 @@ impl UnwrittenLimits {
         if search.next_review() <= now {
             search.review(now);
         }
-        search.take_other_limits().then(|| search.resource())
+        search.take_is_changed().then(|| search.resource())
     }
 
     /// Sets the stock of limits that were just found to the amount that their answers said was
@@ -132,8 +132,8 @@ impl UnwrittenLimits {
     }
 
     /// A limit in force. A found limit is shown as a configuration would state it.
-    pub(crate) fn counting(&self, limit: &LimitSpec) -> LimitSpec {
-        self.found(&limit.name).map_or_else(|| limit.clone(), FoundLimit::counting)
+    pub(crate) fn as_configuration(&self, limit: &LimitSpec) -> LimitSpec {
+        self.found(&limit.name).map_or_else(|| limit.clone(), FoundLimit::as_configuration)
     }
 }
 

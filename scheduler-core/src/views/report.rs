@@ -31,8 +31,8 @@ pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) ->
 /// Shows a found limit as a configuration would state it, and the evidence for it.
 pub(super) fn describe_found(limit: &mut LimitStatus, found: &FoundLimit, now: Time) {
     if found.spec.guessed {
-        let counting = found.counting();
-        (limit.capacity, limit.period_ms) = (counting.capacity.units(), counting.period.millis());
+        let configuration = found.as_configuration();
+        (limit.capacity, limit.period_ms) = (configuration.capacity.units(), configuration.period.millis());
         limit.learned = None;
     }
     limit.found = Some(FoundStatus {

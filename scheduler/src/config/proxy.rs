@@ -404,7 +404,7 @@ fn bounds(source: &Source, table: &ProxyTable) -> Result<Bounds, ConfigError> {
     Ok(Bounds {
         clients: number(&table.max_clients, &COUNT, defaults.clients)?,
         held: number(&table.max_held, &COUNT, defaults.held)?,
-        connections: number(&table.max_connections, &COUNT, defaults.connections)?,
+        in_flight: number(&table.max_connections, &COUNT, defaults.in_flight)?,
         replay_bytes: number(&table.replay_bytes, &BYTES, defaults.replay_bytes)?,
         replay_memory: number(&table.replay_memory, &BYTES, defaults.replay_memory)?,
     })

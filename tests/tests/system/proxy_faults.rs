@@ -230,7 +230,7 @@ async fn more_requests_than_are_held_are_sent_away() {
 #[tokio::test]
 async fn more_calls_than_may_be_in_flight_wait_for_a_place() {
     let mut upstream = RawUpstream::start([Act::SayOn(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n".to_vec())]).await;
-    let bounds = Bounds { connections: 1, ..Bounds::default() };
+    let bounds = Bounds { in_flight: 1, ..Bounds::default() };
     let proxy = HttpProxy::start_with(AMPLE, Settings { bounds, ..settings(&upstream.url()) }).await;
     let first = http().get(proxy.url("/")).send().await.unwrap();
     let second = tokio::spawn(http().get(proxy.url("/")).send());
@@ -322,7 +322,7 @@ async fn a_burst_leaves_a_bounded_number_of_connections() {
             });
         }
     });
-    let bounds = Bounds { connections: BURST, ..Bounds::default() };
+    let bounds = Bounds { in_flight: BURST, ..Bounds::default() };
     let proxy = HttpProxy::start_with(AMPLE, Settings { bounds, ..settings(&url) }).await;
     let (clients, mut calls) = ([http2(), http2()], JoinSet::new());
     for number in 0..BURST {

@@ -187,8 +187,10 @@ impl CountedBucket {
         anew.add_usage(limit, now, window.ends, recent);
         // Claims on another window are dropped, because answers report them anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
-        let kept = anew.reports.as_mut().is_some_and(|reports| reports.claims.end_at(window.ends, is_same));
-        anew.add_usage(limit, now, window.ends, if kept { claimed } else { Credit::ZERO });
+        if let Some(reports) = &mut anew.reports {
+            reports.claims.end_at(window.ends, is_same);
+        }
+        anew.add_usage(limit, now, window.ends, if is_same { claimed } else { Credit::ZERO });
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
