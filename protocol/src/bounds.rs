@@ -29,5 +29,5 @@ pub const MAX_HEADER_VALUE: usize = 1024;
 pub const MAX_TRACEPARENT: usize = 256;
 /// Trace contexts in one message. A worker sends at most as many requests in one message.
 pub const MAX_TRACE_CONTEXTS: usize = 64;
-/// Characters of additions to a trace context. The standard demands that systems pass on as many.
+/// Characters in `tracestate`. The W3C standard asks systems to pass on at least 512.
 pub const MAX_TRACESTATE: usize = 512;

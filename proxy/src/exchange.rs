@@ -219,7 +219,7 @@ impl Exchange {
         match (wanted.keep_host, authority) {
             (true, Some(authority)) => drop(headers.insert(HOST, authority)),
             (true, None) => {}
-            // Without this header, hyper's client names the upstream.
+            // If this header is missing, hyper's client sets it to the upstream's host.
             (false, _) => drop(headers.remove(HOST)),
         }
         headers

@@ -154,7 +154,7 @@ impl UsageReader {
         }
     }
 
-    /// Usage is in the object itself, or in the answer or message that an event tells of.
+    /// Usage is in the object itself, or in the answer or message in an event.
     fn look(&mut self, json: &[u8]) {
         // Most events tell of text alone.
         if self.is_lost || !json.windows(7).any(|word| word == b"\"usage\"") {

@@ -67,7 +67,7 @@ impl Hostile {
         Hostile { dice: SplitMix64::new(seed), resources, known: VecDeque::new(), asked: 0 }
     }
 
-    /// Remembers the permits that an answer to its inbox tells of.
+    /// Remembers the permits in an answer to its inbox.
     pub fn hear(&mut self, payload: &[u8]) {
         let answers = match serde_json::from_slice(payload) {
             Ok(Value::Array(answers)) => answers,

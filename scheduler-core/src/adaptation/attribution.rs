@@ -33,8 +33,8 @@ impl<'a> Attribution<'a> {
         let mut meant = self.limits_in(scope);
         if meant.is_empty() {
             meant.extend(self.bill.charged());
-            // An answer that names a limit blames no guess. The search finds the named limit by
-            // this answer.
+            // A guessed limit has no name at the upstream. If the answer names a limit, guessed
+            // limits are not blamed, and the search finds the named limit from this answer.
             meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
         }
         meant
@@ -101,7 +101,7 @@ pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
     fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }
 
-/// Whether a refusal with this scope may mean a guessed limit, which no header tells of.
+/// Whether a refusal with this scope may mean a guessed limit, which no header names.
 pub(crate) fn may_mean_guess(scope: &Scope) -> bool {
     match scope {
         Scope::Unnamed => true,

@@ -1,6 +1,6 @@
-//! How far the delays of calls differ on their way to the upstream.
+//! How much the delays of calls differ.
 //!
-//! The delay of a call runs from the start that the scheduler meant until the call arrives. If all
+//! The delay of a call is the time from its granted start until it arrives at the upstream. If all
 //! delays were equal, calls would arrive with the planned gaps. A worker tells how late it sent a
 //! call, and how long the answer took. The time of the fastest answer is the baseline. The time by
 //! which another answer took longer bounds the extra delay of its call.

@@ -188,7 +188,7 @@ impl FoundLimit {
         }
     }
 
-    /// Notes that an answer to a call over `connection` tells of the limit.
+    /// Notes that an answer to a call over `connection` has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
         let Testimony { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
         *is_confirmed |= connection.differs_from(*author);
@@ -196,7 +196,7 @@ impl FoundLimit {
         (*denials, *last) = (0, now);
     }
 
-    /// Notes that an answer to a call over `connection` tells of other limits, and not of this one.
+    /// Notes that an answer to a call over `connection` has headers about other limits only.
     pub(crate) fn deny(&mut self, connection: Connection) {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }

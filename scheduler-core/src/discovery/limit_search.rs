@@ -17,7 +17,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most limits that are found by headers. No answer tells of so many, and a lying worker cannot
+/// The most limits that are found by headers. No answer names so many, and a lying worker cannot
 /// fill a resource with them.
 const MAX_FOUND: usize = 24;
 /// The most routes of one limit.
@@ -47,7 +47,7 @@ const LONGEST_LEASE: Span = Span::from_secs(60);
 /// What is to blame for a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// A limit that the answer tells of, or that other accounts have used up.
+    /// A limit that the answer names, or that other accounts have used up.
     KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
@@ -370,13 +370,13 @@ fn rate_of(known: &FoundSnapshot) -> f64 {
     known.capacity.units() / BURST.secs()
 }
 
-/// The rate of one key that a record tells of.
+/// The rate of one key in a record.
 fn key_rate(known: &FoundSnapshot) -> Option<(Arc<str>, f64)> {
     let [key] = &known.routes[..] else { return None };
     Some((Arc::from(key.as_str()), rate_of(known)))
 }
 
-/// The cap on calls in flight that a record tells of.
+/// The cap on calls in flight in a record.
 fn cap_of(known: &FoundSnapshot) -> InFlightCap {
     InFlightCap::restored(known.capacity.units() as u64, call_time_of(known.period))
 }

@@ -7,7 +7,7 @@
 //! | a rate for each key | the same for the calls of a key: `key_rates` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
-//! Found limits count like written ones, and come after these.
+//! Found limits are in force like written ones, and come after these.
 
 pub mod found_limit;
 mod headers;

@@ -1,4 +1,4 @@
-//! Finds the rate that an upstream serves, if nothing tells of it.
+//! Finds the rate that an upstream serves, if no header states it.
 //!
 //! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
 //! (RFC 5681) and the growth of CUBIC (RFC 9438). After a refusal, the rate comes close to the

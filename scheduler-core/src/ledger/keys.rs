@@ -339,7 +339,7 @@ impl Keys {
         lowest.into_iter().map(|least| least.map(|(_, known)| known)).collect()
     }
 
-    /// Continues under other limits: buckets of limits that are gone are forgotten.
+    /// Replaces the limits. Buckets of limits that are gone are forgotten.
     pub(super) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (Arc::clone(&self.limits), resource.limits());
         let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {
@@ -376,7 +376,7 @@ impl Keys {
         absent
     }
 
-    /// Continues with the wall clock that the resource now has at the origin of time.
+    /// Adopts the wall time that the resource now has at the origin of time.
     pub(super) fn anchor(&mut self, now: Time, resource: &Resource) {
         let (before, after) = (std::mem::replace(&mut self.limits, resource.shared_limits()), resource.limits());
         self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));

@@ -35,7 +35,7 @@ impl ShadowLimits {
         self.ledger.advance(now);
     }
 
-    /// Continues with the shadow limits of another resource; limits that go on keep their tallies.
+    /// Adopts the shadow limits of another resource. A limit that continues keeps its tally.
     pub(crate) fn change(&mut self, now: Time, resource: &Resource) {
         let after = resource.shadow().clone();
         let succession = Succession::between(&self.resource, &after);
@@ -46,7 +46,7 @@ impl ShadowLimits {
         self.resource = after;
     }
 
-    /// Continues with another wall time at the origin of time.
+    /// Adopts another wall time at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
         self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
         self.ledger.anchor(now, &self.resource);

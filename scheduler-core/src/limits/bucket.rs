@@ -91,7 +91,7 @@ kinds_have! {
     fn is_unused(self: &Self, limit: &Limit, now: Time) -> bool;
     /// Whether starts after `from` and until `until` are promised.
     fn promises_between(self: &Self, from: Time, until: Time) -> bool;
-    /// Continues under a limit with another rate or full level. Only token buckets learn these.
+    /// Replaces the limit by one with another rate or full level. Only token buckets learn these.
     fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit);
     /// Corrects the level by `by` from `since` on.
     fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit);
@@ -245,7 +245,7 @@ impl Bucket {
         self.set_freeze(None);
     }
 
-    /// Continues under a limit whose windows may follow another clock.
+    /// Replaces the limit by one whose windows may follow another clock.
     pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
         if from.counting() != to.counting() {
             *self = self.recast(now, from, to);

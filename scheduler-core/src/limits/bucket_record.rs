@@ -34,7 +34,7 @@ pub(crate) struct ListedStarts {
 impl BucketRecord {
     /// This record of a key for a limit with another rate than `was`.
     ///
-    /// A key's record tells of its promises only that all start before the level is above zero.
+    /// A key's record says of its promises only that all start before the level is above zero.
     /// Until then, the upstream may be full and lose what a faster rate refills.
     pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
         let level = limit.rate().credit_of_micros(self.micros);

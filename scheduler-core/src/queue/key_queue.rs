@@ -102,7 +102,7 @@ impl KeyQueue {
         self.kept_for
     }
 
-    /// Stops keeping an amount for the request in `slot`.
+    /// Frees the amount that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
     }

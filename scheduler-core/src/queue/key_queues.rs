@@ -26,7 +26,7 @@ impl KeyQueues {
         self.queues.get(&bucket)
     }
 
-    /// Stops keeping an amount of a key for the request in `slot`.
+    /// Frees the amount of a key that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, bucket: Slot, slot: Slot) {
         self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.release(slot));
     }

@@ -1,8 +1,8 @@
 //! The search for unwritten limits.
 //!
-//! Found limits count from the end of the event that found them. A limit from headers begins with
-//! the amount that the headers say is left. A guessed limit counts with a part of its capacity, and
-//! this part changes without a change of limits.
+//! Found limits are in force from the end of the event that found them. A limit from headers
+//! begins with the amount that the headers say is left. A guessed limit begins with a part of its
+//! capacity, and this part changes without a change of limits.
 
 use crate::adaptation::{AnsweredCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
 use crate::command::Note;
@@ -22,8 +22,8 @@ const SILENT_PAUSE: Span = Span::from_secs(1);
 
 /// The search for unwritten limits, if the resource wants one.
 ///
-/// Invariant: between two events, all found limits count, unless too many changes are under way.
-/// The methods that take a resource expect the one in force.
+/// Invariant: between two events, all found limits are in force, unless too many changes are
+/// under way. The methods that take a resource expect the one in force.
 #[derive(Debug)]
 pub(crate) struct UnwrittenLimits(Option<Box<LimitSearch>>);
 

@@ -60,8 +60,8 @@ fn has_all(world: &mut World, now: Time) -> bool {
     start == Some(now)
 }
 
-/// A window is full at the first instant of its first date. It stays used up until the last instant
-/// before the next.
+/// Checks that a whole window becomes available exactly when each date begins, and not a nanosecond
+/// before.
 fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date>) {
     let mut world = ten(alignment.clone());
     for (number, date) in dates.enumerate() {

@@ -31,7 +31,7 @@ fn capped() -> ResourceSpec {
     ResourceSpec { discover: Discover::InFlight, ..resource(vec![limit("requests", 10.0, span(10_000))]) }
 }
 
-/// What an answer tells of a limit's bucket: `left` of `of` remain, in windows of a minute.
+/// What an answer says about a limit's bucket: `left` of `of` remain, in windows of a minute.
 fn told(name: &str, left: f64, of: f64) -> Reading {
     let described = Described { name: Some(name.to_owned()), period: Some(MINUTE), ..Described::default() };
     let whole = Reading::new(Scope::Limit(name.to_owned()), amount(left));

@@ -76,8 +76,8 @@ fn a_less_urgent_class_leaves_a_part_of_what_is_free() {
     assert_eq!(at_once, 5, "half of the tenth");
     let urgent = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 4.0)]));
     assert_eq!(world.start(urgent), Some(ms(0)));
-    // The pace has to give out what is used and the shrinking headroom. So the sixth request starts
-    // at the part x of the window with 6 + 5 (1 - x) = 10 + 90 x.
+    // After the part x of the window, the pace has released 10 + 90 x requests. The headroom has
+    // shrunk to 5 (1 - x). Six requests fit above it if 6 + 5 (1 - x) = 10 + 90 x.
     let waiting = world.ask(ms(0), &wish(Mode::Wait, &[("requests", 1.0)]).of_class("bulk"));
     world.run_until(ms(1_000_000));
     let late = world.start(bulk[5]).unwrap().nanos() as f64 / WINDOW.nanos() as f64;

@@ -349,7 +349,7 @@ fn replay(life: &Life, calls: &[Call]) -> Vec<(Call, f64)> {
     behind
 }
 
-/// Promises never exceed the bucket under the limits that count, and never enlarge a debt of former
+/// Promises never exceed the bucket under the limits in force, and never enlarge a debt of former
 /// limits.
 fn judge(limit: &str, life: &Life, calls: &[Call]) {
     const ROUNDING: f64 = 1e-4;

@@ -1,4 +1,4 @@
-//! Saturation of an upstream that counts in windows and tells of them in its answers. Measured are
+//! Saturation of an upstream that counts in windows and reports them in answers. Measured are
 //! the share of rejected calls, and the used share of the capacity.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]

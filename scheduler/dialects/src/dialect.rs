@@ -6,7 +6,7 @@ use crate::unit::quoted;
 use std::fmt;
 use std::str::FromStr;
 
-/// How an upstream tells of its rate limits.
+/// How an upstream reports its rate limits.
 ///
 /// ```
 /// use rampmeter_dialects::Dialect;

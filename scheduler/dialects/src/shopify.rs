@@ -1,4 +1,4 @@
-//! What Shopify tells of its limits.
+//! What Shopify reports about its limits.
 
 use crate::number;
 use crate::table::Stock;

@@ -15,14 +15,14 @@ keys! {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct InterceptTable {
-        /// The certificate of your own authority, as PEM, and those above it behind. Programs trust
+        /// The certificate of your own authority, as PEM, then those above it. Programs trust
         /// it. The files are read again when they change.
         ca_cert_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca.pem""#),
         /// Its private key, as PEM (PKCS #8, without a password). Its owner can be any host
         /// to these programs.
         ca_key_file: PathBuf = Given(r#""/etc/rampmeter/intercept-ca-key.pem""#),
-        /// The hosts in whose place the proxy answers, from `upstream`. Without this: the host of
-        /// `upstream`. To other hosts there are no tunnels.
+        /// The proxy answers requests for these hosts, from `upstream`. Without this: the host of
+        /// `upstream`. It refuses tunnels to other hosts.
         #[serde(default)]
         hosts: Vec<Spanned<String>> = Example(r#"["api.example.com", "eu.api.example.com:8443"]"#),
     }

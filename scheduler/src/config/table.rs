@@ -48,7 +48,7 @@ keys! {
         /// The level of each bucket if the store never knew this resource: "full", "empty" or
         /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.
         pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
-        /// The headers in which the upstream tells of its limits. Without this: "plain", which
+        /// The headers in which the upstream reports its limits. Without this: "plain", which
         /// reads Retry-After and nothing else. There are
         pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
         /// Which capacities count: "headers" keeps to what the upstream's answers state where that

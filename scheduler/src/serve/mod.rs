@@ -1,9 +1,9 @@
 //! The running scheduler: up to one thread for permits on each core, and two threads for all else.
 //!
 //! [`permits`] answers requests. [`leadership`] decides which scheduler leads, and keeps the state.
-//! [`limits`] decides which limits count. [`http`] and [`discovery`] serve other programs. Imports
-//! go one way: from leadership to permits, and from permits to limits and messages. Http imports
-//! from all of them but leadership.
+//! [`limits`] decides which limits are in force. [`http`] and [`discovery`] serve other programs.
+//! Imports go one way: from leadership to permits, and from permits to limits and messages. Http
+//! imports from all of them but leadership.
 
 pub mod discovery;
 pub mod health;

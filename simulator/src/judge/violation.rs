@@ -13,7 +13,7 @@ pub enum Violation {
     Overdrawn {
         /// The limit.
         limit: String,
-        /// What took it: calls, or granted starts.
+        /// What took too much: calls, or granted starts.
         what: &'static str,
         /// The excess in millionths of its unit, rounded down.
         too_much: i128,

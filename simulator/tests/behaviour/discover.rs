@@ -101,7 +101,7 @@ fn discord_routes_share_the_buckets_that_answers_name() {
     let reactions = labelled(Fleet::new("reactions", 20), &[("route", one("reactions")), ("channel", of(20))]);
     let world = world(unwritten(Some("route"), &["guild", "channel"])).against(preset("discord"));
     let figures = figures("discord", &world.with(roles).with(messages).with(reactions));
-    // No header tells of the limit of fifty a second for all calls.
+    // No header states the limit of fifty a second for all calls.
     let used = used("discord", &figures, "requests", 50.0);
     assert!(figures.refused < 100 && used >= 90.0);
 }
@@ -185,7 +185,7 @@ fn a_cap_on_calls_in_flight_is_found_and_held() {
     }
 }
 
-/// Twenty workers of each tenant. No header tells of the tenants' limits.
+/// Twenty workers of each tenant. No header states the tenants' limits.
 fn of_tenants(what: &str, tenants: u32, rule: Rule, retry_after: RetryAfter) -> Figures {
     let preset = Preset::new(vec![rule]).with_retry_after(retry_after);
     let behaviour = Behaviour { preset: Some(preset), ..Behaviour::default() };

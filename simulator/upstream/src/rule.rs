@@ -37,10 +37,10 @@ pub struct Rule {
 /// What answers tell of a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Answers tell what the dialect tells of limits.
+    /// Answers state the limit as the dialect does.
     #[default]
     Usually,
-    /// Answers tell what the dialect tells of limits of this family.
+    /// Answers state the limit as the dialect does for limits of this family.
     As(String),
     /// Answers tell nothing of the limit, as long as it refuses no call.
     Nothing,
@@ -53,7 +53,7 @@ pub(crate) enum Sharing {
     /// Counts calls of the caller in one part of the API.
     #[default]
     User,
-    /// Counts all calls of the caller. A refusal by it tells of no other limit.
+    /// Counts all calls of the caller. Its refusals have no headers about limits.
     Global,
     /// Counts calls of other accounts, too. A refusal by it is not the caller's fault.
     Shared,

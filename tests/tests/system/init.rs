@@ -70,7 +70,8 @@ async fn numbers_are_those_of_the_plan() {
     assert_eq!(capacities, ["5000", "800000"]);
 }
 
-/// In virtual time, workers that want more than there is use all of it and are never refused.
+/// Simulated workers ask for more than the limits allow. They use the limits fully, and the
+/// upstream rejects no call.
 #[tokio::test]
 async fn the_scenario_of_every_preset_shows_no_refusal() {
     let folder = tempfile::tempdir().unwrap();

@@ -26,7 +26,7 @@ period = "24h"
 /// The window ends in six hours, so it began eighteen hours ago.
 const SIX_HOURS_MS: f64 = 21_600_000.0;
 
-/// The settle of a call whose answer tells of eighty a day, of which forty are left.
+/// The settle of a call whose answer says that forty of eighty a day are left.
 fn answered(id: &str) -> Value {
     let headers = json!({
         "ratelimit": r#""day";r=40;t=21600"#,

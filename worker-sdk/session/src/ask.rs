@@ -146,7 +146,7 @@ impl Ask {
         self.sendings > 1
     }
 
-    /// Continues under another id.
+    /// Gives the request another id.
     pub(super) fn rename(&mut self, id: PermitId) {
         self.request.id = Some(id);
         self.first_sent = None;

@@ -283,7 +283,7 @@ impl Play {
         self.plan(at + every - early, Step::Dies);
     }
 
-    /// What the worker tells of an answer.
+    /// What the worker reports of an answer.
     fn observation(&mut self, number: usize, answer: Answer) -> Observation {
         let lies = self.events.a_worker_lies && self.wanted[number].worker == 0;
         let told = if lies || self.headers == Headers::Random {

@@ -1,4 +1,4 @@
-//! An upstream that counts in windows, and tells of these in its answers.
+//! An upstream that counts in windows, and reports them in its answers.
 
 use super::PERIOD;
 use std::collections::BTreeMap;

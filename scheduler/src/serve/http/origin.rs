@@ -73,7 +73,7 @@ impl<'a> Origin<'a> {
     /// A request that is about itself, as one that this process forwards.
     ///
     /// # Errors
-    /// If a trusted proxy tells of its client twice.
+    /// If a trusted proxy names its client twice.
     pub(super) fn direct(
         asked: &'a request::Parts,
         peer: IpAddr,

@@ -82,7 +82,7 @@ pub struct ResourceLeader {
     state: ResourceState,
     resource: Resource,
     upstream: Upstream,
-    /// The limits that count.
+    /// The limits in force.
     limits: EffectiveLimits,
     led: LoopPublisher,
     stop: Stop,

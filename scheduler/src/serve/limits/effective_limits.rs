@@ -33,7 +33,7 @@ pub struct EffectiveLimits {
     spec: ResourceSpec,
     /// Its limits by the configuration or the provider, if they are known.
     own: Option<Vec<LimitSpec>>,
-    /// The limits of the rules, while they count.
+    /// The limits of the rules. None if the rules in force have no limits for the resource.
     ruled: Option<Vec<LimitSpec>>,
     in_force: InForce,
 }

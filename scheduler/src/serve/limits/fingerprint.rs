@@ -29,7 +29,7 @@ pub(crate) struct Difference {
 }
 
 impl Fingerprint {
-    /// The fingerprint of `resource`, which has the limits that count now.
+    /// The fingerprint of `resource`, which has the limits in force now.
     ///
     /// A provider corrects capacities under every leader, so they do not count if there is one.
     /// Limits that the provider alone tells do not count at all.

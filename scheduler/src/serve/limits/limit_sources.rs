@@ -1,4 +1,4 @@
-//! The sources of the limits that count while a loop leads: the rules and the provider.
+//! The sources of the limits in force while a loop leads: the rules and the provider.
 
 use crate::provider::{Contract, ProviderError};
 use crate::serve::limits::effective_limits::{InForce, NewRules};

@@ -1,11 +1,11 @@
-//! Which limits count: those of the configuration, of the rules in the store, or of the upstream's
-//! provider.
+//! Which limits are in force: those of the configuration, of the rules in the store, or of the
+//! upstream's provider.
 //!
 //! # How limits change
 //!
 //! * All schedulers read and watch one KV value with the rules of all resources. One
-//!   compare-and-set therefore changes all of them or none. The latest valid edition counts for
-//!   every scheduler. The store keeps the history and a copy of the edition in force. A restart
+//!   compare-and-set therefore changes all of them or none. The latest valid edition is in force
+//!   for every scheduler. The store keeps the history and a copy of the edition in force. A restart
 //!   finds that copy after any number of invalid editions. No scheduler leads before it has read
 //!   the rules.
 //! * Rules replace the limits of the configuration or the provider. The capacities that a provider

@@ -49,8 +49,8 @@ impl CountedBucket {
         heard != Heard::Contradicts
     }
 
-    /// Continues with a capacity that is lower by `by`. Other accounts seemed to use the
-    /// difference, so claims fall.
+    /// Lowers claims after the capacity fell by `by`, because the difference had seemed to be usage
+    /// by others.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
         let lowered = self.reports.as_mut().map(|reports| reports.claims.lower(by.max(Credit::ZERO)));
@@ -163,9 +163,9 @@ impl CountedBucket {
         heard
     }
 
-    /// Counts usage in the windows of the present phase, no longer in those of `former`. Each known
-    /// start counts in its present window. Usage whose starts are forgotten counts until its former
-    /// and its present window have both ended.
+    /// Moves usage from the windows of the phase `former` to the windows of the present phase. Each
+    /// known start counts in the present window that contains it. Usage whose starts are forgotten
+    /// counts until both its former and its present window have ended.
     fn cut_anew(&mut self, limit: &Limit, now: Time, former: Option<Phase>) {
         let Some(windows) = self.windows(limit) else { return };
         let (window, slack) = (windows.window(now), windows.slack());

@@ -17,7 +17,7 @@ pub(super) enum NoAnswer {
     /// There is no scheduler, or no connection.
     #[error("no scheduler leads resource `{0}`")]
     NoLeader(Name),
-    /// No answer came. A question that NATS does not let this scheduler ask ends like this, too.
+    /// No answer came. This is also the result if NATS denies this scheduler the question.
     #[error("the leader of resource `{0}` does not answer")]
     Silence(Name),
     /// The leader has refused.

@@ -1,4 +1,4 @@
-//! Lanes that are served in turn, each by the bytes of its messages.
+//! Serves lanes in turn. The bytes of a lane's messages count against its turn.
 //!
 //! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping
 //! Protocol, SIGCOMM 1996). A lane that overdraws its quantum with a large message pays for it in

@@ -14,7 +14,7 @@ use rampmeter_scheduler_core::ids::CheckpointNumber;
 
 /// How often the store is asked and the log is written, however many clients name such an epoch.
 const ASKED_EVERY: Span = Span::from_secs(60);
-/// How long readiness tells of such an epoch after the last client has named one.
+/// How long readiness reports such an epoch after the last client has named one.
 const TOLD_FOR: Span = Span::from_secs(600);
 
 /// How far our own epoch has risen, once in a term.
