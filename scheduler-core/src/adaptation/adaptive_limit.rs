@@ -7,7 +7,7 @@ use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use super::stated_capacity::{Stated, StatedCapacity};
 use crate::arithmetic::Credit;
 use crate::ids::Connection;
-use crate::limits::{Bucket, BucketRecord};
+use crate::limits::{Bucket, BucketRecord, RAISE_PART};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -22,9 +22,6 @@ const SILENT_REJECTION: Span = Span::from_millis(500);
 /// A call that started less than this ago may not have reached the upstream, or its permit may
 /// still be returned as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
-/// A bucket that seems too low rises by at most one part in this many of the nominal refill since
-/// its last rise.
-const RAISE_PART: u64 = 20;
 
 /// A bucket, and the limit that it enforces: the nominal limit with what was learned. Levels lie
 /// below those of the nominal limit by the learned reserve.

@@ -21,6 +21,7 @@ pub(crate) use claims::BucketReading;
 pub(crate) use freeze::{Freeze, UNCONFIRMED};
 pub use pending_debits::DebitSnapshot;
 pub(crate) use timeline::{StartKey, just_past};
+pub(crate) use upstream_reports::RAISE_PART;
 pub(crate) use usage::UsageBlock;
 pub(crate) use window_phase::Interval;
 pub(crate) use window_state::WindowState;

@@ -10,6 +10,10 @@ use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
+/// A bucket that seems too low rises by at most one part in this many of the nominal refill since
+/// its last rise. In a bucket that counts calls, claims fall by that amount.
+pub(crate) const RAISE_PART: u64 = 20;
+
 /// The upstream's reports, and our own starts to compare them with.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamReports {
@@ -108,10 +112,10 @@ impl UpstreamReports {
     }
 
     /// Takes the amount by which claims may fall: a small part of the refill since the last time.
-    pub(crate) fn take_lowering(&mut self, now: Time, limit: &Limit, part: u64) -> Credit {
+    pub(crate) fn take_lowering(&mut self, now: Time, limit: &Limit) -> Credit {
         let refill = limit.rate().refill_within(now.since(self.lowered));
         self.lowered = now;
-        refill.divided_by(part)
+        refill.divided_by(RAISE_PART)
     }
 
     /// The phase alone, if the period is the same. Claims stay in the bucket as anonymous usage.

@@ -1,9 +1,9 @@
 //! A change of limits while permits are out and requests wait.
 //!
 //! The new limits are in force at once. Waiting requests are charged by them in short steps, which
-//! this event and the following wake-ups take: class by class, in the order of arrival. Meanwhile no
-//! waiting request is dispatched, and new requests queue after all waiting ones. A hand-over takes
-//! the same steps, and refuses each request.
+//! this event and the following wake-ups take: class by class, in the order of arrival. Meanwhile
+//! no waiting request is dispatched, and new requests queue after all waiting ones. A hand-over
+//! takes the same steps, and refuses each request.
 
 use super::Scheduler;
 use super::key_labels::KeyLabels;

@@ -1,4 +1,5 @@
-//! Words of names and comments: a visible type has a name of its own, and subjects are things.
+//! Words of names and comments: a visible type has a name of its own, subjects are things, and
+//! verbs are plain.
 
 use crate::package::packages;
 use rampmeter_tests::repository::{File, files};
@@ -10,6 +11,9 @@ const SHARED: &[(&str, &str, &str)] =
 
 /// Subjects that name no thing, so that a reader has to guess which one acts.
 const VAGUE: [&str; 4] = ["who", "whoever", "nobody", "somebody"];
+/// Verbs of comments that say too little: what is replaced, set or adopted, and what is stated or
+/// reported?
+const OBSCURE: [&str; 3] = ["continues with ", "continues under ", "tells of "];
 /// Sources with comments, and the marks with which the lines of a comment begin.
 const COMMENTED: [(&str, &[&str]); 6] = [
     ("rs", &["//"]),
@@ -41,7 +45,7 @@ fn a_type_name_occurs_once_in_a_package() {
 }
 
 #[test]
-fn subjects_are_things() {
+fn subjects_are_things_and_verbs_are_plain() {
     let found = |(extension, marks): (&str, &[&str])| {
         files("", extension).iter().flat_map(|file| vague_lines(file, marks)).collect::<Vec<_>>()
     };
@@ -49,7 +53,7 @@ fn subjects_are_things() {
 }
 
 #[test]
-fn vague_subjects_are_found_in_comments_and_names() {
+fn vague_subjects_and_obscure_verbs_are_found() {
     let [who, .., nobody, _] = VAGUE;
     let mark = COMMENTED[0].1[0];
     let lines = [
@@ -57,17 +61,18 @@ fn vague_subjects_are_found_in_comments_and_names() {
         format!("fn {who}_asks() {{}}"),
         format!("let a = \"{who}\"; {mark} {who}?"),
         format!("fn a({who}: u8) {{}} {mark} Whole."),
+        format!("{mark}/ C{} another limit.", &OBSCURE[0][1..]),
     ];
     let text = lines.join("\n");
     let file = File { path: "a.rs".to_owned(), text };
     let found = vague_lines(&file, &["//"]);
-    assert_eq!(found.iter().map(|line| &line[..6]).collect::<Vec<_>>(), ["a.rs:1", "a.rs:2", "a.rs:3"]);
+    assert_eq!(found.iter().map(|line| &line[..6]).collect::<Vec<_>>(), ["a.rs:1", "a.rs:2", "a.rs:3", "a.rs:5"]);
 }
 
-/// The comments and the names of functions in `file` that have a vague subject.
+/// The comments and the names of functions in `file` that have a vague subject or an obscure verb.
 fn vague_lines(file: &File, marks: &[&str]) -> Vec<String> {
     let lines = file.text.lines().map(str::trim_start).enumerate();
-    let vague = lines.filter(|(_, line)| is_vague(comment(line, marks)) || is_vague(function(line)));
+    let vague = lines.filter(|(_, line)| is_unclear(comment(line, marks)) || is_vague(function(line)));
     vague.map(|(index, line)| format!("{}:{}: {line}", file.path, index + 1)).collect()
 }
 
@@ -85,6 +90,11 @@ fn function(line: &str) -> &str {
     let is_declared = before.split_whitespace().all(|word| word.starts_with("pub") || word == "async");
     let end = behind.find(['(', '<']).unwrap_or_default();
     if is_declared { &behind[..end] } else { "" }
+}
+
+fn is_unclear(comment: &str) -> bool {
+    let lower = comment.to_lowercase();
+    is_vague(comment) || OBSCURE.iter().any(|verb| lower.contains(verb))
 }
 
 fn is_vague(said: &str) -> bool {

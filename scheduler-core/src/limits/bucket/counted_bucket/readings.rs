@@ -18,8 +18,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Claims fall by at most one part in this many of the nominal rate.
-const RAISE_PART: u64 = 20;
 /// Claims end at multiples of one part in this many of a sliding window.
 const ENDS_PART: u64 = 64;
 
@@ -115,7 +113,7 @@ impl CountedBucket {
             let until = reports.claims.add(now, reading.connection, foreign - claimed, until, resets);
             self.add_usage(limit, now, until, foreign - claimed);
         } else if surplus > Credit::ZERO {
-            let lowered = surplus.min(reports.take_lowering(now, limit, RAISE_PART));
+            let lowered = surplus.min(reports.take_lowering(now, limit));
             let lowered = reports.claims.lower(lowered);
             lowered.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
         }
