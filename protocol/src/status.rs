@@ -209,9 +209,9 @@ pub struct LimitStatus {
     /// How the upstream enforces the limit, if that differs from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
-    /// What the upstream's answers tell of the bucket, if anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub told: Option<Told>,
+    /// What the upstream's responses report of the bucket, if anything.
+    #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<UpstreamReport>,
     /// How the limit was found, if it is unwritten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<FoundStatus>,
@@ -235,9 +235,9 @@ pub struct FoundStatus {
     pub key: Vec<String>,
 }
 
-/// What the upstream's answers tell of a bucket.
+/// What the upstream's responses report of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Told {
+pub struct UpstreamReport {
     /// The capacity that answers state, if that is less than the written one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,

@@ -277,7 +277,7 @@ impl<'a> World<'a> {
         self.timed("what is left", |core, now| core.left(now, &id(asked)));
         let requests = self.scheduler.resource().limit("requests").expect("a limit");
         let levels = vec![(requests, amount(1.0))];
-        self.event("levels", Event::Levels { asked: self.now, heard: self.now, levels });
+        self.event("levels", Event::Levels { asked: self.now, answered: self.now, levels });
         let [probe, purge] = self.walks;
         let probed = self.timed("probe step", |core, now| core.probe(now, probe, |to| to % 7 == 0));
         self.event("wake, after a probe", Event::Wake);
@@ -286,10 +286,10 @@ impl<'a> World<'a> {
         let (_, purged) = self.timed("purge step", |core, _| core.purge(purge, &Selection::default()));
         self.walks = [probed, purged].map(Option::unwrap_or_default);
         self.event("wake, after a purge", Event::Wake);
-        let heard = self.now;
+        let until = self.now;
         self.now += STEP;
         self.event("held up", Event::AnswersLate);
-        self.event("delivered", Event::Delivered(heard));
+        self.event("delivered", Event::Delivered(until));
         self.event("delivered, all", Event::Delivered(self.now));
         if number == RARE {
             self.answered(

@@ -37,8 +37,8 @@ pub enum Event<R> {
     /// All answers sent until this time have arrived in time.
     Delivered(Time),
     /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
-    /// requests nothing. Each start that was told since the last [`Event::Delivered`] is put off by
-    /// the time since it was told. The driver repeats this event while answers are late.
+    /// requests nothing. Each start that was sent since the last [`Event::Delivered`] is put off by
+    /// the time since it was sent. The driver repeats this event while answers are late.
     AnswersLate,
     /// The last answer to this request or permit has reached no client.
     Undelivered(PermitId),
@@ -70,7 +70,7 @@ pub enum Event<R> {
         /// When it was asked.
         asked: Time,
         /// When its answer came.
-        heard: Time,
+        answered: Time,
         /// The remaining amount of each limit.
         levels: Vec<(LimitId, Amount)>,
     },

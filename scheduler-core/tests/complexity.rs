@@ -97,8 +97,8 @@ fn one_more_waits_and_wants_to_know() {
     check(
         |count| crowd(count, Mode::Wait),
         |world, number| {
-            let told = Wish { progress: true, ..wish(Mode::Wait, &mixed(number)) };
-            world.ask(moment(number), &told.of_class("bulk"));
+            let subscriber = Wish { progress: true, ..wish(Mode::Wait, &mixed(number)) };
+            world.ask(moment(number), &subscriber.of_class("bulk"));
         },
     );
 }

@@ -210,7 +210,7 @@ impl SimulatedScheduler {
             Some((limit, Amount::from_micros(*micros).expect("an upstream's level is an amount")))
         });
         let levels = known.collect();
-        self.handle(now, Event::Levels { asked, heard: now, levels });
+        self.handle(now, Event::Levels { asked, answered: now, levels });
     }
 
     fn handle(&mut self, now: Time, event: Event<ReplyTo>) {

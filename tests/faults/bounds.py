@@ -10,7 +10,7 @@ IN_CORE = [
     ("delays are remembered for ever", "count", r"> MAX_REMEMBERED", "> u32::MAX - MAX_REMEMBERED"),
     ("one call proves a large stock", "is_proven", r"cost\.times\(MAX_CALLS_BEYOND\)", "cost.times(MAX_CALLS_BEYOND * 1000)"),
     ("rates of all keys are recorded", "recorded", r"rates\.truncate\(MAX_RECORDED\);", ""),
-    ("a found limit has any number of routes", "hear_one", r"< MAX_ROUTES", "< usize::MAX"),
+    ("a found limit has any number of routes", "take_reading", r"< MAX_ROUTES", "< usize::MAX"),
     ("a guessed cap has no end", "guess_cap", r"calls\.min\(MAX_IN_FLIGHT\)", "calls.max(MAX_IN_FLIGHT)"),
     ("a slowdown takes any number of calls to see", "note", r"\.clamp\(MIN_CALLS, MAX_CALLS\)", ".max(MIN_CALLS)"),
     ("freezes of all keys are recorded", "freeze_snapshots", r"\.take\(MAX_FREEZES\)", ".take(usize::MAX)"),

@@ -21,7 +21,7 @@ use rampmeter_protocol::settle::{Asked, Response, Settle};
 use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_protocol::status::{
     ClassStatus, Correction, Counters, DifferingScheduler, FoundStatus, Learned, LimitStatus, ProviderState,
-    ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, Told,
+    ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, UpstreamReport,
 };
 use rampmeter_protocol::token::AccessToken;
 use serde_json::Value;
@@ -48,7 +48,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["status"], vec![names::<RulesStatus>(), names::<RefusedRules>()]),
         (&["status"], vec![names::<Correction>(), names::<DifferingScheduler>()]),
         (&["limit_status"], vec![names::<LimitStatus>(), names::<FoundStatus>(), names::<ShadowStatus>()]),
-        (&["limit_status"], vec![names::<Learned>(), names::<Told>()]),
+        (&["limit_status"], vec![names::<Learned>(), names::<UpstreamReport>()]),
         (&["shares"], vec![names::<Shares>()]),
         (&["share"], vec![names::<Share>()]),
         (&["holder"], vec![names::<Holder>()]),

@@ -161,7 +161,7 @@ impl AdaptiveLimit {
     /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
     /// capacity in force changes.
     pub(crate) fn hear_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
-        let changes = self.stated.hear(now, connection, self.limit.spec(), capacity);
+        let changes = self.stated.take_report(now, connection, self.limit.spec(), capacity);
         if changes {
             self.follow(now);
         }
@@ -290,7 +290,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns that the upstream's level was within `told` at some time of `read`, after a call that
+    /// Learns that the upstream's level was within `remaining` at some time of `read`, after a call that
     /// took `own`. A deficit teaches nothing if the stock held back, less half the margin, covers
     /// it. A surplus teaches nothing if calls on their way explain it.
     pub(crate) fn learn_level(
@@ -298,17 +298,17 @@ impl AdaptiveLimit {
         now: Time,
         read: RangeInclusive<Time>,
         own: Amount,
-        told: &RangeInclusive<Amount>,
+        remaining: &RangeInclusive<Amount>,
     ) {
-        let (asked, heard) = read.into_inner();
+        let (asked, answered) = read.into_inner();
         let past = |at| self.upstream_after(at, at);
-        let (Some(first), Some(last)) = (past(asked), past(heard)) else { return };
-        let (least, short) = (first.min(last), self.credit(*told.end()));
+        let (Some(first), Some(last)) = (past(asked), past(answered)) else { return };
+        let (least, short) = (first.min(last), self.credit(*remaining.end()));
         if short < least - self.held_back() + self.margin().divided_by(2) {
             return self.lower(now, asked, least - short);
         }
-        let Some(before) = self.upstream_after(asked - ON_THE_WAY, heard) else { return };
-        let surplus = self.credit(*told.start()) + self.credit(own) - before;
+        let Some(before) = self.upstream_after(asked - ON_THE_WAY, answered) else { return };
+        let surplus = self.credit(*remaining.start()) + self.credit(own) - before;
         if surplus > Credit::ZERO {
             self.raise(now, surplus);
         }

@@ -71,10 +71,10 @@ impl<'a> Attribution<'a> {
             return alone(&limits);
         }
         let beside = readings.iter().filter(|other| self.limits_in(&other.scope) == limits);
-        let told: Vec<Option<Amount>> = beside.map(|other| other.capacity).collect();
-        let rank = told.iter().filter(|told| **told < reading.capacity).count();
-        let is_one_of_each =
-            told.len() == limits.len() && told.iter().filter(|told| **told == reading.capacity).count() == 1;
+        let capacities: Vec<Option<Amount>> = beside.map(|other| other.capacity).collect();
+        let rank = capacities.iter().filter(|capacity| **capacity < reading.capacity).count();
+        let is_one_of_each = capacities.len() == limits.len()
+            && capacities.iter().filter(|capacity| **capacity == reading.capacity).count() == 1;
         limits.sort_by_key(|limit| capacity(*limit));
         reading.capacity.filter(|_| is_one_of_each).map(|_| limits[rank])
     }

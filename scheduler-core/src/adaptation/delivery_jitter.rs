@@ -52,7 +52,7 @@ struct ClientDelays {
     /// The number of calls by the first step that their delay keeps within. The last entry counts
     /// longer delays.
     counts: [u32; STEPS.len() + 1],
-    heard: Time,
+    last_report: Time,
     /// When the period of `least` began.
     since: Time,
     /// The least time of an answer in this period, and in the one before.
@@ -71,7 +71,7 @@ impl DeliveryJitter {
         self.review(now)
     }
 
-    /// Notes that a repeated answer told `connection` a start, `late` after that start.
+    /// Notes that a repeated answer named a start to `connection`, `late` after that start.
     pub(crate) fn note_repeated(&mut self, connection: Connection, late: Span) {
         self.clients.entry(connection.0 % MAX_CLIENTS).and_modify(|client| client.count(late));
     }
@@ -81,7 +81,7 @@ impl DeliveryJitter {
             return None;
         }
         self.next_review = now + REVIEW;
-        self.clients.retain(|_, client| now.since(client.heard) < MEMORY);
+        self.clients.retain(|_, client| now.since(client.last_report) < MEMORY);
         Some(self.jitter())
     }
 
@@ -95,11 +95,11 @@ impl DeliveryJitter {
 
 impl ClientDelays {
     fn new(now: Time) -> Self {
-        ClientDelays { counts: [0; STEPS.len() + 1], heard: now, since: now, least: None, before: None }
+        ClientDelays { counts: [0; STEPS.len() + 1], last_report: now, since: now, least: None, before: None }
     }
 
     fn note(&mut self, now: Time, times: CallTimes) {
-        self.heard = now;
+        self.last_report = now;
         if now.since(self.since) > MEMORY {
             (self.since, self.before, self.least) = (now, self.least, None);
         }

@@ -55,20 +55,26 @@ impl StatedCapacity {
 
     /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
     /// capacity in force changes.
-    pub(crate) fn hear(&mut self, now: Time, connection: Connection, spec: &LimitSpec, capacity: Amount) -> bool {
-        let Some(told) = bounded(spec, capacity) else { return false };
+    pub(crate) fn take_report(
+        &mut self,
+        now: Time,
+        connection: Connection,
+        spec: &LimitSpec,
+        capacity: Amount,
+    ) -> bool {
+        let Some(reported) = bounded(spec, capacity) else { return false };
         let (in_force, lowered_by) =
             self.lowered.map_or((spec.capacity, connection), |lowered| (lowered.capacity, lowered.by));
-        if told <= in_force {
+        if reported <= in_force {
             self.rise = None;
-            if told < in_force {
-                self.lowered = Some(Stated { capacity: told, since: now, by: connection });
+            if reported < in_force {
+                self.lowered = Some(Stated { capacity: reported, since: now, by: connection });
             }
-            return told < in_force;
+            return reported < in_force;
         }
-        let first = Rise { least: told, since: now, answers: 0, by: connection, is_confirmed: false };
+        let first = Rise { least: reported, since: now, answers: 0, by: connection, is_confirmed: false };
         let rise = self.rise.get_or_insert(first);
-        rise.least = rise.least.min(told);
+        rise.least = rise.least.min(reported);
         rise.answers += 1;
         rise.is_confirmed |= connection.differs_from(rise.by) || !connection.differs_from(lowered_by);
         let Rise { least, since, answers, is_confirmed, .. } = *rise;

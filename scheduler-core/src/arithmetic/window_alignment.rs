@@ -16,7 +16,7 @@ pub(crate) struct WindowAlignment {
     /// Starts stay this far from both ends of a window, because calls arrive later than they start
     /// and clocks differ.
     guard: Span,
-    /// The same for ends that the upstream told. The difference of clocks does not matter for
+    /// The same for ends that the upstream reported. The difference of clocks does not matter for
     /// these.
     reported_guard: Span,
 }
@@ -84,7 +84,7 @@ impl WindowAlignment {
         self.alignment == Some(Alignment::Epoch)
     }
 
-    /// How far starts stay from a window's ends. `are_reported` tells whether the upstream told
+    /// How far starts stay from a window's ends. `are_reported` tells whether the upstream reported
     /// these ends.
     pub(crate) fn guard(&self, are_reported: bool) -> Span {
         if are_reported { self.reported_guard } else { self.guard }

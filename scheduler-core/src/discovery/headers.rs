@@ -1,6 +1,6 @@
 //! Derives a limit from the headers of an answer.
 //!
-//! A window is as long as the longest time until its end that headers have told. For a bucket that
+//! A window is as long as the longest time until its end that headers stated. For a bucket that
 //! refills all the time, headers tell when it is full. Its period follows from this time and from
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
@@ -87,8 +87,8 @@ fn unit_of(reading: &Reading) -> Option<Name> {
 
 /// The period of the limit that a reading is about; none if the reading does not show it.
 pub(super) fn period(reading: &Reading) -> Option<Span> {
-    if let Some(told) = reading.described.period {
-        return Some(told).filter(|told| *told > Span::ZERO && *told <= MAX_PERIOD);
+    if let Some(stated) = reading.described.period {
+        return Some(stated).filter(|stated| *stated > Span::ZERO && *stated <= MAX_PERIOD);
     }
     let (reset, grain) = (reading.reset?, reading.reset_grain.nanos().max(1));
     let grains = reset.nanos() / grain;

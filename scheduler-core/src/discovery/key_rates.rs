@@ -49,13 +49,13 @@ pub(crate) struct KeyRates {
 struct KeyRate {
     probe: RateProbe,
     /// When one of its calls was last answered.
-    heard: Time,
+    last_answer: Time,
 }
 
 impl KeyRates {
     /// The rates that a predecessor knew.
     pub(crate) fn restored(now: Time, rates: impl Iterator<Item = (Arc<str>, f64)>) -> Self {
-        let known = |(key, rate)| (key, KeyRate { probe: RateProbe::restored(now, rate), heard: now });
+        let known = |(key, rate)| (key, KeyRate { probe: RateProbe::restored(now, rate), last_answer: now });
         let mut rates = KeyRates { known: rates.take(MAX_KEYS).map(known).collect(), ..KeyRates::default() };
         rates.changed = rates.known.keys().cloned().collect();
         rates.update_median();
@@ -112,11 +112,11 @@ impl KeyRates {
         if !self.known.contains_key(key) && !self.make_room(now) {
             return;
         }
-        let new = || KeyRate { probe: RateProbe::new(now), heard: now };
+        let new = || KeyRate { probe: RateProbe::new(now), last_answer: now };
         let known = self.known.entry(Arc::clone(key)).or_insert_with(new);
         let before = known.probe.rate();
         change(&mut known.probe);
-        known.heard = now;
+        known.last_answer = now;
         if known.probe.rate() != before {
             self.changed.insert(Arc::clone(key));
         }
@@ -131,9 +131,12 @@ impl KeyRates {
         if now < self.none_idle_until {
             return false;
         }
-        let heard = |(key, known): (&Arc<str>, &KeyRate)| (known.heard, Arc::clone(key));
-        let Some((heard, key)) = self.known.iter().map(heard).min_by_key(|(heard, _)| *heard) else { return true };
-        self.none_idle_until = heard + IDLE;
+        let last_answer = |(key, known): (&Arc<str>, &KeyRate)| (known.last_answer, Arc::clone(key));
+        let Some((last_answer, key)) = self.known.iter().map(last_answer).min_by_key(|(last_answer, _)| *last_answer)
+        else {
+            return true;
+        };
+        self.none_idle_until = last_answer + IDLE;
         let is_idle = now >= self.none_idle_until;
         if is_idle {
             self.known.remove(&key);

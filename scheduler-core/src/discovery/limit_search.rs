@@ -205,33 +205,33 @@ impl LimitSearch {
     }
 
     /// Takes the readings of an answer. `charged` names the limits that the call was charged to.
-    pub(crate) fn hear(&mut self, heard: &CallAnswer, readings: &[Reading], charged: &[Name]) {
+    pub(crate) fn take_readings(&mut self, answer: &CallAnswer, readings: &[Reading], charged: &[Name]) {
         if !self.finds_all() || readings.is_empty() {
             return;
         }
         let names: Vec<Option<Name>> = readings.iter().map(name_of).collect();
         for found in self.found.iter_mut().filter(|found| charged.contains(&found.spec.name)) {
             if !names.contains(&Some(found.spec.name.clone())) {
-                found.deny(heard.connection);
+                found.deny(answer.connection);
             }
         }
-        readings.iter().for_each(|reading| self.hear_one(heard, reading));
-        self.drop_doubtful(heard.now);
+        readings.iter().for_each(|reading| self.take_reading(answer, reading));
+        self.drop_doubtful(answer.now);
     }
 
-    fn hear_one(&mut self, heard: &CallAnswer, reading: &Reading) {
+    fn take_reading(&mut self, answer: &CallAnswer, reading: &Reading) {
         let Some(name) = name_of(reading).filter(|name| !is_guess(name)) else { return };
         let is_written = self.written.limit(&name).is_some();
         let Some(found) = self.found.iter_mut().find(|found| found.spec.name == name) else {
-            let told = self.found.iter().filter(|found| found.origin == Origin::Headers).count();
-            let new = heard.limit(reading).filter(|_| !is_written && told < MAX_FOUND);
+            let by_headers = self.found.iter().filter(|found| found.origin == Origin::Headers).count();
+            let new = answer.limit(reading).filter(|_| !is_written && by_headers < MAX_FOUND);
             self.is_changed |= new.is_some();
             self.news.extend(new.iter().map(|found| found.spec.name.clone()));
             self.found.extend(new);
             return;
         };
-        found.confirm(heard.now, heard.connection);
-        let route = heard.route_label.zip(heard.traits.and_then(|traits| traits.route.as_deref()));
+        found.confirm(answer.now, answer.connection);
+        let route = answer.route_label.zip(answer.traits.and_then(|traits| traits.route.as_deref()));
         let has_room = found.routes().count() < MAX_ROUTES;
         let wider = route.filter(|_| has_room).is_some_and(|(label, route)| found.add_route(label, route));
         let is_window = !reading.described.is_gradual && reading.described.period.is_none();
@@ -339,7 +339,7 @@ fn is_wanted(resource: &Resource, known: &FoundSnapshot) -> bool {
     }
 }
 
-/// Whether headers could have told of the limit in a record.
+/// Whether headers could have described the limit in a record.
 fn is_valid(known: &FoundSnapshot) -> bool {
     !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
 }

@@ -158,7 +158,7 @@ impl<R> RecordedParts<'_, R> {
         let key = StartKey { at: permit.start.after(then), serial: self.permits.next_serial() };
         let client = permit.client.as_ref().map(|client| self.meter.number(then, client));
         let bill = self.charges_of(permit).of_client(client.unwrap_or_default());
-        let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Told };
+        let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Sent };
         let granted = Granted::new(key, None, class, stage);
         let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, permit, key, &bill);

@@ -5,7 +5,7 @@
 //! successor has already paid for everything that its predecessor may still grant. Checkpoints are
 //! written ahead of need; no request waits for the store in normal operation.
 //!
-//! The budget covers near starts only. A far start is promised first, and told once the store holds
+//! The budget covers near starts only. A far start is promised first, and sent once the store holds
 //! a checkpoint that lists it (see `pending_answers`).
 
 use super::allowance::Allowance;

@@ -33,7 +33,7 @@ pub(crate) struct Claim {
     /// Until when it counts.
     pub(crate) until: Time,
     by: Connection,
-    /// When it is forgotten, unless it is told again; none if it is confirmed.
+    /// When it is forgotten, unless it is reported again; none if it is confirmed.
     unconfirmed_until: Option<Time>,
     /// When the upstream counts anew, if that is before the end.
     resets: Option<Time>,
@@ -52,7 +52,7 @@ impl Claim {
 pub(crate) struct Claims(Vec<Claim>);
 
 impl Claims {
-    /// The claims that a predecessor heard.
+    /// The claims that a predecessor knew.
     pub(crate) fn restored(claims: impl Iterator<Item = (Credit, Time, Option<Time>)>) -> Self {
         let claim = |(credit, until, expires)| Claim {
             credit,
@@ -73,13 +73,13 @@ impl Claims {
         self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
     }
 
-    /// Notes that `connection` reports usage of `told`. Claims within this amount are renewed, or
+    /// Notes that `connection` reports usage of `reported`. Claims within this amount are renewed, or
     /// confirmed if another client made them.
-    pub(crate) fn repeat(&mut self, now: Time, connection: Connection, told: Credit) {
+    pub(crate) fn repeat(&mut self, now: Time, connection: Connection, reported: Credit) {
         let mut sum = Credit::ZERO;
         for claim in &mut self.0 {
             sum += claim.credit;
-            if sum <= told && claim.unconfirmed_until.is_some() {
+            if sum <= reported && claim.unconfirmed_until.is_some() {
                 claim.unconfirmed_until = (!connection.differs_from(claim.by)).then_some(now + UNCONFIRMED);
             }
         }

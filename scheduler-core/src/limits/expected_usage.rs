@@ -16,7 +16,7 @@ const FALL_PART: u64 = 16;
 /// Usage by other accounts, window by window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExpectedUsage {
-    /// The end of the last window that an answer has told of.
+    /// The end of the last window that a response reported.
     ends: Option<Time>,
     /// The usage of that window by other accounts.
     used: Credit,
@@ -32,7 +32,7 @@ impl ExpectedUsage {
 
     /// Notes that other accounts have used `used` of `window`.
     pub(crate) fn note(&mut self, window: Window, used: Credit) {
-        if !self.has_told_of(window) {
+        if !self.is_reported(window) {
             (self.expected, self.used) = (self.of(window), Credit::ZERO);
         }
         (self.ends, self.used) = (Some(window.ends), self.used.max(used));
@@ -41,7 +41,7 @@ impl ExpectedUsage {
     /// The expected usage of `window` by other accounts.
     pub(crate) fn of(&self, window: Window) -> Credit {
         let less = (self.expected - self.used).max(Credit::ZERO);
-        match self.has_told_of(window) || self.ends.is_none() {
+        match self.is_reported(window) || self.ends.is_none() {
             true => self.expected,
             false => self.expected.max(self.used) - less.divided_by(FALL_PART),
         }
@@ -52,8 +52,8 @@ impl ExpectedUsage {
         self.expected
     }
 
-    /// Whether the last answer told of `window`, whose end may have become known better since.
-    fn has_told_of(&self, window: Window) -> bool {
+    /// Whether the last report was on `window`, whose end may have become known better since.
+    fn is_reported(&self, window: Window) -> bool {
         let middle = window.starts + Span::from_nanos(window.length().nanos() / 2);
         self.ends.is_some_and(|ends| ends > middle)
     }

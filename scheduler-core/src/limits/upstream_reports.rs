@@ -46,16 +46,16 @@ impl UpstreamReports {
     }
 
     /// The reports that a predecessor had.
-    pub(crate) fn restored(limit: &Limit, now: Time, told: &ReportedUsage, times: RecordTimes) -> Self {
+    pub(crate) fn restored(limit: &Limit, now: Time, reported: &ReportedUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
         let at = |offset| times.latest(offset);
         let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until), claim.expires.map(at));
-        let ends = told.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
+        let ends = reported.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
         let phase = |ends| Phase::new(now, limit.spec().period, ends, Connection::UNKNOWN);
         UpstreamReports {
-            claims: Claims::restored(told.claims.iter().map(claim)),
+            claims: Claims::restored(reported.claims.iter().map(claim)),
             phase: ends.and_then(phase),
-            expected: ExpectedUsage::restored(credit(told.expected_micros)),
+            expected: ExpectedUsage::restored(credit(reported.expected_micros)),
             ..UpstreamReports::new(now)
         }
     }
@@ -70,8 +70,8 @@ impl UpstreamReports {
         let ends = self.phase.as_ref().map(Phase::cut);
         let window_ends = ends.map(|ends| (Offset::between(now, ends.from), Offset::between(now, ends.until)));
         let expected_micros = rate.micros_up(self.expected.expected());
-        let told = ReportedUsage { window_ends, claims: claims.collect(), expected_micros };
-        (told != ReportedUsage::default()).then_some(told)
+        let reported = ReportedUsage { window_ends, claims: claims.collect(), expected_micros };
+        (reported != ReportedUsage::default()).then_some(reported)
     }
 
     /// Notes the cost of a start in a fixed window.

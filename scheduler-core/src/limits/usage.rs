@@ -37,7 +37,7 @@ pub struct Usage {
     /// snapshot.
     pub doubted: bool,
     /// The upstream's reports on it, if there are any.
-    pub told: Option<ReportedUsage>,
+    pub reported: Option<ReportedUsage>,
 }
 
 /// The upstream's reports on usage.
@@ -58,7 +58,7 @@ pub struct ClaimedUsage {
     pub micros: u64,
     /// Until when it counts.
     pub until: Offset,
-    /// When it is forgotten if no answer repeats it; none if two clients have said so.
+    /// When it is forgotten if no answer repeats it; none if two clients report it.
     pub expires: Option<Offset>,
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
         until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, told: None }
+    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, reported: None }
 }
 
 /// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
 /// written at `then` at the latest.
 ///
-/// Fixed windows follow the wall clock if both clocks agree and the upstream has told of no window.
+/// Fixed windows follow the wall clock if both clocks agree and the upstream reported no window.
 /// All else follows elapsed time: usage ends as late as it can, and begins as early.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordTimes {
@@ -120,8 +120,8 @@ impl RecordTimes {
     pub(crate) fn of(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Self {
         let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
         let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
-        let is_told = usage.told.as_ref().is_some_and(|told| told.window_ends.is_some());
-        let by_wall = limit.counting().alignment().is_some() && !is_told && lag.unsigned_abs() <= skew as u64;
+        let is_reported = usage.reported.as_ref().is_some_and(|reported| reported.window_ends.is_some());
+        let by_wall = limit.counting().alignment().is_some() && !is_reported && lag.unsigned_abs() <= skew as u64;
         match by_wall {
             true => RecordTimes { then, ahead: -lag, earlier: Span::ZERO },
             false => RecordTimes { then, ahead: 0, earlier: earlier(lag, skew) },

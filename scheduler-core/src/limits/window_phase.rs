@@ -1,4 +1,4 @@
-//! When an upstream's windows end, by its own word.
+//! When an upstream's windows end, by its own reports.
 //!
 //! An answer says how soon its window ends, often in whole seconds. The answer was written between
 //! the call's start and its arrival here. So it names an interval in which a window ends. Answers
@@ -45,7 +45,7 @@ impl Interval {
 
 /// The effect of a report of when a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum ReportEffect {
     /// It agrees with what is known.
     Agrees,
     /// Windows are cut otherwise from now on.
@@ -63,10 +63,10 @@ pub(crate) struct Phase {
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
     /// The connection whose report last moved the windows.
-    said_by: Connection,
+    moved_by: Connection,
     /// When that report came.
     moved: Time,
-    /// When an answer last said the same.
+    /// When a report last agreed.
     repeated: Time,
     /// The first report that contradicts `known`, and its connection.
     contradicted: Option<(Interval, Connection)>,
@@ -80,7 +80,7 @@ impl Phase {
             period,
             known: ends,
             cut: ends,
-            said_by: connection,
+            moved_by: connection,
             moved: now,
             repeated: now,
             contradicted: None,
@@ -92,7 +92,7 @@ impl Phase {
     ///
     /// A client can move ends that it reported itself, or that no answer has repeated for a period.
     /// It can do so once in a period. Against another client's report, two clients have to agree.
-    pub(crate) fn hear(&mut self, now: Time, ends: Interval, connection: Connection) -> Heard {
+    pub(crate) fn take_report(&mut self, now: Time, ends: Interval, connection: Connection) -> ReportEffect {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
             (self.known, self.repeated) = (known, now);
@@ -100,21 +100,21 @@ impl Phase {
             if is_much_shorter {
                 self.cut = known;
             }
-            return if is_much_shorter { Heard::CutsAnew } else { Heard::Agrees };
+            return if is_much_shorter { ReportEffect::CutsAnew } else { ReportEffect::Agrees };
         }
-        let Some(other) = Phase::new(now, self.period, ends, connection) else { return Heard::Contradicts };
+        let Some(other) = Phase::new(now, self.period, ends, connection) else { return ReportEffect::Contradicts };
         let agreeing = self.contradicted.filter(|(earlier, _)| earlier.common(ends).is_some());
         let is_confirmed = agreeing.is_some_and(|(_, by)| connection.differs_from(by));
-        let may_alone = !connection.differs_from(self.said_by) || now >= self.repeated + self.period;
+        let may_alone = !connection.differs_from(self.moved_by) || now >= self.repeated + self.period;
         let moves = is_confirmed || may_alone && now >= self.moved + self.period;
         if moves {
             *self = other;
-            return Heard::CutsAnew;
+            return ReportEffect::CutsAnew;
         }
         if agreeing.is_none() {
             self.contradicted = Some((ends, connection));
         }
-        Heard::Contradicts
+        ReportEffect::Contradicts
     }
 
     /// The window that `time` is in. It ends when the upstream's window has certainly ended.

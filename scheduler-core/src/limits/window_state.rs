@@ -12,7 +12,7 @@ pub(crate) struct WindowState {
     /// When the window ends, if time is cut into windows.
     pub(crate) ends: Option<Time>,
     /// The interval in which the upstream's window ends, if its answers tell.
-    pub(crate) told_end: Option<Interval>,
+    pub(crate) reported_end: Option<Interval>,
     /// The usage by other accounts.
     pub(crate) claimed: Credit,
     /// The stock that is held back for other accounts.

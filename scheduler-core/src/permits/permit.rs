@@ -94,13 +94,13 @@ pub(crate) struct Granted {
     pub(super) end: u32,
 }
 
-/// The client's knowledge of a start, and the state of the call.
+/// Whether the client may know of a start, and the state of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The client was not told of the start.
+    /// The start was not sent to the client.
     Promised,
-    /// The client was told, or is told with this event.
-    Told,
+    /// The start was sent, or is sent with this event.
+    Sent,
     /// The call was settled.
     Settled,
 }

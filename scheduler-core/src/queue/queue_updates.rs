@@ -1,7 +1,7 @@
-//! When waiting requests are told their position and estimated start.
+//! When waiting requests get updates: their position and estimated start.
 //!
-//! A new request is told at once. All requests are told in a round every few seconds. If the
-//! dispatch has changed, an earlier round tells those whose start has moved.
+//! A new request gets one at once. All requests get one in a round every few seconds. If the
+//! dispatch has changed, an earlier round updates those whose start has moved.
 
 use super::fair_order::Arrival;
 use crate::collections::Slot;
@@ -9,29 +9,29 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// How often all requests are told; the protocol promises 5 s.
+/// How often all requests get an update; the protocol promises 5 s.
 const INTERVAL: Span = Span::from_secs(3);
 /// The least time between the beginnings of two rounds.
 const MIN_GAP: Span = Span::from_millis(250);
 /// Each subscriber adds this to [`MIN_GAP`], so that rounds take a few hundredths of the time.
 const GAP_PER_SUBSCRIBER: Span = Span::from_nanos(100_000);
-/// Requests that one event tells, which takes no longer than a few hundred microseconds.
+/// Requests that one event updates, which takes no longer than a few hundred microseconds.
 const SLICE: usize = 64;
 /// The longest time between two slices of a round.
 const MAX_PAUSE: Span = Span::from_millis(1);
 /// The longest round: what [`INTERVAL`] leaves of the protocol's 5 s.
 const MAX_ROUND: Span = Span::from_secs(2);
-/// A start that moves by less than this, or by less than a tenth of the wait, is not told.
+/// A start that moves by less than this, or by less than a tenth of the wait, is no update.
 const MIN_CHANGE: Span = Span::from_millis(100);
 
-/// The requests that want updates, and the rounds that tell them.
+/// The requests that want updates, and the rounds that send them.
 #[derive(Clone, Debug)]
 pub(crate) struct QueueUpdates {
     subscribers: BTreeMap<Arrival, Slot>,
     /// The round that is under way.
     round: Option<Round>,
     last_round_began: Time,
-    /// When the next round that tells all begins.
+    /// When the next round that updates all begins.
     next_full_round: Time,
     /// Whether the dispatch has changed since the last round began.
     changed: bool,
@@ -39,9 +39,9 @@ pub(crate) struct QueueUpdates {
 
 #[derive(Clone, Copy, Debug)]
 struct Round {
-    /// Whether requests whose start has not moved are told too.
+    /// Whether requests whose start has not moved get an update too.
     full: bool,
-    last_told: Arrival,
+    last_updated: Arrival,
     next_slice: Time,
 }
 
@@ -61,8 +61,8 @@ impl QueueUpdates {
         self.changed |= changed;
     }
 
-    /// Makes a full round due: every waiting client hears its position.
-    pub(crate) fn tell_all(&mut self, now: Time) {
+    /// Makes a full round due: every subscriber gets an update.
+    pub(crate) fn update_all(&mut self, now: Time) {
         (self.round, self.next_full_round) = (None, now);
     }
 
@@ -75,23 +75,23 @@ impl QueueUpdates {
         }
     }
 
-    /// When the next slice of requests is told.
+    /// When the next slice of requests gets its updates.
     pub(crate) fn next(&self) -> Time {
         let gap = Span::from_nanos(MIN_GAP.nanos() + GAP_PER_SUBSCRIBER.nanos() * self.subscribers.len() as u64);
         let soon = if self.changed { self.last_round_began + gap } else { Time::NEVER };
         self.round.map_or(self.next_full_round.min(soon), |round| round.next_slice)
     }
 
-    /// Whether the round also tells requests whose start has not moved, and the requests of its
+    /// Whether the round also updates requests whose start has not moved, and the requests of its
     /// next slice.
     pub(crate) fn next_slice(&mut self, now: Time) -> (bool, Vec<Slot>) {
         let round = self.round.take().unwrap_or_else(|| self.begin(now));
-        let rest = self.subscribers.range((Excluded(round.last_told), Unbounded));
+        let rest = self.subscribers.range((Excluded(round.last_updated), Unbounded));
         let slice: Vec<(Arrival, Slot)> = rest.take(SLICE).map(|(arrival, slot)| (*arrival, *slot)).collect();
-        if let Some((last_told, _)) = slice.last().copied().filter(|_| slice.len() == SLICE) {
+        if let Some((last_updated, _)) = slice.last().copied().filter(|_| slice.len() == SLICE) {
             let share = MAX_ROUND.nanos() * SLICE as u64 / (self.subscribers.len() as u64 + 1);
             let pause = Span::from_nanos(share).min(MAX_PAUSE);
-            self.round = Some(Round { last_told, next_slice: now + pause, ..round });
+            self.round = Some(Round { last_updated, next_slice: now + pause, ..round });
         }
         (round.full, slice.into_iter().map(|(_, slot)| slot).collect())
     }
@@ -102,15 +102,15 @@ impl QueueUpdates {
             self.next_full_round = now + INTERVAL;
         }
         (self.last_round_began, self.changed) = (now, false);
-        Round { full, last_told: Arrival::FIRST, next_slice: now }
+        Round { full, last_updated: Arrival::FIRST, next_slice: now }
     }
 }
 
-/// Whether a start differs enough from the one that was told.
-pub(crate) fn is_worth_telling(now: Time, told: Option<Time>, at: Time) -> bool {
-    let Some(told) = told else { return true };
-    let difference = at.since(told).max(told.since(at));
-    let tenth = Span::from_nanos(told.since(now).nanos() / 10);
+/// Whether a start differs enough from the one that was sent last.
+pub(crate) fn is_worth_an_update(now: Time, last_sent: Option<Time>, at: Time) -> bool {
+    let Some(last_sent) = last_sent else { return true };
+    let difference = at.since(last_sent).max(last_sent.since(at));
+    let tenth = Span::from_nanos(last_sent.since(now).nanos() / 10);
     difference > tenth.max(MIN_CHANGE)
 }
 
@@ -119,17 +119,17 @@ mod tests {
     use super::*;
     use crate::collections::Slab;
 
-    /// How long a round takes that tells so many requests.
+    /// How long a round takes that updates so many requests.
     fn round(subscribers: u64) -> Span {
         let (mut updates, slot) = (QueueUpdates::new(Time::ORIGIN), Slab::default().insert(()));
         (1..=subscribers).for_each(|serial| updates.set_subscribed(Arrival { at: Time::ORIGIN, serial }, slot, true));
-        let (begun, mut now, mut told) = (updates.next(), updates.next(), 0);
+        let (begun, mut now, mut updated) = (updates.next(), updates.next(), 0);
         loop {
-            told += updates.next_slice(now).1.len() as u64;
+            updated += updates.next_slice(now).1.len() as u64;
             let Some(round) = updates.round else { break };
             now = round.next_slice;
         }
-        assert_eq!(told, subscribers);
+        assert_eq!(updated, subscribers);
         now.since(begun)
     }
 

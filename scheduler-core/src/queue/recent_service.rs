@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How long a period lasts. Views show the present one and the one before.
 const PERIOD: Span = Span::from_secs(300);
 /// The most clients that one period tells apart, a hundred bytes each. People look at fifty.
-const MAX_TOLD_APART: usize = 1024;
+const MAX_NAMED_CLIENTS: usize = 1024;
 /// Upper bounds of waits, in milliseconds; the last bucket is for longer waits.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
 
@@ -91,7 +91,7 @@ impl ServicePeriod {
 
     fn note(&mut self, service: &GrantedService<'_>) {
         self.classes.entry(service.class).or_default().note(service);
-        let has_room = self.clients.len() < MAX_TOLD_APART && !service.client.is_empty();
+        let has_room = self.clients.len() < MAX_NAMED_CLIENTS && !service.client.is_empty();
         match self.clients.get_mut(service.client) {
             Some(known) => known.note(service),
             None if has_room => self.clients.entry(Arc::from(service.client)).or_default().note(service),
@@ -174,12 +174,12 @@ mod tests {
     #[test]
     fn beyond_the_bound_clients_count_for_their_class_alone() {
         let mut recent = RecentService::new(at(0));
-        for number in 0..=MAX_TOLD_APART {
+        for number in 0..=MAX_NAMED_CLIENTS {
             recent.note(at(0), &service(&number.to_string(), 0));
         }
         assert_eq!(
             (recent.clients().len(), recent.class(ClassId(0)).granted),
-            (MAX_TOLD_APART, MAX_TOLD_APART as u64 + 1)
+            (MAX_NAMED_CLIENTS, MAX_NAMED_CLIENTS as u64 + 1)
         );
     }
 
@@ -190,8 +190,8 @@ mod tests {
         (0..99).for_each(|_| recent.note(at(0), &service("a", 2)));
         recent.note(at(0), &service("a", 20_000));
         let count = recent.class(ClassId(0));
-        let told = [50, 99, 100].map(|percent| count.wait_within(percent).unwrap());
-        assert_eq!(told, [3, 3, 30_000].map(Span::from_millis));
+        let waits = [50, 99, 100].map(|percent| count.wait_within(percent).unwrap());
+        assert_eq!(waits, [3, 3, 30_000].map(Span::from_millis));
         recent.note(at(0), &service("a", 2_000_000));
         assert_eq!(recent.class(ClassId(0)).wait_within(100), Some(Span::from_secs(600)));
     }

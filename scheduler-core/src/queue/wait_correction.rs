@@ -30,7 +30,7 @@ impl WaitCorrection {
         now + Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// Learns from a request that starts at `start` and was told `estimated`, while `waiting`
+    /// Learns from a request that starts at `start` and was sent `estimated`, while `waiting`
     /// requests wait.
     pub(crate) fn learn(&mut self, estimated: Time, start: Time, waiting: usize) {
         let step = PPM_PER_QUEUE / waiting.max(SHORTEST_QUEUE) as u64;

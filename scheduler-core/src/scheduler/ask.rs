@@ -92,7 +92,7 @@ impl<R: Clone> Scheduler<R> {
         permit.learn_identity(ask.identity);
         match &mut permit.state {
             State::Returned => self.outbox.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
-            // The start is told once the store knows of it.
+            // The start is sent once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
                 self.outbox.refuse(ask.to, Some(ask.id), Refusal::StoreSilent);
             }
@@ -113,7 +113,7 @@ impl<R: Clone> Scheduler<R> {
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
                 self.queues.set_progress(slot, waiting, ask.progress);
-                self.tell(now, slot);
+                self.update_if_wanted(now, slot);
             }
         }
     }

@@ -30,7 +30,7 @@ const RECHECK: Span = Span::from_millis(50);
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.told.are_late() || self.former.are_charging() {
+        if self.sent.are_late() || self.former.are_charging() {
             return;
         }
         self.plan.begin();
@@ -208,7 +208,7 @@ impl<R: Clone> Scheduler<R> {
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
         let waiting = self.stop_waiting(slot);
         self.queues.serve(&self.resource, &waiting, Service { now, reason }, offer.at);
-        let granted = self.next_start(offer, waiting.class, Stage::Told);
+        let granted = self.next_start(offer, waiting.class, Stage::Sent);
         let service = GrantedService {
             class: waiting.class,
             client: &waiting.client,

@@ -48,7 +48,7 @@ struct Pause {
 /// The buckets, and the other parts that learn from the upstream.
 ///
 /// Guarantees that a checkpoint is due soon after a pause begins or an operator ends one, so that a
-/// successor knows of it. Clients hear of each freeze that voids their promises.
+/// successor knows of it. Clients are informed of each freeze that voids their promises.
 #[derive(Debug)]
 pub(crate) struct Feedback<'a, R> {
     pub(super) resource: &'a Resource,
@@ -88,11 +88,11 @@ impl<R> Feedback<'_, R> {
         settled
     }
 
-    /// Notes levels that the upstream read at some time between `asked` and `heard`.
-    pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, heard: Time, levels: &[(LimitId, Amount)]) {
+    /// Notes levels that the upstream read at some time between `asked` and `answered`.
+    pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, answered: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
-            let told = Reading::new(Scope::Unnamed, *level).told();
-            self.ledger.adaptive_mut(*limit).learn_level(now, asked..=heard, Amount::ZERO, &told);
+            let remaining = Reading::new(Scope::Unnamed, *level).remaining_range();
+            self.ledger.adaptive_mut(*limit).learn_level(now, asked..=answered, Amount::ZERO, &remaining);
         }
     }
 
@@ -106,14 +106,15 @@ impl<R> Feedback<'_, R> {
     }
 
     /// The pause of each limit, as far as it is believed.
-    fn pauses(&self, call: AnsweredCall<'_>, limits: &Limits, told: Option<Span>) -> Pauses {
+    fn pauses(&self, call: AnsweredCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
         let AnsweredCall { now, connection, bill, .. } = call;
         let pause = |limit: &LimitId| {
-            let believed = told.map(|told| match self.ledger.is_reported_by_another(now, bill, *limit, connection) {
-                true => told,
-                false => told.min(UNCONFIRMED),
-            });
-            Pause { limit: *limit, believed, is_unconfirmed: believed < told }
+            let believed =
+                reported.map(|reported| match self.ledger.is_reported_by_another(now, bill, *limit, connection) {
+                    true => reported,
+                    false => reported.min(UNCONFIRMED),
+                });
+            Pause { limit: *limit, believed, is_unconfirmed: believed < reported }
         };
         limits.iter().map(pause).collect()
     }
@@ -143,7 +144,7 @@ impl<R> Feedback<'_, R> {
                 Some(_) => KEY_PAUSE,
                 None => self.ledger.adaptive_mut(*limit).next_pause(now),
             });
-            // Starts within the horizon were told already, and cannot be called back.
+            // Starts within the horizon were sent already, and cannot be called back.
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
             if *is_unconfirmed {
                 self.ledger.note_longer_pause(now, bill, *limit, connection);
@@ -156,8 +157,8 @@ impl<R> Feedback<'_, R> {
     /// Stops the calls that need the spent limits until `reset`.
     fn exhaust(&mut self, call: AnsweredCall<'_>, scope: &Scope, reset: Span) {
         let (limits, are_quotas) = Attribution::new(self.resource, call.bill).exhausted(scope);
-        let told = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
-        let pauses = self.pauses(call, &limits, Some(told));
+        let reported = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
+        let pauses = self.pauses(call, &limits, Some(reported));
         match are_quotas {
             true => self.spend_quotas(call, &pauses),
             false => self.freeze(call, &pauses),
@@ -234,7 +235,7 @@ impl<R> Feedback<'_, R> {
         let in_use = self.ledger.adaptive(limit).limit();
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
-            self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.told());
+            self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.remaining_range());
             return;
         }
         // The answer was written between the call's start and now.
@@ -245,7 +246,7 @@ impl<R> Feedback<'_, R> {
         let reading = BucketReading {
             at,
             connection,
-            remaining: in_use.rate().credit(*reading.told().end()),
+            remaining: in_use.rate().credit(*reading.remaining_range().end()),
             resets: ends.map(|ends| ends.until),
             ends: ends.filter(|_| may_be_of(in_use, reading)),
         };

@@ -1,4 +1,4 @@
-//! Granted starts: promises and tells them, puts off late ones, and takes back those that reach no
+//! Granted starts: promises and sends them, puts off late ones, and takes back those that reach no
 //! client.
 //!
 //! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
@@ -12,18 +12,18 @@ use crate::event::Ask;
 use crate::ids::{ClassId, Tier};
 use crate::ledger::Offer;
 use crate::limits::StartKey;
-use crate::permits::{Granted, Stage, State, ToldStart};
+use crate::permits::{Granted, SentStart, Stage, State};
 use crate::queue::GrantedService;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
-/// When a request hears its start.
+/// When a request gets its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
     AtOnce,
     AfterWaiting(Span),
-    /// The request has heard this start before.
+    /// The request got this start before.
     Repeated,
 }
 
@@ -37,7 +37,7 @@ impl<R: Clone> Scheduler<R> {
     /// Grants a new request a start. The request allows no start after `latest`.
     pub(crate) fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
-        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Told);
+        let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Sent);
         self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 
@@ -79,8 +79,8 @@ impl<R: Clone> Scheduler<R> {
         permit.state = State::Granted(granted);
         let (start, bill) = (granted.start, Arc::clone(&permit.bill));
         self.charges(now).commit(granted, &bill, tier, latest);
-        if granted.stage == Stage::Told {
-            self.told.note_told(ToldStart { at: now, slot, serial: start.serial });
+        if granted.stage == Stage::Sent {
+            self.sent.note_sent(SentStart { at: now, slot, serial: start.serial });
         }
         let end = self.ledger.end(now, start, &bill);
         self.permits.forget_after(slot, end, self.resource.is_small(&bill));
@@ -89,22 +89,22 @@ impl<R: Clone> Scheduler<R> {
 
     /// Notes that answers sent until `until` have arrived.
     pub(crate) fn delivered(&mut self, until: Time) {
-        if self.told.note_delivered(until) {
+        if self.sent.note_delivered(until) {
             self.ledger.note_change();
         }
     }
 
-    /// Puts each undelivered start off by the time since it was told, because answers do not
+    /// Puts each undelivered start off by the time since it was sent, because answers do not
     /// arrive.
     pub(crate) fn answers_late(&mut self, now: Time) {
-        for start in self.told.take_late() {
+        for start in self.sent.take_late() {
             let open = self.open_start(start);
             if let Some(granted) = open {
                 let bill = Arc::clone(&self.permits.get(start.slot).bill);
                 let key = self.charges(now).put_off(granted, &bill, now.since(start.at));
                 self.permits.get_mut(start.slot).state = State::Granted(granted.moved_to(key));
             }
-            self.told.note_told(ToldStart { at: if open.is_some() { now } else { start.at }, ..start });
+            self.sent.note_sent(SentStart { at: if open.is_some() { now } else { start.at }, ..start });
         }
     }
 
@@ -118,14 +118,14 @@ impl<R: Clone> Scheduler<R> {
                 self.drop_waiting(slot);
                 self.counters.returned += 1;
             }
-            State::Granted(granted) if granted.is_open() => self.give_back_untold(now, slot, granted),
+            State::Granted(granted) if granted.is_open() => self.give_back_undelivered(now, slot, granted),
             State::Granted(_) | State::Returned => {}
         }
     }
 
     /// The start, unless it is settled or given back.
-    fn open_start(&self, told: ToldStart) -> Option<Granted> {
-        let granted = self.permits.find_at(told.slot)?.granted()?;
-        (granted.start.serial == told.serial && granted.is_open()).then_some(granted)
+    fn open_start(&self, sent: SentStart) -> Option<Granted> {
+        let granted = self.permits.find_at(sent.slot)?.granted()?;
+        (granted.start.serial == sent.serial && granted.is_open()).then_some(granted)
     }
 }

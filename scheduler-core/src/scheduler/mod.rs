@@ -31,7 +31,7 @@ use crate::discovery::found_limit::FoundSnapshot;
 use crate::event::Event;
 use crate::fencing::Term;
 use crate::ledger::{Ledger, ShadowLimits, UseMeter};
-use crate::permits::{PendingAnswers, Permits, ToldStarts};
+use crate::permits::{PendingAnswers, Permits, SentStarts};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
@@ -99,7 +99,7 @@ pub struct Scheduler<R> {
     shadow_limits: ShadowLimits,
     permits: Permits<R>,
     pending: PendingAnswers<R>,
-    told: ToldStarts,
+    sent: SentStarts,
     queues: Queues,
     recent: RecentService,
     plan: DispatchPlan,
@@ -130,7 +130,7 @@ pub enum WakeupReason {
     /// A waiting request may start, is to be promoted, or misses its deadline. Or changed limits do
     /// not yet charge all waiting requests.
     Dispatch,
-    /// Waiting requests are told how they stand.
+    /// Waiting requests get updates.
     Progress,
     /// Old permits are forgotten.
     Expiry,
@@ -161,7 +161,7 @@ impl<R: Clone> Scheduler<R> {
             shadow_limits: ShadowLimits::new(&resource, now),
             permits: Permits::new(resource.spec().bounds.max_permits),
             pending: PendingAnswers::new(),
-            told: ToldStarts::default(),
+            sent: SentStarts::default(),
             queues: Queues::new(&resource, now),
             recent: RecentService::new(now),
             plan: DispatchPlan::default(),
@@ -247,7 +247,7 @@ impl<R: Clone> Scheduler<R> {
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);
         }
-        // 5. The other waiting requests are told how they stand.
+        // 5. The other waiting requests get updates.
         if self.queues.updates.next() <= now && !self.former.are_charging() {
             self.send_updates(now);
         }
@@ -276,7 +276,7 @@ impl<R: Clone> Scheduler<R> {
             Event::EpochConfirmed(epoch) => self.term.raise_epoch(epoch),
             Event::Doubt => self.term.budget_mut().doubt(),
             Event::HandOver => self.hand_over(now),
-            Event::Levels { asked, heard, levels } => self.feedback().compare_levels(now, asked, heard, &levels),
+            Event::Levels { asked, answered, levels } => self.feedback().compare_levels(now, asked, answered, &levels),
             Event::Limits(resource) => self.change_limits(now, *resource),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
@@ -300,7 +300,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let is_any_waiting = self.waiting() > 0;
-        let dispatch = self.plan.next().filter(|_| !self.told.are_late());
+        let dispatch = self.plan.next().filter(|_| !self.sent.are_late());
         let wakeups = [
             (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
             (WakeupReason::Progress, is_any_waiting.then_some(self.queues.updates.next())),

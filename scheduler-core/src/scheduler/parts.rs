@@ -126,8 +126,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// The requests that wait at `now`, and what they wait for.
     pub(crate) fn waits(&self, now: Time) -> Waits<'_, R> {
-        let Scheduler { resource, former, ledger, permits, queues, term, told, .. } = self;
-        Waits { now, resource, former, ledger, permits, queues, term, told }
+        let Scheduler { resource, former, ledger, permits, queues, term, sent, .. } = self;
+        Waits { now, resource, former, ledger, permits, queues, term, sent }
     }
 
     /// The parts that count starts.

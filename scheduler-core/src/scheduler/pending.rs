@@ -2,8 +2,8 @@
 //!
 //! A request for an immediate answer that no checkpoint covers is asked again after each
 //! checkpoint. A start beyond the budgets of checkpoints is promised at once, so that the next
-//! checkpoint has it. It is told once the store holds that checkpoint. A successor that restores an
-//! earlier checkpoint does not have the start; its client was never told.
+//! checkpoint has it. It is sent once the store holds that checkpoint. A successor that restores an
+//! earlier checkpoint does not have the start; it was never sent.
 
 use super::Scheduler;
 use super::granting::Answered;
@@ -11,7 +11,7 @@ use crate::collections::Slot;
 use crate::event::Ask;
 use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
-use crate::permits::{Answer, Granted, PendingAnswer, Stage, State, ToldStart};
+use crate::permits::{Answer, Granted, PendingAnswer, SentStart, Stage, State};
 use crate::policy::Resource;
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -46,7 +46,7 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// Promises a start beyond the budgets, and tells it once the store knows of it.
+    /// Promises a start beyond the budgets, and sends it once the store knows of it.
     pub(crate) fn promise(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
@@ -73,13 +73,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Handles again each request whose answer waits, and tells starts that the store knows.
+    /// Handles again each request whose answer waits, and sends starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
         for PendingAnswer { since, answer } in self.pending.take_answers() {
             match answer {
                 Answer::Retry(id) => self.retry(now, since, &id),
                 Answer::Start { to, id, serial, checkpoint } if self.term.budget().is_stored(checkpoint) => {
-                    self.tell_promised(now, to, id, serial);
+                    self.send_promised(now, to, id, serial);
                 }
                 start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
             }
@@ -94,13 +94,13 @@ impl<R: Clone> Scheduler<R> {
         self.pending.date_back(before, since);
     }
 
-    fn tell_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
+    fn send_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
         let Some((slot, granted)) = self.promised_start(&id, serial) else {
             return self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
         };
-        let granted = granted.in_stage(Stage::Told);
+        let granted = granted.in_stage(Stage::Sent);
         self.permits.get_mut(slot).state = State::Granted(granted);
-        self.told.note_told(ToldStart { at: now, slot, serial });
+        self.sent.note_sent(SentStart { at: now, slot, serial });
         self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 
@@ -128,14 +128,14 @@ impl<R: Clone> Scheduler<R> {
             }
             Answer::Start { to, id, serial, .. } => {
                 if let Some((slot, granted)) = self.promised_start(&id, serial) {
-                    self.give_back_untold(now, slot, granted);
+                    self.give_back_undelivered(now, slot, granted);
                 }
                 self.outbox.refuse(to, Some(id), refusal);
             }
         }
     }
 
-    /// The promised start with this id and serial, unless it was told or given back.
+    /// The promised start with this id and serial, unless it was sent or given back.
     fn promised_start(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
         let granted = self.permits.get(slot).granted()?;

@@ -134,7 +134,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Gives back a start that reached no client, and forgets its id, so that the client can ask
     /// again.
-    pub(crate) fn give_back_untold(&mut self, now: Time, slot: Slot, granted: Granted) {
+    pub(crate) fn give_back_undelivered(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.uncharge(now, slot, granted);
         self.permits.forget_now(slot);
     }
@@ -176,7 +176,7 @@ impl<R: Clone> Scheduler<R> {
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
         let key = StartKey { at: now, serial: self.permits.next_serial() };
-        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Told);
+        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Sent);
         self.charges(now).count_anew(key, &bill);
         let end = self.ledger.end(now, key, &bill);
         let slot =

@@ -68,9 +68,9 @@ impl UnwrittenLimits {
             }
         };
         let (traits, route_label) = (bill.traits.as_deref(), resource.spec().discover_route.as_deref());
-        let heard = CallAnswer { now, connection, traits, route_label, in_flight: search.in_flight() };
+        let answer = CallAnswer { now, connection, traits, route_label, in_flight: search.in_flight() };
         let charged: Vec<Name> = bill.applicable().limits().map(|limit| resource[limit].spec().name.clone()).collect();
-        search.hear(&heard, &call.observation.readings, &charged);
+        search.take_readings(&answer, &call.observation.readings, &charged);
         blame
     }
 
@@ -88,7 +88,7 @@ impl UnwrittenLimits {
         search.take_is_changed().then(|| search.resource())
     }
 
-    /// Sets the stock of limits that were just found to the amount that their answers said was
+    /// Sets the stock of limits that were just found to the amount that the responses said was
     /// left.
     pub(crate) fn begin_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
         let Some(search) = &mut self.0 else { return };

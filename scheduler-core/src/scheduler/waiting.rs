@@ -1,4 +1,4 @@
-//! Waiting requests: how they begin to wait, are told how they stand, and stop waiting.
+//! Waiting requests: how they begin to wait, get updates, and stop waiting.
 
 use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
@@ -11,7 +11,7 @@ use crate::event::Ask;
 use crate::ledger::Offer;
 use crate::permits::{Permit, State};
 use crate::policy::Call;
-use crate::queue::{Arrival, ClassPosition, Waiting, is_worth_telling};
+use crate::queue::{Arrival, ClassPosition, Waiting, is_worth_an_update};
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
@@ -67,7 +67,7 @@ impl<R: Clone> Scheduler<R> {
             self.dispatch(now);
         }
         if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
-            self.tell(now, slot);
+            self.update_if_wanted(now, slot);
             self.queues.updates.note(self.queues.is_any_behind(class));
         }
     }
@@ -80,21 +80,21 @@ impl<R: Clone> Scheduler<R> {
         self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
     }
 
-    /// Tells the next slice of waiting requests how they stand. A round that is not full tells only
+    /// Updates the next slice of waiting requests. A round that is not full updates only
     /// requests whose start has moved.
     pub(crate) fn send_updates(&mut self, now: Time) {
         let (full, slice) = self.queues.updates.next_slice(now);
         for slot in slice {
             let (position, offer) = self.waits(now).outlook(slot);
-            if full || is_worth_telling(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
+            if full || is_worth_an_update(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
                 self.send_update(now, slot, position, offer);
             }
         }
     }
 
-    /// Tells a waiting request how it stands, if it wants updates. A change of limits tells all at
+    /// Updates a waiting request on how it stands, if it wants that. A change of limits updates all at
     /// its end.
-    pub(crate) fn tell(&mut self, now: Time, slot: Slot) {
+    pub(crate) fn update_if_wanted(&mut self, now: Time, slot: Slot) {
         if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
             let (position, offer) = self.waits(now).outlook(slot);
             self.send_update(now, slot, position, offer);
@@ -113,14 +113,14 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
     }
 
-    /// One step of a walk that probes waiting requests whose clients may be gone, by telling each
-    /// how it stands. A request without updates may get only one message, so it is refused, to ask
+    /// One step of a walk that probes waiting requests whose clients may be gone, by sending each
+    /// an update. A request without updates may get only one message, so it is refused, to ask
     /// again. Handle [`Event::Wake`](crate::event::Event::Wake) next.
     pub fn probe(&mut self, now: Time, walk: Walk, may_be_gone: impl Fn(&R) -> bool) -> Option<Walk> {
         let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
         for slot in slots {
             match self.permits.get(slot).waiting().progress {
-                true => self.tell(now, slot),
+                true => self.update_if_wanted(now, slot),
                 false => self.turn_away(slot, Refusal::MayBeGone),
             }
         }

@@ -14,7 +14,7 @@ use crate::queue::{ClassQueue, Queues};
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, Told};
+use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, UpstreamReport};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -72,7 +72,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
             learned: adaptive.estimator().report(now),
-            told: told(window, kept, adaptive.stated(), now),
+            reported: upstream_report(window, kept, adaptive.stated(), now),
             found: None,
             shadow: None,
         }
@@ -97,17 +97,17 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
 }
 
 /// The upstream's reports on a limit, if there are any.
-fn told(window: WindowState, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<Told> {
+fn upstream_report(window: WindowState, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<UpstreamReport> {
     let units = |credit: Credit| limit.rate().units(credit);
-    let told = Told {
+    let report = UpstreamReport {
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
         others: units(window.claimed),
         held_back: units(window.held_for_others),
-        window_ends_ms: window.told_end.map(|ends| ends.until.since(now).millis()),
-        window_slack_ms: window.told_end.map(|ends| ends.length().millis()),
+        window_ends_ms: window.reported_end.map(|ends| ends.until.since(now).millis()),
+        window_slack_ms: window.reported_end.map(|ends| ends.length().millis()),
     };
-    (told != Told::default()).then_some(told)
+    (report != UpstreamReport::default()).then_some(report)
 }
 
 /// The remaining amount at `now`, and the time until the bucket is full.

@@ -1,6 +1,6 @@
 //! Numbers at the edge of what the protocol allows, and equal answers to equal questions.
 
-use crate::common::{Said, World, amount, limit, name, resource, span, wish, with_bulk};
+use crate::common::{SentAnswer, World, amount, limit, name, resource, span, wish, with_bulk};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
@@ -127,7 +127,7 @@ fn an_unpayable_debt_holds_every_request_and_nothing_else() {
     world.run_until(Time::ORIGIN + YEAR);
     assert_eq!(world.scheduler.waiting(), 3);
     let asked = world.ask(Time::ORIGIN + YEAR, &wish(Mode::Reserve, &[("units", LEAST)]));
-    assert!(matches!(world.said(asked), Some(Said::Refused(_))), "further ahead than can be foreseen");
+    assert!(matches!(world.last_answer(asked), Some(SentAnswer::Refused(_))), "further ahead than can be foreseen");
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
         assert_eq!(world.start(asked), Some(Time::from_nanos(nanos)));
     }
     let asked = world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", MOST)]));
-    assert!(matches!(world.said(asked), Some(Said::Refused(_))), "further ahead than can be foreseen");
+    assert!(matches!(world.last_answer(asked), Some(SentAnswer::Refused(_))), "further ahead than can be foreseen");
 }
 
 /// Reaches `spec::MAX_LIMITS` and `spec::MAX_CLASSES`, too.

@@ -1,6 +1,6 @@
 //! Changes of limits, and hand-overs, that take several steps because many requests wait.
 
-use crate::common::{Said, Wish, World, limit, name, resource, shared, span, wish};
+use crate::common::{SentAnswer, Wish, World, limit, name, resource, shared, span, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
@@ -92,10 +92,10 @@ fn no_request_that_comes_meanwhile_passes() {
     let waits = world.ask(at(0), &wish(Mode::Wait, &[]));
     let reserves = world.ask(at(0), &wish(Mode::Reserve, &[]));
     let allowed = world.ask(at(0), &wish(Mode::Allow, &[]));
-    assert_eq!([reserves, allowed, waits].map(|asked| world.said(asked)), [None, None, None]);
+    assert_eq!([reserves, allowed, waits].map(|asked| world.last_answer(asked)), [None, None, None]);
     finish(&mut world);
-    let refused = world.said(allowed);
-    assert!(matches!(refused, Some(Said::Refused(Refusal::NotInTime { .. }))), "{refused:?}");
+    let refused = world.last_answer(allowed);
+    assert!(matches!(refused, Some(SentAnswer::Refused(Refusal::NotInTime { .. }))), "{refused:?}");
     asked.extend([waits, reserves]);
     assert_eq!(starts(&mut world, &asked), paced(50.0, MANY + 2));
 }
@@ -123,14 +123,14 @@ fn requests_leave_and_are_repeated_before_their_step() {
     let (mut world, asked) = crowd(&per_second(10.0), plain);
     change(&mut world, &per_second(20.0));
     let last = |back: usize| MANY - back;
-    assert_eq!(world.settle(at(0), &format!("w{}", last(1)), Outcome::Unused), Said::Settled);
+    assert_eq!(world.settle(at(0), &format!("w{}", last(1)), Outcome::Unused), SentAnswer::Settled);
     world.handle(at(0), Event::Undelivered(id(last(2))));
     let again = world.ask(at(0), &plain(0).named(&format!("w{}", last(3))));
     let refused = world.ask(at(0), &wish(Mode::Reserve, &[]).named(&format!("w{}", last(4))));
-    assert_eq!(world.said(refused), Some(Said::Refused(Refusal::RepeatCannotWait)));
+    assert_eq!(world.last_answer(refused), Some(SentAnswer::Refused(Refusal::RepeatCannotWait)));
     assert_eq!(
         world.settle(at(0), &format!("w{}", last(4)), Outcome::Extend(None)),
-        Said::Refused(Refusal::StillWaiting)
+        SentAnswer::Refused(Refusal::StillWaiting)
     );
     assert_eq!(world.scheduler.waiting(), MANY - 2);
     assert!(is_changing(&world));
@@ -176,7 +176,7 @@ fn no_request_loses_its_place_to_a_new_one() {
     let (mut world, asked) = crowd(&with_bound(10.0), plain);
     change(&mut world, &with_bound(20.0));
     let more = world.ask(at(0), &wish(Mode::Wait, &[]));
-    assert!(matches!(world.said(more), Some(Said::Refused(Refusal::BoundReached { .. }))));
+    assert!(matches!(world.last_answer(more), Some(SentAnswer::Refused(Refusal::BoundReached { .. }))));
     assert_eq!(starts(&mut world, &asked), paced(50.0, MANY));
 }
 
@@ -189,7 +189,8 @@ fn deadlines_hold_after_the_steps() {
     finish(&mut world);
     world.run_until(at(100_000));
     let in_time = |asked: &&usize| world.start(**asked).is_some();
-    let late = |asked: &&usize| matches!(world.said(**asked), Some(Said::Refused(Refusal::NotInTime { .. })));
+    let late =
+        |asked: &&usize| matches!(world.last_answer(**asked), Some(SentAnswer::Refused(Refusal::NotInTime { .. })));
     let (in_time, late) = (asked.iter().filter(in_time).count(), asked.iter().filter(late).count());
     assert_eq!(in_time + late, MANY);
     assert!(late > MANY / 3 && in_time > MANY / 3, "{in_time} in time, {late} late");
@@ -242,8 +243,9 @@ fn a_hand_over_during_a_change_reaches_every_request() {
     finish(&mut world);
     assert_eq!(world.scheduler.waiting(), 0);
     for request in asked {
-        let heard: Vec<_> = world.answers.iter().filter(|(_, to, _)| *to == request).map(|(.., said)| said).collect();
-        assert_eq!(heard, [&Said::Refused(Refusal::HandingOver)]);
+        let answers: Vec<_> =
+            world.answers.iter().filter(|(_, to, _)| *to == request).map(|(.., answer)| answer).collect();
+        assert_eq!(answers, [&SentAnswer::Refused(Refusal::HandingOver)]);
     }
 }
 
@@ -342,13 +344,17 @@ fn requests_are_explained_before_their_step() {
 fn requests_hear_how_they_stand_after_the_steps() {
     let (mut world, asked) = crowd(&per_second(10.0), |_| Wish { progress: true, ..wish(Mode::Wait, &[]) });
     change(&mut world, &per_second(20.0));
-    let told = |world: &World, from: usize| {
-        world.answers[from..].iter().filter(|(.., said)| matches!(said, Said::Queued(..))).count()
+    let updates_sent = |world: &World, from: usize| {
+        world.answers[from..].iter().filter(|(.., answer)| matches!(answer, SentAnswer::Queued(..))).count()
     };
     let before = world.answers.len();
     let again = world.ask(at(0), &wish(Mode::Wait, &[]).named(&format!("w{}", MANY - 1)));
-    assert_eq!((told(&world, before), world.said(again)), (0, None));
+    assert_eq!((updates_sent(&world, before), world.last_answer(again)), (0, None));
     world.run_until(at(40));
-    assert_eq!(world.said(asked[0]), Some(Said::Granted(span(50))));
-    assert_eq!(told(&world, before), MANY - 2, "all but the first request, and the last, which asked for no updates");
+    assert_eq!(world.last_answer(asked[0]), Some(SentAnswer::Granted(span(50))));
+    assert_eq!(
+        updates_sent(&world, before),
+        MANY - 2,
+        "all but the first request, and the last, which asked for no updates"
+    );
 }

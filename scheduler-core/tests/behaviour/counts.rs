@@ -1,6 +1,6 @@
 //! Bounds of counts: each is reached, and items beyond it are left out.
 
-use crate::common::{Said, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
+use crate::common::{SentAnswer, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
@@ -27,7 +27,7 @@ fn is_allowed(world: &mut World, at: u64, guild: usize) -> bool {
     let mut wish = wish(Mode::Allow, &[]).named(&id);
     wish.labels.push(("guild", &guild));
     let number = world.ask(ms(at), &wish);
-    matches!(world.said(number), Some(Said::Granted(_)))
+    matches!(world.last_answer(number), Some(SentAnswer::Granted(_)))
 }
 
 /// A world in which the upstream has demanded a pause of half a minute for `count` keys.
@@ -163,7 +163,7 @@ fn a_stop_lists_ten_thousand_keys_and_frees_no_other() {
     let mut after = successor(&spec, 1, &snapshot);
     for key in 0..KEYS {
         let again = ask(&mut after, 1, key, Mode::Allow);
-        assert!(matches!(after.said(again), Some(Said::Refused(_))), "key {key} is paid twice");
+        assert!(matches!(after.last_answer(again), Some(SentAnswer::Refused(_))), "key {key} is paid twice");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Deadlines, cancelled requests, and the order of the requests that stay.
 
-use crate::common::{Said, Wish, World, limit, ms, name, play, resource, span, ten_per_second, wish, with_bulk};
+use crate::common::{SentAnswer, Wish, World, limit, ms, name, play, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -56,13 +56,14 @@ fn by_default_starts_are_reserved_for_the_longest_period_between_a_minute_and_an
         let mut world = World::new(&ResourceSpec { max_ahead: None, ..spec });
         let mut reserve = || {
             let asked = world.ask(ms(0), &wish(Mode::Reserve, &[]));
-            world.said(asked)
+            world.last_answer(asked)
         };
-        let answers: Vec<Option<Said>> = (0..100).map(|_| reserve()).collect();
-        let starts =
-            answers.iter().filter_map(|said| if let Some(Said::Granted(delay)) = said { Some(*delay) } else { None });
+        let answers: Vec<Option<SentAnswer>> = (0..100).map(|_| reserve()).collect();
+        let starts = answers
+            .iter()
+            .filter_map(|answer| if let Some(SentAnswer::Granted(delay)) = answer { Some(*delay) } else { None });
         assert_eq!(starts.max(), Some(span(farthest)), "{period}");
-        assert!(matches!(answers.last(), Some(Some(Said::Refused(Refusal::TooFarAhead { .. })))), "{period}");
+        assert!(matches!(answers.last(), Some(Some(SentAnswer::Refused(Refusal::TooFarAhead { .. })))), "{period}");
     }
 }
 
@@ -272,7 +273,7 @@ fn age_keeps_the_place_in_the_queue() {
 }
 
 #[test]
-fn a_waiting_request_is_told_its_position() {
+fn a_waiting_request_gets_its_position() {
     play(
         &with_bulk(ten_per_second(), 0.2),
         "
@@ -306,7 +307,7 @@ fn a_waiting_request_is_told_its_position() {
 }
 
 #[test]
-fn a_changed_position_is_told_soon() {
+fn a_changed_position_is_sent_soon() {
     play(
         &with_bulk(ten_per_second(), 0.0),
         "
@@ -332,23 +333,23 @@ fn a_changed_position_is_told_soon() {
 /// With any number of requests that want updates, an event tells only some, and each is told in
 /// time.
 #[test]
-fn queue_updates_are_told_some_with_each_event_and_all_within_five_seconds() {
+fn queue_updates_are_sent_some_with_each_event_and_all_within_five_seconds() {
     let mut world = World::new(&ten_per_second());
     let waiting = 100_000;
     for _ in 0..=waiting {
         world.ask(Time::ORIGIN, &Wish { progress: true, ..wish(Mode::Wait, &[("requests", 10.0)]) });
     }
-    let mut heard = vec![Time::ORIGIN; waiting + 1];
+    let mut updated = vec![Time::ORIGIN; waiting + 1];
     while let Some(wakeup) = world.scheduler.next_wakeup().filter(|wakeup| wakeup.at < ms(10_000)) {
         world.answers.clear();
         world.handle(wakeup.at, Event::Wake);
         assert!(world.answers.len() <= 100, "{} answers at {}", world.answers.len(), wakeup.at);
         for (at, to, _) in &world.answers {
-            assert!(at.since(heard[*to]) <= span(5000), "{to} at {at}");
-            heard[*to] = *at;
+            assert!(at.since(updated[*to]) <= span(5000), "{to} at {at}");
+            updated[*to] = *at;
         }
     }
-    assert!(heard[20..].iter().all(|at| ms(10_000).since(*at) <= span(5000)));
+    assert!(updated[20..].iter().all(|at| ms(10_000).since(*at) <= span(5000)));
 }
 
 /// Lets time pass, and counts the answers to each event.
@@ -385,7 +386,7 @@ fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     let mut counts = vec![world.answers.len() - before - 1];
     counts.extend(answers_by_event(&mut world, ms(2)));
     assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
-    let refused = waiting.iter().filter(|request| matches!(world.said(**request), Some(Said::Refused(_))));
+    let refused = waiting.iter().filter(|request| matches!(world.last_answer(**request), Some(SentAnswer::Refused(_))));
     assert_eq!(refused.count(), 950, "all but those that were to start within the horizon");
 }
 
@@ -460,6 +461,6 @@ fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
     ask(&mut world, ms(3_000), "urgent", "two", Mode::Wait, Some(span(20_000)));
     world.run_until(ms(4_500));
     for id in ["late", "urgent"] {
-        assert!(matches!(world.settle(ms(4_500), id, Outcome::Unused), Said::Settled), "{id}");
+        assert!(matches!(world.settle(ms(4_500), id, Outcome::Unused), SentAnswer::Settled), "{id}");
     }
 }

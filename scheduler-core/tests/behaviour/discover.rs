@@ -32,7 +32,7 @@ fn capped() -> ResourceSpec {
 }
 
 /// What an answer says about a limit's bucket: `left` of `of` remain, in windows of a minute.
-fn told(name: &str, left: f64, of: f64) -> Reading {
+fn reading(name: &str, left: f64, of: f64) -> Reading {
     let described = Described { name: Some(name.to_owned()), period: Some(MINUTE), ..Described::default() };
     let whole = Reading::new(Scope::Limit(name.to_owned()), amount(left));
     Reading { capacity: Some(amount(of)), reset: Some(MINUTE), reset_grain: span(1), described, ..whole }
@@ -55,7 +55,7 @@ fn call(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)]) ->
     wish.labels.extend(labels.iter().copied());
     wish.connection = Connection(connection);
     let number = world.ask(ms(at), &wish);
-    assert!(world.start(number).is_some(), "{:?}", world.said(number));
+    assert!(world.start(number).is_some(), "{:?}", world.last_answer(number));
     id
 }
 
@@ -87,7 +87,7 @@ fn rate(world: &World) -> f64 {
 fn a_limit_that_headers_tell_of_counts_from_then_on() {
     let mut world = World::new(&unwritten());
     assert_eq!(names(&world), [RATE, KEY_RATE]);
-    answered(&mut world, 0, 1, &[], passed(vec![told("burst", 3.0, 5.0)]));
+    answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
     let found = in_force(&world, "burst").unwrap();
     assert_eq!((found.capacity, found.period, found.applies), (amount(5.0), MINUTE, Applies::default()));
     let status = world.scheduler.limit_status(ms(10_000));
@@ -106,9 +106,9 @@ fn a_limit_that_headers_tell_of_counts_from_then_on() {
 fn a_bucket_is_shared_by_the_routes_whose_answers_name_it() {
     let mut world = World::new(&unwritten());
     for (at, route) in [(0, "messages"), (20_000, "reactions")] {
-        answered(&mut world, at, 1, &[("route", route), ("guild", "a")], passed(vec![told("abcd", 4.0, 5.0)]));
+        answered(&mut world, at, 1, &[("route", route), ("guild", "a")], passed(vec![reading("abcd", 4.0, 5.0)]));
     }
-    answered(&mut world, 40_000, 1, &[("route", "roles")], passed(vec![told("bcde", 9.0, 10.0)]));
+    answered(&mut world, 40_000, 1, &[("route", "roles")], passed(vec![reading("bcde", 9.0, 10.0)]));
     let applies = |name| in_force(&world, name).unwrap().applies;
     let routes = |routes: &[&str]| Pattern::OneOf(routes.iter().map(|route| (*route).to_owned()).collect());
     let shared = Applies {
@@ -124,8 +124,8 @@ fn a_bucket_is_shared_by_the_routes_whose_answers_name_it() {
 #[test]
 fn usage_of_a_bucket_stays_when_another_route_joins_it() {
     let mut world = World::new(&ResourceSpec { discover_key: Vec::new(), ..unwritten() });
-    answered(&mut world, 0, 1, &[("route", "messages")], passed(vec![told("abcd", 3.0, 5.0)]));
-    answered(&mut world, 20_000, 1, &[("route", "reactions")], passed(vec![told("abcd", 2.0, 5.0)]));
+    answered(&mut world, 0, 1, &[("route", "messages")], passed(vec![reading("abcd", 3.0, 5.0)]));
+    answered(&mut world, 20_000, 1, &[("route", "reactions")], passed(vec![reading("abcd", 2.0, 5.0)]));
     let status = world.scheduler.limit_status(ms(30_000));
     let level = status.iter().find(|limit| &*limit.name == "abcd").unwrap().level;
     assert!(level <= 3.0, "{level}");
@@ -134,10 +134,10 @@ fn usage_of_a_bucket_stays_when_another_route_joins_it() {
 #[test]
 fn a_limit_that_one_client_makes_up_is_dropped_by_answers_to_others() {
     let mut world = World::new(&unwritten());
-    answered(&mut world, 0, 1, &[], passed(vec![told("real", 900.0, 1000.0)]));
-    answered(&mut world, 20_000, 2, &[], passed(vec![told("real", 899.0, 1000.0), told("lie", 900.0, 1000.0)]));
+    answered(&mut world, 0, 1, &[], passed(vec![reading("real", 900.0, 1000.0)]));
+    answered(&mut world, 20_000, 2, &[], passed(vec![reading("real", 899.0, 1000.0), reading("lie", 900.0, 1000.0)]));
     assert!(in_force(&world, "lie").is_some());
-    let truth = || passed(vec![told("real", 890.0, 1000.0)]);
+    let truth = || passed(vec![reading("real", 890.0, 1000.0)]);
     // Answers to the client that reported the limit are no denials, however many there are.
     (0..10).for_each(|call| answered(&mut world, 40_000 + call * 1500, 2, &[], truth()));
     assert!(in_force(&world, "lie").is_some());
@@ -150,8 +150,8 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     let mut world = World::new(&unwritten());
     // The wait ends because the limit is dropped, long before its reset.
     let hour = span(3_600_000);
-    let described = Described { period: Some(hour), ..told("lie", 0.0, 1.0).described };
-    let lie = Reading { reset: Some(hour), described, ..told("lie", 0.0, 1.0) };
+    let described = Described { period: Some(hour), ..reading("lie", 0.0, 1.0).described };
+    let lie = Reading { reset: Some(hour), described, ..reading("lie", 0.0, 1.0) };
     answered(&mut world, 0, 1, &[], passed(vec![lie]));
     let number = world.ask(ms(11_000), &wish(Mode::Wait, &[]));
     world.run_until(ms(60_000));
@@ -163,11 +163,11 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
 /// Reaches `limit_search::MAX_ROUTES`.
 #[test]
 fn a_found_limit_applies_to_256_routes() {
-    for (told_of, kept) in [(256, 256), (257, 256)] {
+    for (routes, kept) in [(256, 256), (257, 256)] {
         let mut world = World::new(&unwritten());
-        for number in 0..told_of {
+        for number in 0..routes {
             let route = format!("route-{number:03}");
-            answered(&mut world, 20_000 * number, 1, &[("route", &route)], passed(vec![told("abcd", 4.0, 5.0)]));
+            answered(&mut world, 20_000 * number, 1, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
         }
         let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
             panic!("a limit of some routes");
@@ -179,7 +179,7 @@ fn a_found_limit_applies_to_256_routes() {
 #[test]
 fn the_number_of_found_limits_is_bounded() {
     let mut world = World::new(&unwritten());
-    let lies = (0..60).map(|lie| told(&format!("lie-{lie}"), 900.0, 1000.0)).collect();
+    let lies = (0..60).map(|lie| reading(&format!("lie-{lie}"), 900.0, 1000.0)).collect();
     answered(&mut world, 0, 1, &[], passed(lies));
     assert_eq!(names(&world).len(), 2 + 24);
 }
@@ -196,7 +196,7 @@ fn a_refusal_that_nothing_explains_lowers_the_rate() {
 fn a_refusal_that_headers_explain_leaves_the_rate() {
     let mut world = World::new(&unwritten());
     let before = rate(&world);
-    answered(&mut world, 0, 1, &[], refused(Some(span(1000)), vec![told("burst", 0.0, 5.0)]));
+    answered(&mut world, 0, 1, &[], refused(Some(span(1000)), vec![reading("burst", 0.0, 5.0)]));
     assert_eq!((rate(&world), in_force(&world, "burst").is_some()), (before, true));
 }
 
@@ -320,8 +320,8 @@ fn found_limits_outlive_their_scheduler() {
         World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), &snapshot))
     };
     let mut world = World::new(&unwritten());
-    answered(&mut world, 0, 1, &[("route", "roles"), ("guild", "a")], passed(vec![told("abcd", 3.0, 5.0)]));
-    answered(&mut world, 20_000, 1, &[], passed(vec![told("core", 3.0, 5.0)]));
+    answered(&mut world, 0, 1, &[("route", "roles"), ("guild", "a")], passed(vec![reading("abcd", 3.0, 5.0)]));
+    answered(&mut world, 20_000, 1, &[], passed(vec![reading("core", 3.0, 5.0)]));
     answered(&mut world, 40_000, 1, &[("route", "none")], refused(Some(span(1000)), Vec::new()));
     let successor = restored(&unwritten(), &mut world, 50_000);
     let limits = |world: &World| {
@@ -347,7 +347,7 @@ fn found_limits_outlive_their_scheduler() {
 #[test]
 fn a_limit_that_is_found_and_written_counts_as_written() {
     let mut world = World::new(&unwritten());
-    answered(&mut world, 0, 1, &[], passed(vec![told("burst", 3.0, 5.0)]));
+    answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
     let written = LimitSpec { name: name("burst"), ..limit("requests", 7.0, span(1000)) };
     let rules = ResourceSpec { limits: vec![written], ..unwritten() };
     world.handle(ms(10_000), Event::Limits(Box::new(Resource::new(&rules).unwrap())));

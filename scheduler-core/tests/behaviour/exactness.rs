@@ -1,6 +1,6 @@
 //! Starts are exact: never too early for an independent judge, and never later than necessary.
 
-use crate::common::{Judge, Said, Wish, World, limit, name, resource, wish};
+use crate::common::{Judge, SentAnswer, Wish, World, limit, name, resource, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::request::Mode;
@@ -154,9 +154,9 @@ fn costs(small: &Small, ask: &SmallAsk) -> Vec<Amount> {
 
 /// Notes the grants since the last call.
 fn collect(world: &World, small: &Small, started: &mut Vec<Started>) {
-    for (at, request, said) in &world.answers {
+    for (at, request, answer) in &world.answers {
         let known = started.iter().any(|known| known.request == *request);
-        if let (Said::Granted(delay), false) = (said, known) {
+        if let (SentAnswer::Granted(delay), false) = (answer, known) {
             let cost = costs(small, &small.asks[*request]);
             started.push(Started { request: *request, at: *at + *delay, cost, given_back: false });
         }

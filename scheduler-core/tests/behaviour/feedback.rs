@@ -2,7 +2,7 @@
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
-use crate::common::{Said, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use crate::common::{SentAnswer, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
@@ -305,14 +305,14 @@ fn a_refused_call_has_taken_nothing_of_what_is_left() {
 }
 
 #[test]
-fn an_amount_told_in_thousands_is_neither_a_deficit_nor_a_surplus() {
+fn an_amount_in_thousands_is_neither_a_deficit_nor_a_surplus() {
     let spec = resource(vec![limit("requests", 10_000.0, span(10_000))]);
-    for (left, told, level) in [
+    for (left, meaning, level) in [
         ("7000", "the 7600 that are left, rounded down", "7640"),
         ("8000", "the same, rounded up", "7640"),
         ("6000", "less than that rounds to", "7039"),
     ] {
-        println!("{told}");
+        println!("{meaning}");
         play(
             &spec,
             &format!(
@@ -341,7 +341,7 @@ fn a_level_that_was_read_is_compared_with_that_of_its_time() {
     let at = |millis| Time::ORIGIN + Span::from_millis(millis);
     world.run_until(at(290));
     // The level is right at 200 ms; the promise of b stays.
-    world.handle(at(300), Event::Levels { asked: at(200), heard: at(210), levels: vec![(limit, amount(2.0))] });
+    world.handle(at(300), Event::Levels { asked: at(200), answered: at(210), levels: vec![(limit, amount(2.0))] });
     play_on(world, "300 levels -> requests=-2");
 }
 
@@ -499,13 +499,13 @@ fn recorded_lessons_stay_within_bounds() {
     let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
     let now = Time::ORIGIN + span(upstream.at);
     for most in [0, u64::MAX] {
-        let mut said = snapshot.clone();
-        let learned = said.levels[0].learned.as_mut().unwrap();
+        let mut altered = snapshot.clone();
+        let learned = altered.levels[0].learned.as_mut().unwrap();
         let age = Span::from_nanos(most);
         (learned.loss_ppm, learned.estimated_ago, learned.known_ago) = (u64::MAX, age, Some(age));
         (learned.kept_back_micros, learned.stock_micros, learned.burst_micros) = (u64::MAX, u64::MAX, u64::MAX);
-        said.levels[0].micros = 1_000_000_000;
-        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &said);
+        altered.levels[0].micros = 1_000_000_000;
+        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &altered);
         let status = successor.world.scheduler.limit_status(now);
         let floor = if most == 0 { 0.1 } else { 1.0 };
         let rate = status[0].learned.map_or(1.0, |learned| learned.rate);
@@ -560,7 +560,7 @@ fn limits_change_while_permits_are_out_and_requests_wait() {
             ",
         );
         world.handle(Time::ORIGIN, Event::Limits(per_second(capacity)));
-        let refused = matches!(world.said(3), Some(Said::Refused(Refusal::NeverFits { .. })));
+        let refused = matches!(world.last_answer(3), Some(SentAnswer::Refused(Refusal::NeverFits { .. })));
         assert_eq!(refused, is_refused, "a capacity of {capacity}");
         play_on(world, then);
     }

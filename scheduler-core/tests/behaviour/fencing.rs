@@ -1,6 +1,6 @@
 //! No failure of schedulers or of writes to the store admits anything twice.
 
-use crate::common::{Counter, Held, Judge, Said, Wish, World, limit, resource, span, wish};
+use crate::common::{Counter, Held, Judge, SentAnswer, Wish, World, limit, resource, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::amount::Amount;
@@ -253,8 +253,8 @@ impl Play {
         let index = which.index(leader.granted.len());
         let request = leader.granted[index].request;
         if leader.world.start(request).is_none_or(|start| start > now) {
-            let said = leader.world.settle(now, &permit_id(leader.number, request), Outcome::Unused);
-            leader.granted[index].given_back = said == Said::Settled;
+            let answer = leader.world.settle(now, &permit_id(leader.number, request), Outcome::Unused);
+            leader.granted[index].given_back = answer == SentAnswer::Settled;
         }
     }
 
@@ -275,11 +275,11 @@ impl Play {
             return;
         }
         let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend(None) };
-        let said = writer.world.settle(now, &permit_id(writer.number, permit.request), outcome);
-        match (over, said) {
+        let answer = writer.world.settle(now, &permit_id(writer.number, permit.request), outcome);
+        match (over, answer) {
             // A call whose place went to another call has none any more.
-            (true, _) | (false, Said::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
-            (false, Said::Extended) => permit.renewed = Some(now),
+            (true, _) | (false, SentAnswer::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
+            (false, SentAnswer::Extended) => permit.renewed = Some(now),
             (false, _) => {}
         }
     }
@@ -562,7 +562,7 @@ fn a_finished_call_frees_no_place_of_a_checkpoint_that_never_counted_it() {
         play.pass(span(5));
     }
     let now = play.now;
-    assert_eq!(play.leader().world.settle(now, &permit_id(0, 0), Outcome::Used(Vec::new())), Said::Settled);
+    assert_eq!(play.leader().world.settle(now, &permit_id(0, 0), Outcome::Used(Vec::new())), SentAnswer::Settled);
     (0..2).for_each(|_| ask(&mut play));
     play.take_over(Span::ZERO, true);
     (0..2).for_each(|_| ask(&mut play));
@@ -653,7 +653,7 @@ fn a_request_that_is_judged_again_waits_no_longer() {
     world.handle(at(300), Event::CheckpointStored(before.number));
     assert!(world.answers.is_empty(), "{:?}", world.answers);
     world.handle(at(550), Event::Wake);
-    assert_eq!(world.answers, [(at(550), held, Said::Refused(Refusal::StoreSilent))]);
+    assert_eq!(world.answers, [(at(550), held, SentAnswer::Refused(Refusal::StoreSilent))]);
 }
 
 /// A request whose answer waits for the store can be cancelled, and repeated.
@@ -663,11 +663,11 @@ fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
     for cancelled in [true, false] {
         let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
         let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
-        assert_eq!(world.settle(at(1), "p", Outcome::Used(Vec::new())), Said::Refused(Refusal::StillWaiting));
+        assert_eq!(world.settle(at(1), "p", Outcome::Used(Vec::new())), SentAnswer::Refused(Refusal::StillWaiting));
         let repeated = world.ask(at(1), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
         if cancelled {
-            assert_eq!(world.settle(at(2), "p", Outcome::Unused), Said::Settled);
-            let refused = (at(2), repeated, Said::Refused(Refusal::UnknownPermit));
+            assert_eq!(world.settle(at(2), "p", Outcome::Unused), SentAnswer::Settled);
+            let refused = (at(2), repeated, SentAnswer::Refused(Refusal::UnknownPermit));
             assert!(world.answers.contains(&refused), "{:?}", world.answers);
         }
         for _ in 0..2 {
@@ -691,7 +691,7 @@ fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
             let mode = if round % 2 == 0 { Mode::Allow } else { Mode::Wait };
             let request = world.ask(Time::ORIGIN, &wish_of(mode, [1, 1, 1], 0).named(&id));
             assert!(world.start(request).is_some(), "{round}");
-            assert_eq!(world.settle(Time::ORIGIN, &id, Outcome::Unused), Said::Settled);
+            assert_eq!(world.settle(Time::ORIGIN, &id, Outcome::Unused), SentAnswer::Settled);
         }
     }
 }

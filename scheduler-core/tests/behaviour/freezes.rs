@@ -62,9 +62,9 @@ fn the_later_end_of_two_pauses_counts_with_its_cause() {
         ("answered a 429 after=900 others", "freeze requests 300",              (900.0, Some(demanded))),
         ("freeze requests 500",             "thaw requests",                    (0.0, None)),
     ];
-    let told = |action: &str| if action.starts_with("answered") { "a:settled" } else { "" };
+    let settled = |action: &str| if action.starts_with("answered") { "a:settled" } else { "" };
     for (first, second, expected) in table {
-        let script = format!("0 wait a -> a@0\n0 {first} -> {}\n0 {second} -> {}", told(first), told(second));
+        let script = format!("0 wait a -> a@0\n0 {first} -> {}\n0 {second} -> {}", settled(first), settled(second));
         assert_eq!(pauses(&mut play(&ten_per_second(), &script), 0), [expected], "{first}, {second}");
     }
 }

@@ -3,7 +3,7 @@
 //! The judge of this file has arithmetic of its own. It adds up what has started in a window, and
 //! compares the sum with what the pace has given out (the line).
 
-use crate::common::{Said, Wish, World, amount, limit, ms, resource, span, wish, with_bulk};
+use crate::common::{SentAnswer, Wish, World, amount, limit, ms, resource, span, wish, with_bulk};
 use proptest::prelude::*;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::reason::Reason;
@@ -101,9 +101,9 @@ fn status_and_explanations_tell_of_the_pace() {
     world.settle(ms(0), "first", Outcome::Used(vec![("requests".to_owned(), amount(97.0))]));
     let refused = world.ask(ms(0), &wish(Mode::Wait, &[("requests", 4.0)]));
     assert!(
-        matches!(world.said(refused), Some(Said::Refused(Refusal::QuotaSpent { .. }))),
+        matches!(world.last_answer(refused), Some(SentAnswer::Refused(Refusal::QuotaSpent { .. }))),
         "{:?}",
-        world.said(refused)
+        world.last_answer(refused)
     );
     assert_eq!(world.scheduler.limit_status(ms(0))[0].free_now, Some(0.0));
 }

@@ -478,8 +478,8 @@ fn usage_by_others_is_held_back_in_the_next_window() {
         30000  answered b 200 left=5 reset=60000    -> b:settled
         ",
     );
-    let told = world.scheduler.limit_status(ms(30_000))[0].told.unwrap();
-    assert_eq!((told.others, told.held_back), (0.0, 5.0));
+    let reported = world.scheduler.limit_status(ms(30_000))[0].reported.unwrap();
+    assert_eq!((reported.others, reported.held_back), (0.0, 5.0));
     let left = world.scheduler.snapshot(ms(30_000), usize::MAX);
     let after = "
         30000  levels                               -> requests=5

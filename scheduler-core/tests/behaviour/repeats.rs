@@ -1,6 +1,6 @@
 //! Permits have ids: a repeated request gets the same answer and is charged once.
 
-use crate::common::{Said, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
+use crate::common::{SentAnswer, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
@@ -154,7 +154,7 @@ fn a_repeated_waiting_request_is_answered_once_at_its_last_address() {
     world.ask(ms(0), &wish(Mode::Wait, &[("requests", 10.0)]));
     let [before, after] = [0, 10].map(|at| world.ask(ms(at), &wish(Mode::Wait, &[]).named("a")));
     world.run_until(ms(1000));
-    assert_eq!(world.said(before), None);
+    assert_eq!(world.last_answer(before), None);
     assert_eq!(world.start(after), Some(ms(100)));
 }
 
@@ -274,12 +274,12 @@ fn the_refusal_at_a_bound_names_it() {
     ];
     for (mode, refusal) in table {
         let asked = world.ask(ms(10), &wish(mode, &[]));
-        assert_eq!(world.said(asked), Some(Said::Refused(refusal)));
+        assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
     }
     let mut world = play(&bounded(0, 2), "0 reserve a requests=10 -> a@0");
     let asked = world.ask(ms(10), &wish(Mode::Wait, &[]));
     let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 0, retry_after: span(1000) };
-    assert_eq!(world.said(asked), Some(Said::Refused(refusal)));
+    assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
         60000  allow e                           -> e:queue_full+1000
         ",
     );
-    assert_eq!(world.settle(ms(60_000), "c", Outcome::Unused), Said::Settled);
+    assert_eq!(world.settle(ms(60_000), "c", Outcome::Unused), SentAnswer::Settled);
     assert_eq!(world.scheduler.remembered(), 3);
 }
 
@@ -384,10 +384,10 @@ fn ids_that_were_given_back_are_bounded() {
     assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS);
     let [oldest, next] = [0_u64, 1].map(|serial| {
         let asked = world.ask(ms(0), &wish(Mode::Allow, &[]).named(PermitId::secret(serial.into()).as_str()));
-        world.said(asked)
+        world.last_answer(asked)
     });
-    assert_eq!(oldest, Some(Said::Granted(Span::ZERO)));
-    assert_eq!(next, Some(Said::Refused(Refusal::UnknownPermit)));
+    assert_eq!(oldest, Some(SentAnswer::Granted(Span::ZERO)));
+    assert_eq!(next, Some(SentAnswer::Refused(Refusal::UnknownPermit)));
 }
 
 /// A flood of such permits makes the scheduler forget neither other permits nor returned ids.
@@ -399,7 +399,7 @@ fn permits_that_cost_next_to_nothing_take_no_places_of_others() {
         world.settle(ms(0), "returned", Outcome::Unused);
         for number in 0..MAX_IDLE_PERMITS + 10 {
             let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", cost)]).named(&format!("small-{number}")));
-            assert_eq!(world.said(asked), Some(Said::Granted(Span::ZERO)), "{cost} {number}");
+            assert_eq!(world.last_answer(asked), Some(SentAnswer::Granted(Span::ZERO)), "{cost} {number}");
             world.answers.clear();
         }
         assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS + 1, "{cost}");
@@ -421,5 +421,5 @@ fn permits_of_the_first_second_are_not_forgotten_to_meet_a_bound() {
     let mut world = World::new(&bounded(10, 1));
     world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("a"));
     let other = world.ask(Time::ORIGIN, &wish(Mode::Allow, &[]).named("b"));
-    assert!(matches!(world.said(other), Some(Said::Refused(Refusal::BoundReached { .. }))));
+    assert!(matches!(world.last_answer(other), Some(SentAnswer::Refused(Refusal::BoundReached { .. }))));
 }

@@ -1,6 +1,8 @@
 //! A successor continues from a snapshot without any difference.
 
-use crate::common::{Said, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use crate::common::{
+    SentAnswer, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish,
+};
 use proptest::prelude::*;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
@@ -328,7 +330,7 @@ struct Story {
 }
 
 impl Story {
-    fn tell(&mut self, step: &Step) -> Option<(Time, Said)> {
+    fn tell(&mut self, step: &Step) -> Option<(Time, SentAnswer)> {
         match step {
             Step::Ask { pause, cost: [a, b], mode, bulk } => {
                 self.asked += 1;
@@ -343,17 +345,17 @@ impl Story {
             Step::GiveBack { pause, which } => {
                 let id = self.id(which)?;
                 // A repetition first tells the start, because a started permit is not returned.
-                let (now, said) = self.ask(*pause, &wish(Mode::Allow, &[]).named(&id))?;
-                let ahead = matches!(said, Said::Granted(delay) if delay > Span::ZERO);
+                let (now, answer) = self.ask(*pause, &wish(Mode::Allow, &[]).named(&id))?;
+                let ahead = matches!(answer, SentAnswer::Granted(delay) if delay > Span::ZERO);
                 ahead.then(|| (now, self.world.settle(now, &id, Outcome::Unused)))
             }
         }
     }
 
-    fn ask(&mut self, pause: u64, wish: &Wish<'_>) -> Option<(Time, Said)> {
+    fn ask(&mut self, pause: u64, wish: &Wish<'_>) -> Option<(Time, SentAnswer)> {
         self.now += Span::from_nanos(pause);
         let asked = self.world.ask(self.now, wish);
-        Some((self.now, self.world.said(asked)?))
+        Some((self.now, self.world.last_answer(asked)?))
     }
 
     fn id(&self, which: &prop::sample::Index) -> Option<String> {
@@ -390,15 +392,15 @@ proptest! {
 fn a_snapshot_says_what_was_charged() {
     let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
     let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
-    let told: Vec<_> =
+    let charges: Vec<_> =
         snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start.nanos(), &permit.bill[..])).collect();
     let charged = |units| [(name("requests"), amount(units))];
-    assert_eq!(told, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
+    assert_eq!(charges, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
 }
 
 /// The records for a successor: a graceful stop at `then`, a checkpoint of that time, and a record
 /// of the previous build.
-fn told(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
+fn records_after_stop_and_crash(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let mut stopped = play(spec, before);
     let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);
     let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
@@ -428,7 +430,7 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
         let shared = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1_000)) }]);
         for spec in [shared.clone(), by_key(shared)] {
             let before = "0 wait a guild:x -> a@0\n 0 answered a 429 after=9000 -> a:settled";
-            for (number, snapshot) in told(&spec, before, 100).iter().enumerate() {
+            for (number, snapshot) in records_after_stop_and_crash(&spec, before, 100).iter().enumerate() {
                 let mut after = restored(&spec, ms(5_000), ms(100), snapshot);
                 let wish = |id| {
                     let mut wish = wish(Mode::Reserve, &[]).named(id);
@@ -451,7 +453,7 @@ fn a_spent_quota_survives_a_hand_over_and_a_crash() {
     let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
     let spec = resource(vec![quota]);
     let before = "0 wait a -> a@0\n 0 answered a 403 after=60000 -> a:settled";
-    let [stopped, crashed, old] = told(&spec, before, 100);
+    let [stopped, crashed, old] = records_after_stop_and_crash(&spec, before, 100);
     for snapshot in [stopped, crashed] {
         play_on(
             restored(&spec, ms(5_000), ms(100), &snapshot),

@@ -1,6 +1,6 @@
 //! Limits that change while permits are out and requests wait.
 
-use crate::common::{Said, World, limit, ms, name, play_under, resource, span, ten_per_second, wish};
+use crate::common::{SentAnswer, World, limit, ms, name, play_under, resource, span, ten_per_second, wish};
 use proptest::prelude::*;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
@@ -447,8 +447,8 @@ fn lives(sizes: &[(usize, f64, Sizes)], index: usize) -> Vec<(Life, usize)> {
 }
 
 fn note(world: &World, changes: usize, promised: &mut BTreeMap<usize, usize>) {
-    for (_, to, said) in &world.answers {
-        if matches!(said, Said::Granted(_)) {
+    for (_, to, answer) in &world.answers {
+        if matches!(answer, SentAnswer::Granted(_)) {
             promised.entry(*to).or_insert(changes);
         }
     }

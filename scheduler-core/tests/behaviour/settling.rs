@@ -1,6 +1,8 @@
 //! Settles: returned permits, and calls that cost less or more than estimated.
 
-use crate::common::{Judge, NOBODY, Said, World, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use crate::common::{
+    Judge, NOBODY, SentAnswer, World, limit, ms, name, play, play_on, resource, span, ten_per_second, wish,
+};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -235,7 +237,7 @@ fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
     let times = CallTimes::default();
     let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true, times };
     world.handle(ms(0), Event::Settle(settle));
-    assert!(matches!(world.said(NOBODY), Some(Said::Refused(Refusal::UnknownUnit { .. }))));
+    assert!(matches!(world.last_answer(NOBODY), Some(SentAnswer::Refused(Refusal::UnknownUnit { .. }))));
     play_on(world, "0 why next -> requests:frozen+500");
 }
 

@@ -17,7 +17,7 @@ fn shares(world: &mut World, now: u64) -> Shares {
 }
 
 /// Name, share, granted, waiting, starved, and the bounds of the percentiles.
-fn told(share: &Share) -> (&str, f64, u64, u64, u64, Option<f64>, Option<f64>) {
+fn figures(share: &Share) -> (&str, f64, u64, u64, u64, Option<f64>, Option<f64>) {
     let Share { name, share, granted, waiting, starved, wait_p50_ms, wait_p99_ms } = share;
     (name, *share, *granted, *waiting, *starved, *wait_p50_ms, *wait_p99_ms)
 }
@@ -36,12 +36,12 @@ fn a_share_is_what_was_granted_of_all_that_was() {
     );
     let first = shares(&mut world, 0);
     let none = (None, None);
-    assert_eq!(told(&first.classes[0]), ("urgent", 0.9, 2, 0, 0, Some(1.0), Some(1.0)));
-    assert_eq!(told(&first.classes[1]), ("bulk", 0.1, 1, 2, 0, Some(1.0), Some(1.0)));
+    assert_eq!(figures(&first.classes[0]), ("urgent", 0.9, 2, 0, 0, Some(1.0), Some(1.0)));
+    assert_eq!(figures(&first.classes[1]), ("bulk", 0.1, 1, 2, 0, Some(1.0), Some(1.0)));
     // A client that waits and got nothing is the first.
-    assert_eq!(told(&first.clients[0]), ("z", 0.0, 0, 2, 0, none.0, none.1));
-    assert_eq!(told(&first.clients[1]), ("x", 0.6, 1, 0, 0, Some(1.0), Some(1.0)));
-    assert_eq!(told(&first.clients[2]), ("y", 0.4, 2, 0, 0, Some(1.0), Some(1.0)));
+    assert_eq!(figures(&first.clients[0]), ("z", 0.0, 0, 2, 0, none.0, none.1));
+    assert_eq!(figures(&first.clients[1]), ("x", 0.6, 1, 0, 0, Some(1.0), Some(1.0)));
+    assert_eq!(figures(&first.clients[2]), ("y", 0.4, 2, 0, 0, Some(1.0), Some(1.0)));
     world.run_until(ms(300));
     let last = shares(&mut world, 300);
     let z = last.clients.iter().find(|client| client.name == "z").unwrap();

@@ -111,7 +111,7 @@ fn never_more_than_written_and_never_less_than_the_floor() {
     for spec in [windows(), tokens()] {
         let mut world = play(&floor(spec), script);
         assert_eq!(world.scheduler.counters().disbelieved, 2, "more than written is told, and too little");
-        assert_eq!(world.scheduler.limit_status(ms(200_000))[0].told.unwrap().capacity, Some(25.0));
+        assert_eq!(world.scheduler.limit_status(ms(200_000))[0].reported.unwrap().capacity, Some(25.0));
     }
 }
 
@@ -165,8 +165,8 @@ fn a_successor_knows_the_stated_capacity() {
         let left = world.scheduler.snapshot(ms(0), 0);
         let restored = |spec| Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(0), ms(0), &left);
         let mut successor = play_on(World::of(restored(&spec)), "100000 levels -> requests=50");
-        let told = successor.scheduler.limit_status(ms(100_000))[0].told.unwrap();
-        assert_eq!((told.capacity, told.capacity_for_ms), (Some(50.0), Some(100_000.0)));
+        let reported = successor.scheduler.limit_status(ms(100_000))[0].reported.unwrap();
+        assert_eq!((reported.capacity, reported.capacity_for_ms), (Some(50.0), Some(100_000.0)));
         let mut rewritten = spec.clone();
         rewritten.limits[0].capacity = crate::common::amount(60.0);
         play_on(World::of(restored(&rewritten)), "100000 levels -> requests=60");

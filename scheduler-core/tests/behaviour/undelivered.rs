@@ -1,6 +1,6 @@
 //! Clients that are gone cost others neither time nor tokens, and operators end waits.
 
-use crate::common::{Said, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
+use crate::common::{SentAnswer, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_scheduler_core::event::Event;
@@ -45,7 +45,7 @@ fn the_next_takes_the_start_of_a_client_that_is_gone() {
         0    reserve x requests=10         -> x@0
         0    wait a                        ->
         0    wait b                        ->
-        # Ahead of its start, and behind it: no time passes until the next is told.
+        # Ahead of its start, and behind it: no time passes until the next is sent.
         50                                 -> a@100
         51   undelivered a                 -> b@100
         60   wait c                        ->
@@ -148,30 +148,30 @@ fn crowd(requests: usize) -> World {
 
 /// Takes steps until the walk is over, and returns the answers of each.
 fn steps(world: &mut World, mut step: impl FnMut(&mut Scheduler<usize>, Walk) -> Option<Walk>) -> Vec<usize> {
-    let (mut walk, mut said) = (Some(Walk::default()), Vec::new());
+    let (mut walk, mut sent) = (Some(Walk::default()), Vec::new());
     while let Some(from) = walk {
         let before = world.answers.len();
         walk = step(&mut world.scheduler, from);
         while let Some(command) = world.scheduler.poll_command() {
             world.note(ms(1), command);
         }
-        said.push(world.answers.len() - before);
+        sent.push(world.answers.len() - before);
     }
-    said
+    sent
 }
 
 #[test]
-fn a_possibly_gone_client_is_told_its_position_or_refused_and_no_other_is() {
+fn a_possibly_gone_client_gets_its_position_or_a_refusal_and_no_other_is() {
     let mut world = crowd(600);
     // The first of all was not in the class queue.
-    let told = steps(&mut world, |scheduler, walk| scheduler.probe(ms(1), walk, |to| *to > 300));
-    assert_eq!(told.iter().sum::<usize>(), 300);
-    assert!(told.iter().all(|told| *told <= 64), "steps are short: {told:?}");
-    for (_, to, said) in &world.answers {
+    let sent = steps(&mut world, |scheduler, walk| scheduler.probe(ms(1), walk, |to| *to > 300));
+    assert_eq!(sent.iter().sum::<usize>(), 300);
+    assert!(sent.iter().all(|sent| *sent <= 64), "steps are short: {sent:?}");
+    for (_, to, answer) in &world.answers {
         assert!(*to > 300, "{to} was not meant");
         let wants_to_know = (to - 1) % 3 == 0;
-        assert_eq!(matches!(said, Said::Queued(..)), wants_to_know, "{to}: {said:?}");
-        assert_eq!(*said == Said::Refused(Refusal::MayBeGone), !wants_to_know, "{to}: {said:?}");
+        assert_eq!(matches!(answer, SentAnswer::Queued(..)), wants_to_know, "{to}: {answer:?}");
+        assert_eq!(*answer == SentAnswer::Refused(Refusal::MayBeGone), !wants_to_know, "{to}: {answer:?}");
     }
     assert_eq!(world.scheduler.waiting(), 400);
 }
@@ -181,8 +181,8 @@ fn a_possibly_gone_client_is_told_its_position_or_refused_and_no_other_is() {
 fn a_step_of_a_walk_examines_1024_permits() {
     for (requests, steps_taken) in [(1022, 1), (1023, 2), (2047, 3)] {
         // The first permit is no waiting request.
-        let told = steps(&mut crowd(requests), |scheduler, walk| scheduler.probe(ms(1), walk, |_| false));
-        assert_eq!(told, vec![0; steps_taken], "{requests}");
+        let sent = steps(&mut crowd(requests), |scheduler, walk| scheduler.probe(ms(1), walk, |_| false));
+        assert_eq!(sent, vec![0; steps_taken], "{requests}");
     }
 }
 
@@ -198,16 +198,16 @@ fn a_purge_ends_the_waits_that_it_names_and_no_others() {
     ];
     for (selection, expected) in table {
         let (mut world, mut ended) = (crowd(600), 0);
-        let said = steps(&mut world, |scheduler, walk| {
+        let sent = steps(&mut world, |scheduler, walk| {
             let (count, walk) = scheduler.purge(walk, &selection);
             ended += count;
             walk
         });
         assert_eq!((ended, world.answers.len()), (expected, expected), "{selection:?}");
-        assert!(said.iter().all(|said| *said <= 64), "steps are short: {said:?}");
-        for (_, to, said) in &world.answers {
+        assert!(sent.iter().all(|sent| *sent <= 64), "steps are short: {sent:?}");
+        for (_, to, answer) in &world.answers {
             let (class, client) = (["urgent", "bulk"][(to - 1) % 2], ["a", "b"][(to - 1) / 2 % 2]);
-            assert_eq!(*said, Said::Refused(Refusal::Purged));
+            assert_eq!(*answer, SentAnswer::Refused(Refusal::Purged));
             assert!(selection.client.as_deref().is_none_or(|wanted| wanted == client), "{selection:?}: {to}");
             let resource = world.scheduler.resource();
             assert!(selection.class.is_none_or(|wanted| resource.class(class) == Ok(wanted)), "{selection:?}: {to}");

@@ -87,10 +87,10 @@ fn a_flood_of_names_counts_together_and_nothing_is_lost() {
         let (client, id) = (format!("client-{number}"), format!("id-{number}"));
         world.ask(ms(0), &of_client(&client, &id, 1.0));
     }
-    let told = world.scheduler.take_use();
-    let others = told.clients.iter().find(|used| &*used.client == OTHERS).unwrap();
-    assert_eq!((told.clients.len(), others.calls), (4096, 9000 - 4095));
-    assert_eq!(told.limits.iter().map(|(_, micros)| *micros).collect::<Vec<_>>(), [9_000_000_000, 9_000_000_000]);
+    let used = world.scheduler.take_use();
+    let others = used.clients.iter().find(|used| &*used.client == OTHERS).unwrap();
+    assert_eq!((used.clients.len(), others.calls), (4096, 9000 - 4095));
+    assert_eq!(used.limits.iter().map(|(_, micros)| *micros).collect::<Vec<_>>(), [9_000_000_000, 9_000_000_000]);
 }
 
 /// One step of a random play.

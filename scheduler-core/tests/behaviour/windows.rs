@@ -390,14 +390,14 @@ fn promises_after_a_reset_take_nothing_from_the_present_quota() {
 
 #[test]
 fn a_waiting_request_for_a_spent_quota_is_refused_and_waits_for_no_key() {
-    for (reset, told) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
+    for (reset, refused) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
         play(
             &ten_and_units(Algorithm::Quota(reset), 10_000, &["client"]),
             &format!(
                 "
                 0    wait a client:x requests=0 units=10 -> a@0
                 0    wait b client:x requests=6 units=1  ->
-                500  reserve c client:x requests=9       -> c@500 {told}
+                500  reserve c client:x requests=9       -> c@500 {refused}
                 ",
             ),
         );
@@ -440,14 +440,14 @@ fn a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first() {
 #[test]
 fn a_held_start_spends_nothing_of_a_quota() {
     for key in [&[][..], &["client"]] {
-        for (reset, told) in [(Some(Alignment::Epoch), "c:quota_spent+9050"), (None, "c:quota_spent")] {
+        for (reset, refused) in [(Some(Alignment::Epoch), "c:quota_spent+9050"), (None, "c:quota_spent")] {
             let spec = ten_and_units(Algorithm::Quota(reset), 10_000, key);
             let before = "
                 0    wait a client:x requests=0 units=10  -> a@0
                 0    wait b client:x requests=8 units=1   ->
                 10   wait c client:x requests=4           ->
             ";
-            for after in [&format!("950 -> b@1000 {told}"), "20 undelivered b -> c@20"] {
+            for after in [&format!("950 -> b@1000 {refused}"), "20 undelivered b -> c@20"] {
                 play(&spec, &format!("{before}\n{after}"));
             }
         }

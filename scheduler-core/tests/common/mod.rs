@@ -10,7 +10,7 @@ mod world;
 pub(crate) use {
     judge::{Counter, Held, Judge},
     script::{play, play_on, play_under},
-    world::{NOBODY, Said, Wish, World, wish},
+    world::{NOBODY, SentAnswer, Wish, World, wish},
 };
 
 use rampmeter_protocol::amount::Amount;

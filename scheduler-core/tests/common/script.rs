@@ -33,7 +33,7 @@
 //! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
 
 use super::amount;
-use super::world::{BROADCAST, SETTLER, Said, Wish, World, wish};
+use super::world::{BROADCAST, SETTLER, SentAnswer, Wish, World, wish};
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -63,8 +63,8 @@ pub(crate) fn play_on(world: World, script: &str) -> World {
 }
 
 fn play_sets(world: World, sets: &[(&str, ResourceSpec)], script: &str) -> World {
-    let mut player = Player { world, sets, names: Vec::new(), told: 0 };
-    player.told = player.world.answers.len();
+    let mut player = Player { world, sets, names: Vec::new(), answers_read: 0 };
+    player.answers_read = player.world.answers.len();
     player.names = (0..player.world.asked).map(|request| format!("earlier-{request}")).collect();
     let lines = script.lines().map(normal).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let (mut played, mut expected) = (Vec::new(), Vec::new());
@@ -83,7 +83,7 @@ struct Player<'a> {
     /// Names by the number of the request.
     names: Vec<String>,
     /// The number of answers that earlier lines have listed.
-    told: usize,
+    answers_read: usize,
 }
 
 impl Player<'_> {
@@ -158,18 +158,18 @@ impl Player<'_> {
 
     /// The answers since the previous call; `settled` is the id of the current settle.
     fn answers(&mut self, settled: &str) -> String {
-        let news = &self.world.answers[self.told..];
-        let tell = |(at, to, said): &(Time, usize, Said)| {
+        let news = &self.world.answers[self.answers_read..];
+        let text = |(at, to, answer): &(Time, usize, SentAnswer)| {
             let name = match *to {
                 SETTLER => settled,
                 BROADCAST => "",
                 to => &self.names[to],
             };
-            told(name, *at, said)
+            text_of(name, *at, answer)
         };
-        let told = news.iter().map(tell).collect::<Vec<_>>().join(" ");
-        self.told = self.world.answers.len();
-        told
+        let texts = news.iter().map(text).collect::<Vec<_>>().join(" ");
+        self.answers_read = self.world.answers.len();
+        texts
     }
 
     fn left(&mut self, now: Time, id: &str) -> String {
@@ -181,7 +181,7 @@ impl Player<'_> {
     fn why(&mut self, now: Time, id: &str) -> String {
         let before = self.answers("");
         let scheduler = &mut self.world.scheduler;
-        let told = if id == "next" {
+        let delay = if id == "next" {
             scheduler.delay_of_next(now).map(|(limit, reason, held_by)| {
                 reason_of(Some(&scheduler.resource()[limit].spec().name), reason, held_by.as_ref())
             })
@@ -190,7 +190,7 @@ impl Player<'_> {
             let request = scheduler.explain(now, &question).ok().and_then(|explanation| explanation.request);
             request.and_then(|one| Some(reason_of(one.limited_by.as_ref(), one.reason?, one.held_by.as_ref())))
         };
-        normal(&format!("{before} {}", told.unwrap_or_else(|| "nothing".to_owned())))
+        normal(&format!("{before} {}", delay.unwrap_or_else(|| "nothing".to_owned())))
     }
 
     fn levels(&mut self, now: Time) -> String {
@@ -282,14 +282,14 @@ fn actual(cost: &[&str]) -> Vec<(String, rampmeter_protocol::amount::Amount)> {
     cost.iter().map(read).collect()
 }
 
-fn told(name: &str, at: Time, said: &Said) -> String {
-    match said {
-        Said::Granted(delay) => format!("{name}@{}", (at + *delay).since(Time::ORIGIN).millis()),
-        Said::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
-        Said::Settled => format!("{name}:settled"),
-        Said::Extended => format!("{name}:extended"),
-        Said::Frozen(_, span) => format!("frozen+{}", span.millis()),
-        Said::Refused(refusal) => {
+fn text_of(name: &str, at: Time, answer: &SentAnswer) -> String {
+    match answer {
+        SentAnswer::Granted(delay) => format!("{name}@{}", (at + *delay).since(Time::ORIGIN).millis()),
+        SentAnswer::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
+        SentAnswer::Settled => format!("{name}:settled"),
+        SentAnswer::Extended => format!("{name}:extended"),
+        SentAnswer::Frozen(_, span) => format!("frozen+{}", span.millis()),
+        SentAnswer::Refused(refusal) => {
             let retry = refusal.retry_after().map_or(String::new(), |after| format!("+{}", after.millis()));
             format!("{name}:{}{retry}", refusal.code().as_str())
         }

@@ -24,7 +24,7 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 pub(crate) struct World {
     pub(crate) scheduler: Scheduler<usize>,
     pub(crate) asked: usize,
-    pub(crate) answers: Vec<(Time, usize, Said)>,
+    pub(crate) answers: Vec<(Time, usize, SentAnswer)>,
     pub(crate) notes: Vec<Note>,
     /// The limits whose labels were noticed to be missing.
     pub(crate) noticed: Vec<LimitId>,
@@ -39,7 +39,7 @@ pub(crate) const NOBODY: usize = usize::MAX - 2;
 
 /// An answer as a test reads it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Said {
+pub(crate) enum SentAnswer {
     /// Start after this long.
     Granted(Span),
     Queued(u64, Span),
@@ -126,7 +126,7 @@ impl World {
         let bill = match self.bill(wish) {
             Ok(bill) => bill,
             Err(refusal) => {
-                self.answers.push((now, to, Said::Refused(refusal)));
+                self.answers.push((now, to, SentAnswer::Refused(refusal)));
                 return to;
             }
         };
@@ -149,7 +149,7 @@ impl World {
         self.scheduler.resource().bill(&wish.labels(), cost)
     }
 
-    pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> Said {
+    pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> SentAnswer {
         self.settle_observed(now, id, outcome, None)
     }
 
@@ -160,11 +160,11 @@ impl World {
         id: &str,
         outcome: Outcome,
         observation: Option<Observation>,
-    ) -> Said {
+    ) -> SentAnswer {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
         let times = CallTimes::default();
         self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false, times }));
-        self.said(SETTLER).expect("a settle is answered at once")
+        self.last_answer(SETTLER).expect("a settle is answered at once")
     }
 
     /// Settles a call that was sent `late` after its start, and whose answer took `elapsed`.
@@ -193,28 +193,34 @@ impl World {
 
     /// Notes a command at `now`.
     pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
-        let (to, said) = match command {
-            Command::Grant(grant) => (grant.to, Said::Granted(grant.delay)),
-            Command::Queued { to, position, eta, .. } => (to, Said::Queued(position, eta)),
-            Command::Refuse { to, refusal, .. } => (to, Said::Refused(refusal)),
-            Command::RefuseSettle { to, refusal, .. } => (to.unwrap_or(NOBODY), Said::Refused(refusal)),
-            Command::Settled { to, extended, .. } => (to, if extended { Said::Extended } else { Said::Settled }),
-            Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, Said::Frozen(limits, span)),
+        let (to, answer) = match command {
+            Command::Grant(grant) => (grant.to, SentAnswer::Granted(grant.delay)),
+            Command::Queued { to, position, eta, .. } => (to, SentAnswer::Queued(position, eta)),
+            Command::Refuse { to, refusal, .. } => (to, SentAnswer::Refused(refusal)),
+            Command::RefuseSettle { to, refusal, .. } => (to.unwrap_or(NOBODY), SentAnswer::Refused(refusal)),
+            Command::Settled { to, extended, .. } => {
+                (to, if extended { SentAnswer::Extended } else { SentAnswer::Settled })
+            }
+            Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, SentAnswer::Frozen(limits, span)),
             Command::Note(note) => return self.notes.push(note),
         };
-        self.answers.push((now, to, said));
+        self.answers.push((now, to, answer));
     }
 
     /// The last answer to a request.
-    pub(crate) fn said(&self, request: usize) -> Option<Said> {
-        self.answers.iter().rev().find(|(_, to, _)| *to == request).map(|(_, _, said)| said.clone())
+    pub(crate) fn last_answer(&self, request: usize) -> Option<SentAnswer> {
+        self.answers.iter().rev().find(|(_, to, _)| *to == request).map(|(_, _, answer)| answer.clone())
     }
 
     /// The start that a request was granted.
     pub(crate) fn start(&self, request: usize) -> Option<Time> {
-        self.answers.iter().filter(|(_, to, _)| *to == request).find_map(|(at, _, said)| match said {
-            Said::Granted(delay) => Some(*at + *delay),
-            Said::Queued(..) | Said::Refused(_) | Said::Settled | Said::Extended | Said::Frozen(..) => None,
+        self.answers.iter().filter(|(_, to, _)| *to == request).find_map(|(at, _, answer)| match answer {
+            SentAnswer::Granted(delay) => Some(*at + *delay),
+            SentAnswer::Queued(..)
+            | SentAnswer::Refused(_)
+            | SentAnswer::Settled
+            | SentAnswer::Extended
+            | SentAnswer::Frozen(..) => None,
         })
     }
 

@@ -15,7 +15,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{PauseCause, Reason};
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
-    Correction, DifferingScheduler, FoundStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status, Told,
+    Correction, DifferingScheduler, FoundStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
+    UpstreamReport,
 };
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
@@ -310,7 +311,7 @@ pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
             amount(learned.held_back)
         )
     });
-    let told = limit.told.map(told);
+    let reported = limit.reported.map(reported);
     let shadow = limit.shadow.map(|shadow| {
         format!(
             "in shadow mode: of {} calls, {} would wait and {} be refused",
@@ -324,7 +325,7 @@ pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
         let ends = limit.resets_ms.map_or(String::new(), |ends| format!(", which ends in {}", duration(ends)));
         format!("`pace` spreads it over its window{ends}: {} can be taken now", amount(free))
     });
-    let all = [found, paced, margin, in_flight, keys, frozen, learned, told, shadow];
+    let all = [found, paced, margin, in_flight, keys, frozen, learned, reported, shadow];
     all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 
@@ -347,14 +348,14 @@ fn list(beginning: &str, names: &[String]) -> String {
 }
 
 /// What the upstream's headers tell.
-fn told(told: Told) -> String {
-    let capacity = told.capacity.zip(told.capacity_for_ms);
+fn reported(report: UpstreamReport) -> String {
+    let capacity = report.capacity.zip(report.capacity_for_ms);
     let capacity =
         capacity.map(|(capacity, since)| format!("a capacity of {} since {}", amount(capacity), duration(since)));
-    let others = (told.others > 0.0).then(|| format!("{} used by others", amount(told.others)));
-    let held_back = (told.held_back > 0.0).then(|| format!("{} held back for them", amount(told.held_back)));
-    let slack = told.window_slack_ms.unwrap_or_default();
-    let ends = told.window_ends_ms.map(|ends| match slack > 0.0 {
+    let others = (report.others > 0.0).then(|| format!("{} used by others", amount(report.others)));
+    let held_back = (report.held_back > 0.0).then(|| format!("{} held back for them", amount(report.held_back)));
+    let slack = report.window_slack_ms.unwrap_or_default();
+    let ends = report.window_ends_ms.map(|ends| match slack > 0.0 {
         true => format!("a window that ends in {}, or up to {} earlier", duration(ends), duration(slack)),
         false => format!("a window that ends in {}", duration(ends)),
     });

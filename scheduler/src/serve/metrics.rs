@@ -66,7 +66,7 @@ fn register_limits(registry: &mut Registry, reports: &[Report]) {
     registry.register("rate_in_use_ratio", "The rate in use, as a part of the configured one", rates());
     registry.register("rate_in_use", "The former name of rate_in_use_ratio, for one more release", rates());
     let in_use = limits().map(|(report, limit)| {
-        let stated = limit.told.and_then(|told| told.capacity).unwrap_or(limit.capacity);
+        let stated = limit.reported.and_then(|report| report.capacity).unwrap_or(limit.capacity);
         (limit_labels(report, limit), Gauge(stated))
     });
     registry.register(
@@ -74,8 +74,9 @@ fn register_limits(registry: &mut Registry, reports: &[Report]) {
         "The capacity that counts: less than the written one if the upstream's headers state less",
         Samples(in_use.collect()),
     );
-    let others = limits()
-        .map(|(report, limit)| (limit_labels(report, limit), Gauge(limit.told.map_or(0.0, |told| told.others))));
+    let others = limits().map(|(report, limit)| {
+        (limit_labels(report, limit), Gauge(limit.reported.map_or(0.0, |report| report.others)))
+    });
     registry.register(
         "used_by_others",
         "What others have used of the present window, by the upstream's headers",

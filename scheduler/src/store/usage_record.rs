@@ -10,14 +10,14 @@ pub(super) struct UsageRecord {
     /// Wall time at the writing, by the writer's clock.
     unix_nanos: u64,
     spans: Vec<UsageRow>,
-    /// What the upstream has told, if anything.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    told: Option<ToldRecord>,
+    /// What the upstream reported, if anything.
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none", default)]
+    reported: Option<ReportRecord>,
 }
 
-/// What the upstream has told of usage. Times are in nanoseconds after the writing.
+/// The upstream's reports on usage. Times are in nanoseconds after the writing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct ToldRecord {
+struct ReportRecord {
     /// The earliest and the latest end of a window of the upstream.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     ends: Option<(i64, i64)>,
@@ -77,7 +77,7 @@ impl UsageRecord {
         UsageRecord {
             unix_nanos: taken.unix_nanos,
             spans: taken.spans.iter().map(row).collect(),
-            told: taken.told.as_ref().map(ToldRecord::of),
+            reported: taken.reported.as_ref().map(ReportRecord::of),
         }
     }
 
@@ -87,19 +87,19 @@ impl UsageRecord {
             until: Offset::from_nanos(row.ends),
             micros: row.micros,
         };
-        let told = self.told.as_ref().map(ToldRecord::told);
-        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, told }
+        let reported = self.reported.as_ref().map(ReportRecord::usage);
+        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, reported }
     }
 }
 
-impl ToldRecord {
-    fn of(told: &ReportedUsage) -> Self {
-        let others = told.claims.iter().map(ClaimRow::from).collect();
-        let ends = told.window_ends.map(|(from, until)| (from.nanos(), until.nanos()));
-        ToldRecord { ends, others, expected: told.expected_micros }
+impl ReportRecord {
+    fn of(reported: &ReportedUsage) -> Self {
+        let others = reported.claims.iter().map(ClaimRow::from).collect();
+        let ends = reported.window_ends.map(|(from, until)| (from.nanos(), until.nanos()));
+        ReportRecord { ends, others, expected: reported.expected_micros }
     }
 
-    fn told(&self) -> ReportedUsage {
+    fn usage(&self) -> ReportedUsage {
         let claims = self.others.iter().map(ClaimRow::claim).collect();
         let window_ends = self.ends.map(|(from, until)| (Offset::from_nanos(from), Offset::from_nanos(until)));
         ReportedUsage { window_ends, claims, expected_micros: self.expected }
@@ -111,16 +111,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_use_has_a_stable_form() {
+    fn reported_use_has_a_stable_form() {
         let (golden, empty) = (r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#, "{}");
         let at = Offset::from_nanos;
         let claim =
             |micros, until, expires: Option<i64>| ClaimedUsage { micros, until: at(until), expires: expires.map(at) };
         let claims = vec![claim(4_000_000, 1000, None), claim(1, 9, Some(7))];
-        let told = ReportedUsage { window_ends: Some((at(-5), at(1000))), claims, expected_micros: 5_000_000 };
-        for (told, golden) in [(told, golden), (ReportedUsage::default(), empty)] {
-            assert_eq!(serde_json::to_string(&ToldRecord::of(&told)).unwrap(), golden);
-            assert_eq!(serde_json::from_str::<ToldRecord>(golden).unwrap().told(), told);
+        let reported = ReportedUsage { window_ends: Some((at(-5), at(1000))), claims, expected_micros: 5_000_000 };
+        for (reported, golden) in [(reported, golden), (ReportedUsage::default(), empty)] {
+            assert_eq!(serde_json::to_string(&ReportRecord::of(&reported)).unwrap(), golden);
+            assert_eq!(serde_json::from_str::<ReportRecord>(golden).unwrap().usage(), reported);
         }
     }
 }

@@ -22,8 +22,8 @@ impl Run<'_> {
 
     pub(super) fn poll_levels(&mut self, now: Time, asked: Time) {
         let levels = self.upstream.levels(now);
-        let heard = now + self.world.network.response.draw(&mut self.dice);
-        self.agenda.note(heard, WorldEvent::Read { asked, levels });
+        let answered = now + self.world.network.response.draw(&mut self.dice);
+        self.agenda.note(answered, WorldEvent::Read { asked, levels });
         self.ask_for_levels(asked);
     }
 

@@ -41,7 +41,7 @@ async fn limit(worker: &Worker) -> LimitStatus {
 }
 
 fn check(limit: &LimitStatus, level: std::ops::RangeInclusive<f64>) {
-    let told = limit.told.unwrap();
+    let told = limit.reported.unwrap();
     assert_eq!(told.capacity, Some(80.0), "{limit:?}");
     assert!(level.contains(&limit.level), "{limit:?}");
     let ends = told.window_ends_ms.unwrap();
@@ -59,7 +59,7 @@ async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
     worker.settle(answered("a")).await;
     let first = limit(&worker).await;
     check(&first, 39.0..=40.0);
-    assert!((38.0..=39.0).contains(&first.told.unwrap().others), "{first:?}");
+    assert!((38.0..=39.0).contains(&first.reported.unwrap().others), "{first:?}");
     until("the log says so", async || {
         process.log().contains("`per-day` has a capacity of 80 by the upstream's headers, not 100").then_some(())
     })

@@ -113,7 +113,7 @@ async fn fleet(nats: &Server, hub: &Hub) -> Fleet {
 /// The capacity that the upstream has stated, once that is `stated`.
 async fn capacity_becomes(worker: &Worker, stated: Option<f64>) {
     let stated_is = async || {
-        let told = worker.limit("many").await.told;
+        let told = worker.limit("many").await.reported;
         (told.and_then(|told| told.capacity) == stated).then_some(())
     };
     until("the capacity is told", stated_is).await;
@@ -136,7 +136,7 @@ async fn windows_that_begin_at_another_time_are_used_up_without_a_429() {
     let hub = Hub::start().await;
     let fleet = fleet(&nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
-    until("the end of the window is told", async || worker.limit("many").await.told?.window_ends_ms).await;
+    until("the end of the window is told", async || worker.limit("many").await.reported?.window_ends_ms).await;
     let (served, refused) = hub.whole_windows(2).await;
     let throttled = fleet.throttled();
     fleet.stop().await;
@@ -151,7 +151,7 @@ async fn a_capacity_that_changes_is_followed_by_what_headers_state() {
     let hub = Hub::start().await;
     let fleet = fleet(&nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
-    until("the end of the window is told", async || worker.limit("many").await.told?.window_ends_ms).await;
+    until("the end of the window is told", async || worker.limit("many").await.reported?.window_ends_ms).await;
     for capacity in [CAPACITY / 2, CAPACITY] {
         hub.upstream.change(vec![policy(capacity).parse().unwrap()]);
         capacity_becomes(&worker, (capacity < CAPACITY).then_some(capacity as f64)).await;

@@ -2,7 +2,7 @@
 
 use super::upstream::{Answer, Habits, Headers, Upstream};
 use super::{PERIOD, spec};
-use crate::common::{Said, World, amount, ms, wish};
+use crate::common::{SentAnswer, World, amount, ms, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -89,7 +89,7 @@ pub(super) struct Play {
     waiting: BTreeSet<usize>,
     /// The call of each request to the present scheduler.
     asked: Vec<usize>,
-    told: usize,
+    answers_read: usize,
     /// The last checkpoint that is stored, and the one that is being written.
     stored: Option<(Time, Checkpoint)>,
     writing: Option<(Time, Checkpoint)>,
@@ -120,7 +120,7 @@ pub(super) fn saturated(
         wanted: Vec::new(),
         waiting: BTreeSet::new(),
         asked: Vec::new(),
-        told: 0,
+        answers_read: 0,
         stored: None,
         writing: None,
         epoch: Epoch::FIRST,
@@ -196,21 +196,21 @@ impl Play {
 
     /// Sends the calls whose permits have come.
     fn send(&mut self) {
-        while let Some((at, to, said)) = self.world.answers.get(self.told).cloned() {
-            self.told += 1;
+        while let Some((at, to, answer)) = self.world.answers.get(self.answers_read).cloned() {
+            self.answers_read += 1;
             let Some(number) = self.asked.get(to).copied() else { continue };
-            match said {
-                Said::Granted(delay) if !self.wanted[number].is_granted => {
+            match answer {
+                SentAnswer::Granted(delay) if !self.wanted[number].is_granted => {
                     self.wanted[number].is_granted = true;
                     self.waiting.remove(&number);
                     let way = self.random(WAY);
                     self.plan(millis_up(at + delay) + way, Step::Arrives(number));
                 }
-                Said::Refused(_) if !self.wanted[number].is_granted => {
+                SentAnswer::Refused(_) if !self.wanted[number].is_granted => {
                     self.plan(millis_up(at) + WAY, Step::Asks(number));
                 }
-                Said::Granted(_) | Said::Refused(_) | Said::Queued(..) => {}
-                Said::Settled | Said::Extended | Said::Frozen(..) => {}
+                SentAnswer::Granted(_) | SentAnswer::Refused(_) | SentAnswer::Queued(..) => {}
+                SentAnswer::Settled | SentAnswer::Extended | SentAnswer::Frozen(..) => {}
             }
         }
     }
@@ -272,7 +272,7 @@ impl Play {
         let restored = Scheduler::restore(resource, self.epoch, self.now, then, &checkpoint.state);
         self.world = World::of(restored.fenced());
         self.stored = Some((then, checkpoint));
-        (self.told, self.asked) = (0, Vec::new());
+        (self.answers_read, self.asked) = (0, Vec::new());
         self.steps.retain(|Reverse((.., step))| *step != Step::Written);
         for number in self.waiting.clone() {
             let later = self.random(WAY);
@@ -286,19 +286,19 @@ impl Play {
     /// What the worker reports of an answer.
     fn observation(&mut self, number: usize, answer: Answer) -> Observation {
         let lies = self.events.a_worker_lies && self.wanted[number].worker == 0;
-        let told = if lies || self.headers == Headers::Random {
+        let reported = if lies || self.headers == Headers::Random {
             let (capacity, reset) = (1 + self.random(2 * answer.capacity), 1 + self.random(2 * PERIOD));
             Answer { capacity, left: self.random(capacity + 1), reset, ..answer }
         } else {
             answer
         };
         let is_whole = self.headers == Headers::WholeSeconds;
-        let reset = if is_whole { told.reset.div_ceil(1000) * 1000 } else { told.reset };
+        let reset = if is_whole { reported.reset.div_ceil(1000) * 1000 } else { reported.reset };
         let reading = Reading {
-            capacity: Some(amount(told.capacity as f64)),
+            capacity: Some(amount(reported.capacity as f64)),
             reset: Some(Span::from_millis(reset)),
             reset_grain: if is_whole { Span::from_secs(1) } else { Span::from_millis(1) },
-            ..Reading::new(Scope::Unnamed, amount(told.left as f64))
+            ..Reading::new(Scope::Unnamed, amount(reported.left as f64))
         };
         let retry_after = Some(Span::from_millis(reset));
         let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };

@@ -88,7 +88,7 @@ async fn ask(
         Topic::Contract => Ok(Some(ProviderNews::Limits(provider.limits().await?))),
         Topic::Levels => {
             let levels = provider.levels().await?;
-            Ok(levels.map(|levels| ProviderNews::Levels { asked, heard: clock.now(), levels }))
+            Ok(levels.map(|levels| ProviderNews::Levels { asked, answered: clock.now(), levels }))
         }
     }
 }

@@ -22,7 +22,7 @@ pub enum ProviderNews {
         /// are not.
         asked: Time,
         /// When its answer came. Calls sent later are not counted in.
-        heard: Time,
+        answered: Time,
         /// The level of each bucket.
         levels: Vec<ProvidedLevel>,
     },
@@ -34,13 +34,13 @@ pub enum ProviderNews {
 
 /// What a permit loop knows of its provider, for status and metrics.
 ///
-/// The last contract that was heard stays here, because it goes on to count when rules change.
+/// The last contract that was read stays here, because it goes on to count when rules change.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderView {
     kind: &'static str,
     state: ProviderState,
     reason: Option<String>,
-    contract_heard: Option<Time>,
+    contract_read: Option<Time>,
     contract: Option<Contract>,
     notes: Vec<String>,
 }
@@ -52,7 +52,7 @@ impl ProviderView {
             kind,
             state: ProviderState::Unknown,
             reason: None,
-            contract_heard: None,
+            contract_read: None,
             contract: None,
             notes: Vec::new(),
         }
@@ -64,14 +64,14 @@ impl ProviderView {
             kind: self.kind.to_owned(),
             state: self.state,
             reason: self.reason.clone(),
-            contract_age_ms: self.contract_heard.map(|heard| now.since(heard).millis()),
+            contract_age_ms: self.contract_read.map(|read| now.since(read).millis()),
             notes: self.notes.clone(),
         }
     }
 
     /// Takes a contract, and returns what it changes in `present`.
     pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<LimitChange> {
-        self.contract_heard = Some(now);
+        self.contract_read = Some(now);
         self.contract = Some(contract);
         self.keep_to_contract(present)
     }

@@ -394,9 +394,9 @@ impl PermitLoop {
                 let change = self.limits.take_contract(now, core.resource(), contract);
                 self.change_limits(now, change);
             }
-            ProviderNews::Levels { asked, heard, levels } => {
-                let levels = levels_by_limit(core.resource(), heard.since(asked), &levels);
-                core.handle(now, Event::Levels { asked, heard, levels });
+            ProviderNews::Levels { asked, answered, levels } => {
+                let levels = levels_by_limit(core.resource(), answered.since(asked), &levels);
+                core.handle(now, Event::Levels { asked, answered, levels });
             }
             ProviderNews::Trouble(error) => {
                 core.tally().provider_failures.count(error.kind);

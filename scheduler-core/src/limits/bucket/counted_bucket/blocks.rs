@@ -39,7 +39,7 @@ impl CountedBucket {
         let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
         let reports =
-            usage.told.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
+            usage.reported.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
         if usage.doubted {
             let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
@@ -79,7 +79,7 @@ impl CountedBucket {
             blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
         }
         let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
-        Some(Usage { told: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage })
+        Some(Usage { reported: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage })
     }
 
     /// Usage includes all promises.

@@ -11,7 +11,7 @@ use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::paced_window::PacedWindow;
 use crate::limits::upstream_reports::UpstreamReports;
-use crate::limits::window_phase::{Heard, Interval, Phase, Windows};
+use crate::limits::window_phase::{Interval, Phase, ReportEffect, Windows};
 use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
@@ -39,12 +39,12 @@ impl CountedBucket {
         self.advance(limit, now);
         self.track(now);
         let ends = reading.ends;
-        let heard = ends.map_or(Heard::Agrees, |ends| self.learn_phase(limit, now, ends, reading.connection));
+        let effect = ends.map_or(ReportEffect::Agrees, |ends| self.learn_phase(limit, now, ends, reading.connection));
         if let Some(until) = self.present_until(limit, now, reading) {
             self.learn_remaining(limit, now, reading, until);
             self.learn_usage_of_others(limit, now, reading);
         }
-        heard != Heard::Contradicts
+        effect != ReportEffect::Contradicts
     }
 
     /// Lowers claims after the capacity fell by `by`, because the difference had seemed to be usage
@@ -57,7 +57,7 @@ impl CountedBucket {
 
     pub(crate) fn window_state(&self, limit: &Limit, now: Time) -> WindowState {
         let claimed = self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now));
-        let known = WindowState { claimed, told_end: self.told_end(now), ..WindowState::default() };
+        let known = WindowState { claimed, reported_end: self.reported_end(now), ..WindowState::default() };
         let Some(windows) = self.windows(limit) else { return known };
         let window = windows.window(now);
         let given = |paced: PacedWindow| (paced.given(now) - self.used_at(now)).max(Credit::ZERO);
@@ -74,7 +74,7 @@ impl CountedBucket {
         self.reports.as_ref()?.phase.as_ref()
     }
 
-    fn told_end(&self, now: Time) -> Option<Interval> {
+    fn reported_end(&self, now: Time) -> Option<Interval> {
         let phase = self.phase()?;
         let ends = phase.window(now).ends;
         Some(Interval { from: ends - phase.slack(), until: ends })
@@ -139,26 +139,26 @@ impl CountedBucket {
 
     /// Learns that a window ends within `ends`. The window of an answered call has begun, so it
     /// ends within a period.
-    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> Heard {
+    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> ReportEffect {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
-        let Some(alignment) = alignment else { return Heard::Agrees };
+        let Some(alignment) = alignment else { return ReportEffect::Agrees };
         let period = limit.spec().period;
         let ends = Interval { until: ends.until.min(ends.from.max(now + period)), ..ends };
         let agrees = alignment.window(ends.until).starts >= ends.from;
-        let Some(reports) = &mut self.reports else { return Heard::Agrees };
+        let Some(reports) = &mut self.reports else { return ReportEffect::Agrees };
         let before = reports.phase;
-        let heard = match &mut reports.phase {
-            Some(phase) => phase.hear(now, ends, connection),
-            None if agrees => Heard::Agrees,
+        let effect = match &mut reports.phase {
+            Some(phase) => phase.take_report(now, ends, connection),
+            None if agrees => ReportEffect::Agrees,
             phase @ None => {
                 *phase = Phase::new(now, period, ends, connection);
-                if phase.is_some() { Heard::CutsAnew } else { Heard::Agrees }
+                if phase.is_some() { ReportEffect::CutsAnew } else { ReportEffect::Agrees }
             }
         };
-        if heard == Heard::CutsAnew {
+        if effect == ReportEffect::CutsAnew {
             self.cut_anew(limit, now, before);
         }
-        heard
+        effect
     }
 
     /// Moves usage from the windows of the phase `former` to the windows of the present phase. Each
