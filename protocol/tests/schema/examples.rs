@@ -3,10 +3,10 @@
 use crate::SCHEMA;
 use crate::validator::Schema;
 use rampmeter_protocol::answer::Answer;
-use rampmeter_protocol::event::Event;
 use rampmeter_protocol::explain::{Explanation, Question};
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
+use rampmeter_protocol::news::News;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::resources::Resources;
@@ -79,8 +79,8 @@ fn events_are_as_the_schema_says() {
         r#"{"event":"freeze","limits":["per-minute"],"for_ms":3000.0,"epoch":7}"#,
         r#"{"event":"thaw","limits":["per-minute"]}"#,
     ] {
-        assert_ne!(serde_json::from_str::<Event>(text).unwrap(), Event::Other, "{text}");
-        check::<Event>("event", text);
+        assert_ne!(serde_json::from_str::<News>(text).unwrap(), News::Other, "{text}");
+        check::<News>("event", text);
     }
 }
 

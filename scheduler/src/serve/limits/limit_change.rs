@@ -1,7 +1,7 @@
 //! A change of a resource's limits, for the core and for workers.
 
-use rampmeter_protocol::event::LimitNews;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::news::LimitNews;
 use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;

@@ -1,7 +1,7 @@
 //! A permit loop's announcements of its term: the leader's name, and the beginning of grants.
 
 use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::event::Event as News;
+use rampmeter_protocol::news::News;
 use tokio::sync::oneshot;
 
 /// Tells workers and this process that a term has begun.

@@ -3,9 +3,9 @@
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;
-use rampmeter_protocol::event::Event as News;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::news::News;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::LimitId;

@@ -4,12 +4,12 @@ use crate::epoch::Epoch;
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An event on `rampmeter.event.<resource>`. Clients ignore events and fields that they do not
+/// A message on `rampmeter.event.<resource>`. Clients ignore events and fields that they do not
 /// know. They also ignore events of an epoch lower than one that they have seen, because its
 /// scheduler no longer leads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
-pub enum Event {
+pub enum News {
     /// A scheduler took over the resource. Clients repeat their waiting requests under the same
     /// ids.
     Leader {
@@ -61,14 +61,14 @@ pub struct LimitNews {
     pub period_ms: f64,
 }
 
-impl Event {
+impl News {
     /// The epoch of the sender, if the event names it.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match self {
-            Event::Leader { epoch, .. } => Some(*epoch),
-            Event::Limits { epoch, .. } | Event::Freeze { epoch, .. } | Event::Thaw { epoch, .. } => *epoch,
-            Event::Other => None,
+            News::Leader { epoch, .. } => Some(*epoch),
+            News::Limits { epoch, .. } | News::Freeze { epoch, .. } | News::Thaw { epoch, .. } => *epoch,
+            News::Other => None,
         }
     }
 }
@@ -82,19 +82,19 @@ mod tests {
     }
 
     /// The golden text of each event.
-    fn golden() -> [(Event, &'static str); 5] {
+    fn golden() -> [(News, &'static str); 5] {
         let limit = LimitNews { name: name("per-minute"), capacity: 600.0, period_ms: 60_000.0 };
         [
             (
-                Event::Leader { epoch: Epoch::new(7), leader: "scheduler-a".to_owned() },
+                News::Leader { epoch: Epoch::new(7), leader: "scheduler-a".to_owned() },
                 r#"{"event":"leader","epoch":7,"leader":"scheduler-a"}"#,
             ),
             (
-                Event::Limits { limits: vec![limit], epoch: Some(Epoch::new(7)) },
+                News::Limits { limits: vec![limit], epoch: Some(Epoch::new(7)) },
                 r#"{"event":"limits","limits":[{"name":"per-minute","capacity":600.0,"period_ms":60000.0}],"epoch":7}"#,
             ),
             (
-                Event::Freeze {
+                News::Freeze {
                     limits: vec![name("per-minute"), name("per-month")],
                     for_ms: 3000.0,
                     epoch: Some(Epoch::new(7)),
@@ -102,11 +102,11 @@ mod tests {
                 r#"{"event":"freeze","limits":["per-minute","per-month"],"for_ms":3000.0,"epoch":7}"#,
             ),
             (
-                Event::Freeze { limits: vec![name("per-minute")], for_ms: 0.5, epoch: None },
+                News::Freeze { limits: vec![name("per-minute")], for_ms: 0.5, epoch: None },
                 r#"{"event":"freeze","limits":["per-minute"],"for_ms":0.5}"#,
             ),
             (
-                Event::Thaw { limits: vec![name("per-minute")], epoch: Some(Epoch::new(7)) },
+                News::Thaw { limits: vec![name("per-minute")], epoch: Some(Epoch::new(7)) },
                 r#"{"event":"thaw","limits":["per-minute"],"epoch":7}"#,
             ),
         ]
@@ -116,7 +116,7 @@ mod tests {
     fn events_are_written_and_read_as_ever() {
         for (event, text) in golden() {
             assert_eq!(serde_json::to_string(&event).unwrap(), text);
-            assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event, "{text}");
+            assert_eq!(serde_json::from_str::<News>(text).unwrap(), event, "{text}");
         }
     }
 
@@ -124,14 +124,14 @@ mod tests {
     fn what_is_not_known_is_passed_over() {
         #[rustfmt::skip]
         let table = [
-            (r#"{"event":"freeze","limits":["a"],"for_ms":3000,"why":"429"}"#,  Event::Freeze { limits: vec![name("a")], for_ms: 3000.0, epoch: None }),
-            (r#"{"event":"eclipse","of":"the sun","epoch":3}"#,                 Event::Other),
+            (r#"{"event":"freeze","limits":["a"],"for_ms":3000,"why":"429"}"#,  News::Freeze { limits: vec![name("a")], for_ms: 3000.0, epoch: None }),
+            (r#"{"event":"eclipse","of":"the sun","epoch":3}"#,                 News::Other),
         ];
         for (text, event) in table {
-            assert_eq!(serde_json::from_str::<Event>(text).unwrap(), event, "{text}");
+            assert_eq!(serde_json::from_str::<News>(text).unwrap(), event, "{text}");
         }
         for wrong in [r#"{"event":"freeze","limits":["a"]}"#, r#"{"limits":["a"]}"#, "[]", "7"] {
-            assert!(serde_json::from_str::<Event>(wrong).is_err(), "{wrong}");
+            assert!(serde_json::from_str::<News>(wrong).is_err(), "{wrong}");
         }
     }
 }
