@@ -74,7 +74,7 @@ impl Silence {
 #[derive(Debug)]
 pub(crate) struct UnsettledCall {
     call: Call,
-    told: Outcome,
+    outcome: Outcome,
     status: u16,
     begun: Time,
     clock: Clock,
@@ -85,8 +85,8 @@ pub(crate) struct UnsettledCall {
 
 impl UnsettledCall {
     pub(crate) fn new(call: Call, answer: &Response<Incoming>, place: OwnedSemaphorePermit, clock: Clock) -> Self {
-        let (told, status) = (answer.outcome(), answer.status().as_u16());
-        UnsettledCall { call, told, status, begun: clock.now(), clock, usage: None, _place: place }
+        let (outcome, status) = (answer.outcome(), answer.status().as_u16());
+        UnsettledCall { call, outcome, status, begun: clock.now(), clock, usage: None, _place: place }
     }
 
     /// The same, with the usage in the answer as its cost.
@@ -104,11 +104,11 @@ impl UnsettledCall {
     /// Reports the call, which is over.
     pub(crate) fn settle(self) {
         let is_fresh = self.clock.now().since(self.begun) < FRESH;
-        let told = if is_fresh { self.told } else { Outcome::status(self.status) };
+        let outcome = if is_fresh { self.outcome } else { Outcome::status(self.status) };
         let used = self.usage.and_then(|(units, reader)| units.used(reader));
         self.call.settle(match used {
-            Some(cost) => told.cost(cost),
-            None => told,
+            Some(cost) => outcome.cost(cost),
+            None => outcome,
         });
     }
 }

@@ -20,13 +20,13 @@ pub trait CredentialSource: Send + Sync {
     /// The present value. It may have to be fetched.
     fn value(&self) -> CredentialValue<'_>;
 
-    /// Hears that the upstream has answered 401 to a request with `value`.
+    /// Notes that the upstream has answered 401 to a request with `value`.
     fn refused(&self, value: &HeaderValue);
 }
 
-/// The credential that one request shows.
+/// A credential as one request carries it.
 #[derive(Clone)]
-pub(crate) struct Shown<'a> {
+pub(crate) struct AppliedCredential<'a> {
     credential: &'a Credential,
     value: HeaderValue,
 }
@@ -39,14 +39,14 @@ impl Credential {
     }
 
     /// The credential for the next request; `None` if there is none at present.
-    pub(crate) async fn shown(&self) -> Option<Shown<'_>> {
+    pub(crate) async fn applied(&self) -> Option<AppliedCredential<'_>> {
         let mut value = self.source.value().await?;
         value.set_sensitive(true);
-        Some(Shown { credential: self, value })
+        Some(AppliedCredential { credential: self, value })
     }
 }
 
-impl Shown<'_> {
+impl AppliedCredential<'_> {
     /// Puts the credential in place of what the client has sent.
     pub(crate) fn put_into(&self, headers: &mut HeaderMap) {
         headers.insert(self.credential.header.clone(), self.value.clone());

@@ -10,7 +10,7 @@
 
 use crate::answer::{AnswerBody, Relay, Silence, UnsettledCall};
 use crate::checked_stream::closes;
-use crate::credential::Shown;
+use crate::credential::AppliedCredential;
 use crate::drain::Drain;
 use crate::failure::Failure;
 use crate::headers::{self, ClientInfo, Pseudonym};
@@ -77,8 +77,8 @@ pub(crate) struct Peer {
     pub(crate) tunnel: Option<Arc<Host>>,
 }
 
-/// A request on its way.
-struct Course {
+/// A request that was checked and is on its way.
+struct CheckedRequest {
     /// The span that its permits are asked for in.
     asked_in: Option<TraceContext>,
     terms: RequestedPermit,
@@ -90,11 +90,11 @@ struct Course {
 struct Ready<'a> {
     call: Call,
     place: OwnedSemaphorePermit,
-    credential: Option<Shown<'a>>,
+    credential: Option<AppliedCredential<'a>>,
 }
 
-/// What the log says of a request.
-struct Told {
+/// The part of a request that the log has.
+struct LoggedRequest {
     method: Method,
     waited: Span,
     sendings: u32,
@@ -109,8 +109,8 @@ impl Exchange {
         if let Some(name) = peer.name.clone() {
             head.extensions.insert(name);
         }
-        let mut response = match self.course(head, body, &peer, begun) {
-            Ok((course, trace)) => self.hold(course, trace).await,
+        let mut response = match self.check(head, body, &peer, begun) {
+            Ok((checked, trace)) => self.hold(checked, trace).await,
             Err(failure) => self.refused("-", None, &failure),
         };
         if version == Version::HTTP_2 {
@@ -162,12 +162,12 @@ impl Exchange {
         }
     }
 
-    async fn hold(&self, course: Course, mut trace: RequestTrace) -> Response<AnswerBody> {
-        let (route, class) = (course.terms.route.clone(), course.terms.class.clone());
+    async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<AnswerBody> {
+        let (route, class) = (checked.terms.route.clone(), checked.terms.class.clone());
         let answered = match self.held.try_acquire() {
             Ok(_place) => {
                 let held = self.metrics.hold();
-                let answered = Box::pin(self.run(course)).instrument(trace.for_log()).await;
+                let answered = Box::pin(self.run(checked)).instrument(trace.for_log()).await;
                 held.answered();
                 answered
             }
@@ -182,7 +182,13 @@ impl Exchange {
     }
 
     /// Checks a request, and makes it one to the upstream.
-    fn course(&self, head: Parts, body: Incoming, peer: &Peer, begun: Time) -> Result<(Course, RequestTrace), Failure> {
+    fn check(
+        &self,
+        head: Parts,
+        body: Incoming,
+        peer: &Peer,
+        begun: Time,
+    ) -> Result<(CheckedRequest, RequestTrace), Failure> {
         self.check_host(&head, peer)?;
         if self.pseudonym.is_in(&head.headers) {
             return Err(Failure::Loop);
@@ -199,7 +205,7 @@ impl Exchange {
         let spans = self.settings.spans.as_ref();
         let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
         let outgoing = Outgoing { method: head.method, target, headers, body };
-        Ok((Course { asked_in: trace.context(), terms, outgoing, begun }, trace))
+        Ok((CheckedRequest { asked_in: trace.context(), terms, outgoing, begun }, trace))
     }
 
     fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {
@@ -227,47 +233,51 @@ impl Exchange {
 
     /// Sends the request until it is not answered 429. Returns the answer, and how the request was
     /// held.
-    async fn run(&self, course: Course) -> Result<(Response<AnswerBody>, Held), Failure> {
-        let course = &self.estimated(course).await?;
+    async fn run(&self, checked: CheckedRequest) -> Result<(Response<AnswerBody>, Held), Failure> {
+        let checked = &self.estimated(checked).await?;
         let mut sendings = 0;
         loop {
-            let Ready { call, place, credential } = self.permit(course).await?;
-            let (started, waited) = (self.clock.now(), self.clock.now().since(course.begun));
-            let (response, call) = self.call(&course.outgoing, call, credential.as_ref()).await?;
+            let Ready { call, place, credential } = self.permit(checked).await?;
+            let (started, waited) = (self.clock.now(), self.clock.now().since(checked.begun));
+            let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
             self.metrics.first_byte(self.clock.now().since(started));
             sendings += 1;
             let unsettled = UnsettledCall::new(call, &response, place, self.clock);
-            if is_worth_repeating(&response) && course.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
+            if is_worth_repeating(&response) && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
                 unsettled.settle();
                 self.metrics.repeated();
                 continue;
             }
-            self.metrics.began(course.terms.class.as_deref(), waited);
+            self.metrics.began(checked.terms.class.as_deref(), waited);
             let unsettled = match &self.settings.asking.tokens {
                 Some(units) => unsettled.with_usage(units.clone(), &response),
                 None => unsettled,
             };
-            self.tell(course, response.status(), &Told { method: course.outgoing.method.clone(), waited, sendings });
+            self.log(
+                checked,
+                response.status(),
+                &LoggedRequest { method: checked.outgoing.method.clone(), waited, sendings },
+            );
             return Ok((self.relayed(response, unsettled, waited), Held { wait: waited, sendings }));
         }
     }
 
     /// The request with the cost that its body states, if bodies count. The body is read first.
-    async fn estimated(&self, course: Course) -> Result<Course, Failure> {
+    async fn estimated(&self, checked: CheckedRequest) -> Result<CheckedRequest, Failure> {
         let asking = &self.settings.asking;
-        if !asking.reads_bodies() || course.outgoing.body.has_ended() {
-            return Ok(course);
+        if !asking.reads_bodies() || checked.outgoing.body.has_ended() {
+            return Ok(checked);
         }
-        let reading = course.outgoing.body.whole(self.settings.bounds.replay_bytes);
+        let reading = checked.outgoing.body.whole(self.settings.bounds.replay_bytes);
         let read = tokio::time::timeout(self.settings.times.first_byte.duration(), reading).await;
         let Some(body) = read.map_err(|_| CallError::SlowClient)? else {
-            return match course.outgoing.body.has_failed() {
+            return match checked.outgoing.body.has_failed() {
                 true => Err(Failure::BrokenBody),
                 // The body is longer than what is kept, and so longer than what models accept.
-                false => Ok(course),
+                false => Ok(checked),
             };
         };
-        let Course { asked_in, terms, outgoing, begun } = course;
+        let CheckedRequest { asked_in, terms, outgoing, begun } = checked;
         let mut terms = terms.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
         if let Some(units) = &asking.tokens {
             terms = terms.with_tokens(units, &body);
@@ -275,7 +285,7 @@ impl Exchange {
         if let Some(price) = self.price(&outgoing, body).await {
             terms = terms.with_price(&price);
         }
-        Ok(Course { asked_in, terms, outgoing, begun })
+        Ok(CheckedRequest { asked_in, terms, outgoing, begun })
     }
 
     /// What the request costs by its body. A request without a price costs what its route says.
@@ -289,11 +299,11 @@ impl Exchange {
     }
 
     /// Waits for a permit, a place and a credential, and begins the call.
-    async fn permit(&self, course: &Course) -> Result<Ready<'_>, Failure> {
-        let waited = self.clock.now().since(course.begun);
+    async fn permit(&self, checked: &CheckedRequest) -> Result<Ready<'_>, Failure> {
+        let waited = self.clock.now().since(checked.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
-        let acquire = course.terms.acquire(&self.resource, waited, left);
-        let acquire = match course.asked_in {
+        let acquire = checked.terms.acquire(&self.resource, waited, left);
+        let acquire = match checked.asked_in {
             Some(span) => acquire.traceparent(&span.to_string()),
             None => acquire,
         };
@@ -306,7 +316,7 @@ impl Exchange {
         };
         tokio::select! {
             granted = granted => granted,
-            _broken = course.outgoing.body.broken() => Err(Failure::BrokenBody),
+            _broken = checked.outgoing.body.broken() => Err(Failure::BrokenBody),
             () = self.drain.is_over() => Err(Failure::Stopping),
         }
     }
@@ -319,9 +329,9 @@ impl Exchange {
         place.ok().and_then(Result::ok).ok_or(Failure::NoPlace)
     }
 
-    async fn credential(&self) -> Result<Option<Shown<'_>>, Failure> {
+    async fn credential(&self) -> Result<Option<AppliedCredential<'_>>, Failure> {
         match &self.settings.credential {
-            Some(credential) => credential.shown().await.map(Some).ok_or(Failure::NoCredential),
+            Some(credential) => credential.applied().await.map(Some).ok_or(Failure::NoCredential),
             None => Ok(None),
         }
     }
@@ -330,7 +340,7 @@ impl Exchange {
         &self,
         outgoing: &Outgoing,
         call: Call,
-        credential: Option<&Shown<'_>>,
+        credential: Option<&AppliedCredential<'_>>,
     ) -> Result<(Response<Incoming>, Call), Failure> {
         let mut answered = self.pool.call(outgoing.request(credential), &outgoing.body).await;
         let was_sent = !matches!(answered, Err(CallError::NoConnection(_)));
@@ -374,11 +384,11 @@ impl Exchange {
     }
 
     /// Logs a request without its path, query and headers, which may hold secrets.
-    fn tell(&self, course: &Course, status: StatusCode, told: &Told) {
-        let (route, class) = (&*course.terms.route, course.terms.class.as_deref());
+    fn log(&self, checked: &CheckedRequest, status: StatusCode, logged: &LoggedRequest) {
+        let (route, class) = (&*checked.terms.route, checked.terms.class.as_deref());
         self.metrics.answered(route, class, "forwarded");
-        let (resource, wait_ms) = (self.resource.name(), told.waited.millis());
-        let Told { method, sendings, .. } = told;
+        let (resource, wait_ms) = (self.resource.name(), logged.waited.millis());
+        let LoggedRequest { method, sendings, .. } = logged;
         tracing::debug!(resource, %method, route, class, wait_ms, sendings, status = status.as_u16(), "forwarded");
     }
 }

@@ -101,11 +101,11 @@ pub(crate) fn forward(headers: &mut HeaderMap, version: Version, client: Option<
         }
     }
     if let Some(client) = client {
-        tell_of(client, headers);
+        add_client(client, headers);
     }
 }
 
-fn tell_of(client: ClientInfo, headers: &mut HeaderMap) {
+fn add_client(client: ClientInfo, headers: &mut HeaderMap) {
     add(headers, X_FORWARDED_FOR, &client.address.to_string());
     let scheme = HeaderValue::from_static(if client.is_encrypted { "https" } else { "http" });
     headers.entry(X_FORWARDED_PROTO).or_insert(scheme);

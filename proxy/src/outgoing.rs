@@ -1,6 +1,6 @@
 //! A request as it is sent to the upstream.
 
-use crate::credential::Shown;
+use crate::credential::AppliedCredential;
 use crate::request_body::{RequestBody, Sending};
 use http::{HeaderMap, HeaderName, Method, Request, Uri};
 
@@ -19,7 +19,7 @@ pub(crate) struct Outgoing {
 
 impl Outgoing {
     /// The request from its beginning, which shows `credential`.
-    pub(crate) fn request(&self, credential: Option<&Shown<'_>>) -> Request<Sending> {
+    pub(crate) fn request(&self, credential: Option<&AppliedCredential<'_>>) -> Request<Sending> {
         let mut request = Request::new(self.body.send());
         *request.method_mut() = self.method.clone();
         *request.uri_mut() = self.target.clone();

@@ -59,9 +59,9 @@ impl RequestedPermit {
     /// # Errors
     /// If there are too many labels.
     pub(crate) fn with_labels_of(mut self, wanted: &[(String, String)], body: &[u8]) -> Result<Self, String> {
-        let told = if wanted.is_empty() { None } else { serde_json::from_slice::<Value>(body).ok() };
+        let parsed = if wanted.is_empty() { None } else { serde_json::from_slice::<Value>(body).ok() };
         for (label, key) in wanted {
-            if let Some(value) = told.as_ref().and_then(|told| told.get(key)?.as_str()) {
+            if let Some(value) = parsed.as_ref().and_then(|parsed| parsed.get(key)?.as_str()) {
                 let value: String = value.chars().take(MAX_LABEL_VALUE).collect();
                 self.labels.set(label.clone(), value).map_err(|error| format!("label `{label}`: {error}"))?;
             }

@@ -132,7 +132,7 @@ impl UsageReader {
             true => self.end_line(),
             false => {
                 let text = std::mem::take(&mut self.text);
-                self.look(&text);
+                self.find_usage(&text);
             }
         }
         self.found
@@ -150,18 +150,18 @@ impl UsageReader {
         if !std::mem::take(&mut self.is_lost)
             && let Some(data) = line.strip_prefix(b"data:")
         {
-            self.look(data);
+            self.find_usage(data);
         }
     }
 
     /// Usage is in the object itself, or in the answer or message in an event.
-    fn look(&mut self, json: &[u8]) {
+    fn find_usage(&mut self, json: &[u8]) {
         // Most events tell of text alone.
         if self.is_lost || !json.windows(7).any(|word| word == b"\"usage\"") {
             return;
         }
-        let Ok(told) = serde_json::from_slice::<Value>(json) else { return };
-        for place in [Some(&told), told.get("message"), told.get("response")].into_iter().flatten() {
+        let Ok(body) = serde_json::from_slice::<Value>(json) else { return };
+        for place in [Some(&body), body.get("message"), body.get("response")].into_iter().flatten() {
             if let Some(usage) = place.get("usage") {
                 self.found.take(usage);
             }

@@ -86,9 +86,9 @@ impl RequestTrace {
     }
 
     /// Ends the span, because the client is answered.
-    pub(crate) fn answered(&mut self, told: &Answered<'_>) {
+    pub(crate) fn answered(&mut self, answered: &Answered<'_>) {
         let Some(recorded) = self.recorded.take() else { return };
-        let Answered { route, status, failure, held } = *told;
+        let Answered { route, status, failure, held } = *answered;
         let (route, end) = (Arc::clone(route), recorded.spans.now());
         recorded.spans.clone().record(move || recorded.span(end, &route, status, (failure, held)));
     }
