@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// How long the last spans may take to be sent: a part of what a graceful stop may take.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// Pause between two lines of the log about a collector that is away.
-const TOLD_EVERY: Span = Span::from_secs(60);
+const LOGGED_EVERY: Span = Span::from_secs(60);
 
 /// Where spans go, and which spans are recorded.
 pub struct Settings {
@@ -97,8 +97,8 @@ struct Task {
     queue: mpsc::Receiver<Unbuilt>,
     /// Spans that are on their way. They stay until the collector has them, or they are lost.
     batch: Vec<SpanMessage>,
-    /// When the log was last told that spans are lost.
-    told: Option<Time>,
+    /// When the log last said that spans are lost.
+    last_logged: Option<Time>,
 }
 
 impl Task {
@@ -110,7 +110,7 @@ impl Task {
             clock,
             queue,
             batch: Vec::new(),
-            told: None,
+            last_logged: None,
         })
     }
 
@@ -134,7 +134,7 @@ impl Task {
         while self.fill() {
             if let Err(error) = self.send_batch().await {
                 count_lost(self.batch.len());
-                self.tell(&error);
+                self.log_loss(&error);
             }
             self.batch.clear();
         }
@@ -169,10 +169,10 @@ impl Task {
         }
     }
 
-    fn tell(&mut self, error: &SendError) {
+    fn log_loss(&mut self, error: &SendError) {
         let now = self.clock.now();
-        if self.told.is_none_or(|told| now.since(told) >= TOLD_EVERY) {
-            self.told = Some(now);
+        if self.last_logged.is_none_or(|last| now.since(last) >= LOGGED_EVERY) {
+            self.last_logged = Some(now);
             let (collector, lost) = (&self.settings.traces, lost_spans());
             tracing::warn!(%collector, %error, lost, "the collector does not take spans; they are lost");
         }

@@ -111,12 +111,12 @@ struct KeyValue {
 
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
-    #[prost(oneof = "AnyOf", tags = "1, 3, 4")]
-    value: Option<AnyOf>,
+    #[prost(oneof = "AttributeValue", tags = "1, 3, 4")]
+    value: Option<AttributeValue>,
 }
 
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum AnyOf {
+enum AttributeValue {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(int64, tag = "3")]
@@ -174,9 +174,9 @@ fn link(to: TraceContext) -> Link {
 
 fn pair(key: String, value: Value) -> KeyValue {
     let value = match value {
-        Value::Text(text) => AnyOf::Text(text),
-        Value::Whole(number) => AnyOf::Whole(number),
-        Value::Number(number) => AnyOf::Number(number),
+        Value::Text(text) => AttributeValue::Text(text),
+        Value::Whole(number) => AttributeValue::Whole(number),
+        Value::Number(number) => AttributeValue::Number(number),
     };
     KeyValue { key, value: Some(AnyValue { value: Some(value) }) }
 }

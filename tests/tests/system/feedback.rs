@@ -64,15 +64,18 @@ async fn strangers_use_the_account() {
     let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
     let clock = Clock::start();
     let_pass(Duration::from_secs(10), "the first lessons are learned").await;
-    let (before, told_before) = (fleet.done(), fleet.throttled());
+    let (before, rejections_before) = (fleet.done(), fleet.throttled());
     let_pass(Duration::from_secs(20), "they are kept to").await;
-    let (calls, told) = (fleet.done() - before, fleet.throttled() - told_before);
+    let (calls, rejections) = (fleet.done() - before, fleet.throttled() - rejections_before);
     let seconds = clock.now().since(Clock::START).secs();
     stranger.abort();
     fleet.stop().await;
     let served = upstream.stats().total.ok as f64 / (CAPACITY + RATE * seconds);
-    println!("after 10 s {told} × 429 beside {calls} calls; {:.1} % of the account used", 100.0 * served);
-    assert!(told as f64 <= 0.02 * calls as f64 && served >= 0.93, "{told} × 429, {calls} calls, {served} used");
+    println!("after 10 s {rejections} × 429 beside {calls} calls; {:.1} % of the account used", 100.0 * served);
+    assert!(
+        rejections as f64 <= 0.02 * calls as f64 && served >= 0.93,
+        "{rejections} × 429, {calls} calls, {served} used"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -82,10 +85,10 @@ async fn nothing_is_left_at_the_start() {
     let upstream = upstream_with(&["requests=40/2s;start=0"], Dialect::SentinelHub).await;
     let fleet = Fleet::start(&nats, WORKERS, FOR_EVER, &job(&upstream)).await;
     until("calls are made", async || (fleet.done() >= 200).then_some(())).await;
-    let told = fleet.throttled();
+    let rejections = fleet.throttled();
     fleet.stop().await;
-    println!("{told} × 429");
-    assert!(told <= 15, "{told} × 429");
+    println!("{rejections} × 429");
+    assert!(rejections <= 15, "{rejections} × 429");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -82,7 +82,8 @@ fn check_mosaicking(mosaicking: &Value, path: &str) -> Result<(), Error> {
     if mosaicking.is_null() || is_simple {
         return Ok(());
     }
-    let problem = format!("how many samples a pixel has with mosaicking {} depends on the data", shown(mosaicking));
+    let problem =
+        format!("how many samples a pixel has with mosaicking {} depends on the data", beginning_of(mosaicking));
     Err(Error::unknowable(problem, Gap::SAMPLES).at(path))
 }
 
@@ -120,14 +121,14 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
         Some(name) if name.eq_ignore_ascii_case("FLOAT32") => Ok(true),
         Some(name) if INTEGERS.iter().any(|known| known.eq_ignore_ascii_case(name)) => Ok(false),
         Some(_) | None => {
-            let problem = format!("{} is no sample type that is known here", shown(sample_type));
+            let problem = format!("{} is no sample type that is known here", beginning_of(sample_type));
             Err(Error::unknowable(problem, Gap::FORMAT).at(path))
         }
     }
 }
 
 /// The beginning of a value, for error messages.
-fn shown(value: &Value) -> String {
+fn beginning_of(value: &Value) -> String {
     format!("`{}`", value.to_string().chars().take(MAX_SHOWN).collect::<String>())
 }
 
@@ -138,9 +139,9 @@ mod tests {
     /// Reaches `MAX_SHOWN`: 40 characters, with the quote before the text.
     #[test]
     fn an_error_shows_the_beginning_of_a_value() {
-        assert_eq!(shown(&Value::from("TILE")), "`\"TILE\"`");
+        assert_eq!(beginning_of(&Value::from("TILE")), "`\"TILE\"`");
         for length in [39, 40, 1_000_000] {
-            assert_eq!(shown(&Value::from("x".repeat(length))), format!("`\"{}`", "x".repeat(39)));
+            assert_eq!(beginning_of(&Value::from("x".repeat(length))), format!("`\"{}`", "x".repeat(39)));
         }
     }
 }
