@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
-    /// All requests, in the order in which the scheduler first heard of them; empty without a
+    /// All requests, in the order in which they first reached the scheduler; empty without a
     /// scheduler.
     pub requests: Vec<Request>,
     /// Indexes of the granted requests, in the order of the grants.
@@ -40,11 +40,11 @@ pub struct Request {
     pub class: ClassId,
     /// What the call costs.
     pub cost: Arc<Cost<'static>>,
-    /// When the scheduler first heard of it.
-    pub heard: Time,
+    /// When it first reached the scheduler.
+    pub arrived: Time,
     /// How long the worker had waited by then, because messages were lost.
     pub age: Span,
-    /// The wait that the scheduler first estimated, if it told one.
+    /// The wait that the scheduler first estimated, if it sent one.
     pub estimate: Option<Span>,
     /// The permit, if one was granted.
     pub granted: Option<Granted>,
@@ -52,7 +52,7 @@ pub struct Request {
     pub returned: Option<Time>,
     /// The spent quota for which the request was refused.
     pub spent: Option<Name>,
-    /// When the scheduler first heard that the call was over.
+    /// When a report first reached the scheduler that the call was over.
     pub settled: Option<Time>,
 }
 
@@ -95,7 +95,7 @@ pub struct Call {
     /// The time from when the worker wanted the call until it was made. Calls that were answered
     /// 429 are included.
     pub wait: Span,
-    /// Its request, if the scheduler heard of it.
+    /// Its request, if it reached the scheduler.
     pub request: Option<usize>,
     /// Whether the upstream served it; otherwise it answered 429.
     pub ok: bool,

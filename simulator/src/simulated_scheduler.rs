@@ -232,7 +232,7 @@ impl SimulatedScheduler {
             worker: to.to.worker,
             class,
             cost: Arc::new(request.cost.clone().into_owned()),
-            heard: now,
+            arrived: now,
             age: request.age_ms.span(),
             estimate: None,
             granted: None,

@@ -216,9 +216,9 @@ mod tests {
             assert_eq!(reply.verdict.is_ok(), status == 200);
             let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));
             let response = Response { status, headers: Headers::first_of(headers), quota_spent: false, code: None };
-            let heard = reader.read(&response, 0);
-            assert!(heard.unreadable.is_empty(), "{response:?}");
-            heard.observation
+            let read = reader.read(&response, 0);
+            assert!(read.unreadable.is_empty(), "{response:?}");
+            read.observation
         })
     }
 
@@ -245,8 +245,8 @@ mod tests {
                 "{dialect:?} {form:?}"
             );
             let left: Vec<_> = served.readings.iter().map(|reading| reading.remaining).collect();
-            let told = usize::from(dialect != Dialect::SentinelHub);
-            assert_eq!(left, vec![Amount::ZERO; told], "{dialect:?}");
+            let count = usize::from(dialect != Dialect::SentinelHub);
+            assert_eq!(left, vec![Amount::ZERO; count], "{dialect:?}");
         }
     }
 }

@@ -141,7 +141,7 @@ impl Worker {
             ..PermitRequest::default()
         };
         let (ask, resource, request, deadline) = (self.ask, RESOURCE, Box::new(request), Time::NEVER);
-        self.tell(now, Event::Asked { ask, resource, request, deadline });
+        self.handle(now, Event::Asked { ask, resource, request, deadline });
     }
 
     /// Keeps a permit until its start.
@@ -161,14 +161,14 @@ impl Worker {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
-        self.tell(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+        self.handle(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
         (self.ask, self.stage) = (AskNumber(self.ask.0 + 1), Stage::Waiting);
         request.age_ms = Millis::from(now.since(since));
-        self.tell(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });
+        self.handle(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });
     }
 
     /// Passes an event to its session, if it has one.
-    pub(crate) fn tell(&mut self, now: Time, event: Event<'_>) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event<'_>) {
         if let Some(session) = &mut self.session {
             session.handle(now, event);
         }

@@ -156,7 +156,7 @@ impl Driver {
                 tracing::warn!(%id, code, %message, "the lease of a call in flight was not renewed; another call may be in its place");
             }
             Command::Silent { resource, silence } => self.transport.report_silence(resource, silence),
-            Command::Heard { resource } => {
+            Command::SilenceOver { resource } => {
                 let resource = self.transport.name(resource);
                 tracing::info!(%resource, "a scheduler of the resource answers again");
             }

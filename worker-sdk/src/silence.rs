@@ -1,4 +1,4 @@
-//! What people are told while no scheduler of a resource answers.
+//! What the log says while no scheduler of a resource answers.
 
 use async_nats::connection::State;
 use async_nats::{Client, Message, StatusCode};
@@ -22,7 +22,7 @@ pub(crate) struct Silence {
 }
 
 /// Logs the silence, with the names of the resources that schedulers lead.
-pub(crate) async fn tell(silence: Silence, client: Client, subject: String) {
+pub(crate) async fn log_silence(silence: Silence, client: Client, subject: String) {
     let led = match client.connection_state() {
         State::Connected => Some(names(&client, subject).await.unwrap_or_default()),
         State::Pending | State::Disconnected => None,

@@ -1,7 +1,7 @@
 //! The connection to NATS. It decides nothing.
 
 use crate::link::Message;
-use crate::silence::{Silence, tell};
+use crate::silence::{Silence, log_silence};
 use crate::{Error, token_question};
 use async_nats::{Client, ConnectOptions, HeaderMap, Subject};
 use bytes::Bytes;
@@ -121,7 +121,7 @@ impl Transport {
     /// Tells people that no scheduler of `resource` has answered, beside all other work.
     pub(crate) fn report_silence(&self, resource: ResourceNumber, silence: Span) {
         let silence = Silence { resource: self.name(resource).clone(), lasts: silence };
-        tokio::spawn(tell(silence, self.client.clone(), self.subjects.resources()));
+        tokio::spawn(log_silence(silence, self.client.clone(), self.subjects.resources()));
     }
 
     /// Asks for the access token of `resource`, beside all other work.

@@ -19,7 +19,7 @@ struct Use<'a> {
     at: Time,
     /// The start of its permit, from which its lease counts.
     leave: Time,
-    /// The end of the call, as far as the scheduler heard of it.
+    /// The end of the call, as far as the scheduler knows it.
     over: Time,
     /// Whether it took tokens: the permit was not returned and the call was not rejected.
     counts: bool,

@@ -89,6 +89,6 @@ impl Request {
     /// Whether the request was waiting in the queue at `time`.
     fn waits_at(&self, time: Time) -> bool {
         let ended = self.granted.map(|granted| granted.at).into_iter().chain(self.returned).min();
-        self.heard < time && ended.is_none_or(|ended| ended > time)
+        self.arrived < time && ended.is_none_or(|ended| ended > time)
     }
 }

@@ -62,7 +62,7 @@ impl Period<'_> {
         match request.granted.filter(|granted| granted.at <= self.at) {
             Some(granted) => request.returned.is_none_or(|returned| returned >= self.at) && self.reaches(granted.start),
             None => {
-                let waits = request.heard <= self.at && request.returned.is_none_or(|returned| returned > self.at);
+                let waits = request.arrived <= self.at && request.returned.is_none_or(|returned| returned > self.at);
                 self.is_behind_waiting && waits
             }
         }

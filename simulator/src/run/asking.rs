@@ -42,7 +42,7 @@ impl Run<'_> {
             }
             PermitSource::Counter(_) if !fleet.foreign => {
                 let arrives = now + self.world.network.request.draw(&mut self.dice);
-                return self.agenda.note(arrives, WorldEvent::Counted { from: address, ask });
+                return self.agenda.note(arrives, WorldEvent::CounterAsked { from: address, ask });
             }
             PermitSource::Shares(shares) if !fleet.foreign => shares[number].take(now, &price.bill),
             PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) | PermitSource::Scheduler(_) => {
@@ -61,7 +61,7 @@ impl Run<'_> {
         let wakes = worker.session.as_ref().and_then(|session| session.next_wakeup());
         if worker.wakes != wakes {
             worker.wakes = wakes;
-            wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), WorldEvent::Woken(worker.address)));
+            wakes.into_iter().for_each(|at| self.agenda.note(at.max(now), WorldEvent::SessionTimer(worker.address)));
         }
     }
 
@@ -72,12 +72,12 @@ impl Run<'_> {
             Command::Ask { batch, payload, .. } => {
                 let reply = ReplyTo { to, batch };
                 for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
-                    self.agenda.note(at, WorldEvent::Asked { reply, payload: payload.clone() });
+                    self.agenda.note(at, WorldEvent::PermitRequestArrived { reply, payload: payload.clone() });
                 }
             }
             Command::Settle { payload, .. } | Command::Renew { payload, .. } => {
                 for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
-                    self.agenda.note(at, WorldEvent::Settled { payload: payload.clone() });
+                    self.agenda.note(at, WorldEvent::SettleArrived { payload: payload.clone() });
                 }
             }
             Command::Complete { ask, result: Ok(grant) } => {
@@ -87,7 +87,7 @@ impl Run<'_> {
             }
             Command::Complete { result: Err(denial), .. } => self.receive_refusal(now, number, &denial),
             Command::Freeze { freeze, .. } => worker.return_if_void(now, freeze),
-            Command::Unrenewed { .. } | Command::Silent { .. } | Command::Heard { .. } => {}
+            Command::Unrenewed { .. } | Command::Silent { .. } | Command::SilenceOver { .. } => {}
         }
     }
 
@@ -108,7 +108,7 @@ impl Run<'_> {
         for answer in scheduler.take_answers() {
             let way = &mut self.workers[answer.to.to.worker].from_scheduler;
             for at in self.world.network.carry(&mut self.dice, now, way) {
-                self.agenda.note(at, WorldEvent::Told { reply: answer.to, payload: answer.payload.clone() });
+                self.agenda.note(at, WorldEvent::AnswerArrived { reply: answer.to, payload: answer.payload.clone() });
             }
         }
         for news in scheduler.take_broadcasts() {
@@ -120,7 +120,7 @@ impl Run<'_> {
     fn broadcast(&mut self, now: Time, payload: &Arc<[u8]>) {
         for worker in self.workers.iter_mut().filter(|worker| worker.session.is_some()) {
             for at in self.world.network.carry(&mut self.dice, now, &mut worker.from_scheduler) {
-                self.agenda.note(at, WorldEvent::Heard { by: worker.address, payload: Arc::clone(payload) });
+                self.agenda.note(at, WorldEvent::BroadcastArrived { by: worker.address, payload: Arc::clone(payload) });
             }
         }
     }
@@ -128,14 +128,14 @@ impl Run<'_> {
     pub(super) fn receive_broadcast(&mut self, now: Time, by: Address, payload: &[u8]) {
         if let Some(worker) = self.current(by) {
             // Epochs of virtual schedulers count from one and follow no wall clock.
-            worker.tell(now, Event::News { resource: RESOURCE, payload, unix_ms: 0 });
+            worker.handle(now, Event::News { resource: RESOURCE, payload, unix_ms: 0 });
             self.poll(now, by.worker);
         }
     }
 
     pub(super) fn receive_answer(&mut self, now: Time, reply: ReplyTo, payload: &[u8]) {
         if let Some(worker) = self.current(reply.to) {
-            worker.tell(now, Event::Answered { batch: reply.batch, payload });
+            worker.handle(now, Event::Answered { batch: reply.batch, payload });
             self.poll(now, reply.to.worker);
         }
     }
@@ -148,14 +148,14 @@ impl Run<'_> {
         if let PermitSource::Counter(counter) = &mut self.permit_source {
             let delay = counter.take(now, &wanted.price.bill);
             let arrives = now + self.world.network.grant.draw(&mut self.dice);
-            self.agenda.note(arrives, WorldEvent::Permitted { to: from, ask, delay });
+            self.agenda.note(arrives, WorldEvent::CallPermitted { to: from, ask, delay });
         }
     }
 
     pub(super) fn receive_permit(&mut self, now: Time, to: Address, ask: AskNumber, delay: Span) {
         let Some(worker) = self.current(to) else { return };
         if worker.advance(ask, Stage::Waiting, Stage::Permitted).is_some() {
-            self.agenda.note(now + delay, WorldEvent::Started { by: to, ask });
+            self.agenda.note(now + delay, WorldEvent::StartDue { by: to, ask });
         }
     }
 
@@ -186,7 +186,7 @@ impl Run<'_> {
         let worker = &mut self.workers[number];
         if let Some(wanted) = worker.advance(worker.ask, Stage::Waiting, Stage::Idle) {
             worker.pause(wanted);
-            self.agenda.note(now + wait, WorldEvent::Paused(worker.address));
+            self.agenda.note(now + wait, WorldEvent::PauseOver(worker.address));
         }
     }
 }

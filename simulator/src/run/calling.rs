@@ -23,7 +23,7 @@ impl Run<'_> {
             let request = id.and_then(|id| self.permit_source.scheduler()?.request(&id));
             let arrives = now + self.world.network.call.draw(&mut self.dice);
             let wait = wanted.wait(now);
-            self.agenda.note(arrives, WorldEvent::Called { by, ask, wanted, wait, request });
+            self.agenda.note(arrives, WorldEvent::CallArrived { by, ask, wanted, wait, request });
         }
     }
 
@@ -41,7 +41,7 @@ impl Run<'_> {
         let (cost, ok) = (Arc::clone(&wanted.price.cost), reply.verdict.is_ok());
         let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
         self.outcome.fleets[self.workers[by.worker].fleet].calls.push(call);
-        self.agenda.note(answered, WorldEvent::Answered { to: by, ask, reply });
+        self.agenda.note(answered, WorldEvent::ResponseArrived { to: by, ask, reply });
     }
 
     /// Settles the call. After a 429 the worker still wants the same call.
@@ -73,7 +73,7 @@ impl Run<'_> {
         let strategy = if self.fleet(address.worker).foreign { Strategy::BackOff } else { self.world.strategy };
         let pause = strategy.pause(attempts, retry_after, &mut self.dice);
         self.workers[address.worker].pause(WantedCall { attempts, ..wanted });
-        self.agenda.note(now + pause, WorldEvent::Paused(address));
+        self.agenda.note(now + pause, WorldEvent::PauseOver(address));
     }
 
     /// Finishes one call, and goes on to the next.
@@ -83,7 +83,7 @@ impl Run<'_> {
         if fleet.arrivals == Arrivals::Loop {
             let half = Span::from_nanos(fleet.think.nanos() / 2);
             let thought = now + worker.dice.between(half, half + fleet.think);
-            self.agenda.note(thought, WorldEvent::Thought(worker.address));
+            self.agenda.note(thought, WorldEvent::ThinkTimeOver(worker.address));
         } else if worker.is_free() {
             self.take_work(now, number);
         }
@@ -99,5 +99,5 @@ fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let (elapsed_ms, late_ms) = (Some(now.since(worker.sent).into()), worker.late().map(Millis::from));
     let report = Report { response: Some(response), elapsed_ms, late_ms, ..Report::default() };
     let settle = Settle::reported(id, report);
-    worker.tell(now, Event::Settled { resource: RESOURCE, settle });
+    worker.handle(now, Event::Settled { resource: RESOURCE, settle });
 }

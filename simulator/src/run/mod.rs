@@ -2,8 +2,8 @@
 
 mod asking;
 mod calling;
-mod crew;
 mod upstream;
+mod workers;
 
 use crate::agenda::Agenda;
 use crate::backlog::Backlog;
@@ -98,7 +98,7 @@ impl<'a> Run<'a> {
 
     /// Handles events until none is left, or until `goes_on` returns false.
     pub(crate) fn finish(mut self, mut goes_on: impl FnMut(Time) -> bool) -> Outcome {
-        self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.hire(number, fleet));
+        self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.create_workers(number, fleet));
         self.plan_upstream();
         for (number, (at, _)) in self.world.incidents.iter().enumerate() {
             self.agenda.note(*at, WorldEvent::Incident { number });
@@ -157,33 +157,35 @@ impl<'a> Run<'a> {
 
     fn take(&mut self, now: Time, happening: WorldEvent) {
         match happening {
-            WorldEvent::Thought(address) => self.want(now, address),
-            WorldEvent::Arrived { fleet } => self.arrive(now, fleet),
-            WorldEvent::Paused(address) => self.try_again(now, address),
-            WorldEvent::Woken(address) => self.wake(now, address),
-            WorldEvent::Asked { reply, payload } => {
+            WorldEvent::ThinkTimeOver(address) => self.want(now, address),
+            WorldEvent::WorkArrived { fleet } => self.arrive(now, fleet),
+            WorldEvent::PauseOver(address) => self.try_again(now, address),
+            WorldEvent::SessionTimer(address) => self.wake(now, address),
+            WorldEvent::PermitRequestArrived { reply, payload } => {
                 self.with_scheduler(now, |scheduler| scheduler.take_requests(now, reply, &payload));
             }
-            WorldEvent::Settled { payload } => {
+            WorldEvent::SettleArrived { payload } => {
                 self.with_scheduler(now, |scheduler| scheduler.take_settles(now, &payload));
             }
-            WorldEvent::Told { reply, payload } => self.receive_answer(now, reply, &payload),
-            WorldEvent::Heard { by, payload } => self.receive_broadcast(now, by, &payload),
-            WorldEvent::Counted { from, ask } => self.count(now, from, ask),
-            WorldEvent::Permitted { to, ask, delay } => self.receive_permit(now, to, ask, delay),
-            WorldEvent::Started { by, ask } => self.start(now, by, ask),
-            WorldEvent::Called { by, ask, wanted, wait, request } => self.call(now, by, ask, &wanted, wait, request),
-            WorldEvent::Answered { to, ask, reply } => self.receive_response(now, to, ask, reply),
-            WorldEvent::Changed { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
-            WorldEvent::Polled { asked } => self.poll_levels(now, asked),
-            WorldEvent::Read { asked, levels } => self.read_levels(now, asked, &levels),
+            WorldEvent::AnswerArrived { reply, payload } => self.receive_answer(now, reply, &payload),
+            WorldEvent::BroadcastArrived { by, payload } => self.receive_broadcast(now, by, &payload),
+            WorldEvent::CounterAsked { from, ask } => self.count(now, from, ask),
+            WorldEvent::CallPermitted { to, ask, delay } => self.receive_permit(now, to, ask, delay),
+            WorldEvent::StartDue { by, ask } => self.start(now, by, ask),
+            WorldEvent::CallArrived { by, ask, wanted, wait, request } => {
+                self.call(now, by, ask, &wanted, wait, request)
+            }
+            WorldEvent::ResponseArrived { to, ask, reply } => self.receive_response(now, to, ask, reply),
+            WorldEvent::PoliciesChange { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
+            WorldEvent::LevelsAsked { asked } => self.poll_levels(now, asked),
+            WorldEvent::LevelsArrived { asked, levels } => self.read_levels(now, asked, &levels),
             WorldEvent::Incident { number } => {
                 let incident = &self.world.incidents[number].1;
                 self.with_scheduler(now, |scheduler| scheduler.meet(now, incident));
             }
-            WorldEvent::Stopped { worker } => self.stop(now, worker),
-            WorldEvent::Crashed(address) => self.crash(now, address),
-            WorldEvent::Revived(address) => self.revive(now, address),
+            WorldEvent::WorkerStops { worker } => self.stop(now, worker),
+            WorldEvent::WorkerDies(address) => self.crash(now, address),
+            WorldEvent::WorkerRestarts(address) => self.revive(now, address),
         }
     }
 

@@ -154,8 +154,8 @@ impl Honesty {
 /// Real waits and first estimates, in seconds, of the requests that the scheduler heard of from
 /// `from` until `to`.
 fn waits(outcome: &Outcome, from: Time, to: Time) -> impl Iterator<Item = (f64, f64)> {
-    let heard = outcome.requests.iter().filter(move |request| (from..to).contains(&request.heard));
-    heard.filter_map(|request| Some((request.granted?.start.since(request.heard).secs(), request.estimate?.secs())))
+    let arrived = outcome.requests.iter().filter(move |request| (from..to).contains(&request.arrived));
+    arrived.filter_map(|request| Some((request.granted?.start.since(request.arrived).secs(), request.estimate?.secs())))
 }
 
 /// Under a steady load: first come first served, among equal clients, and among unequal ones.

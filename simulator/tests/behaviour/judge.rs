@@ -27,7 +27,7 @@ fn world() -> World {
 fn granted_late(outcome: &Outcome, class: usize) -> usize {
     let waited = |request: &usize| {
         let request = &outcome.requests[*request];
-        request.class.index() == class && request.granted.unwrap().at > request.heard + Span::from_millis(100)
+        request.class.index() == class && request.granted.unwrap().at > request.arrived + Span::from_millis(100)
     };
     outcome.grants.iter().copied().find(waited).unwrap()
 }
@@ -51,7 +51,7 @@ fn every_planted_fault_is_found() {
     let world = world();
     let right = world.run().unwrap();
     judge(&world, &right).unwrap();
-    let told = |tamper: &dyn Fn(&mut Outcome), violation: &str| {
+    let violations = |tamper: &dyn Fn(&mut Outcome), violation: &str| {
         let mut outcome = right.clone();
         tamper(&mut outcome);
         judge(&world, &outcome).map_or_else(|found| found.to_string(), |()| panic!("nothing about `{violation}`"))
@@ -71,8 +71,8 @@ fn every_planted_fault_is_found() {
         (&|outcome| favour(outcome, &right),                                   "drew apart by more than a call of each"),
     ];
     for (tamper, violation) in table {
-        let told = told(tamper, violation);
-        assert!(told.contains(violation), "{told}, not {violation}");
+        let found = violations(tamper, violation);
+        assert!(found.contains(violation), "{found}, not {violation}");
     }
 }
 
@@ -84,7 +84,7 @@ fn favour(outcome: &mut Outcome, right: &Outcome) {
     order.extend(others);
     for (earlier, request) in bulk.iter().zip(&order) {
         outcome.requests[*request].granted = right.requests[*earlier].granted;
-        outcome.requests[*request].heard = Time::ORIGIN;
+        outcome.requests[*request].arrived = Time::ORIGIN;
     }
     outcome.fleets.iter_mut().for_each(|fleet| fleet.calls.iter_mut().for_each(|call| call.request = None));
     let place = |grants: &[usize], request| grants.iter().position(|one| *one == request).unwrap();

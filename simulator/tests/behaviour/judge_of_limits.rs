@@ -45,7 +45,7 @@ fn request(limit: &LimitSpec, (worker, from, until, units): Made) -> Request {
         worker,
         class: Resource::new(&resource(limit.clone())).unwrap().default_class(),
         cost: Arc::new(cost),
-        heard: ms(from),
+        arrived: ms(from),
         age: Span::ZERO,
         estimate: None,
         granted: Some(Granted { at: ms(from), start: ms(from) }),
@@ -63,7 +63,7 @@ fn outcome(limit: &LimitSpec, made: &[Made]) -> Outcome {
         let number = outcome.requests.len();
         outcome.fleets[request.worker].calls.push(Call {
             worker: request.worker,
-            at: request.heard,
+            at: request.arrived,
             cost: Arc::clone(&request.cost),
             wait: Span::ZERO,
             request: Some(number),

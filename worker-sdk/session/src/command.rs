@@ -68,7 +68,7 @@ pub enum Command {
         silence: Span,
     },
     /// The driver reports to people that a scheduler answers again after such a silence.
-    Heard {
+    SilenceOver {
         /// The resource.
         resource: ResourceNumber,
     },

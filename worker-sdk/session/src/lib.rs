@@ -309,7 +309,7 @@ impl Session {
         let outbox = self.outbox(resource);
         outbox.schedulers.reachability.note_contact(now);
         if outbox.schedulers.silence_report.ends() {
-            self.results.push_back(Command::Heard { resource });
+            self.results.push_back(Command::SilenceOver { resource });
         }
     }
 

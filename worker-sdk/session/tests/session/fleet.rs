@@ -157,7 +157,7 @@ impl Fleet {
                 Command::Settle { .. } => {}
                 Command::Freeze { .. } => panic!("no freeze is announced"),
                 Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
-                Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
+                Command::Silent { .. } | Command::SilenceOver { .. } => panic!("it does not report silence"),
             }
         }
         let wakes = self.sessions[client].next_wakeup();

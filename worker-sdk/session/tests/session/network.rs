@@ -192,7 +192,7 @@ impl World {
             }
             Command::Freeze { .. } => panic!("no freeze was announced"),
             Command::Renew { .. } | Command::Unrenewed { .. } => panic!("no call holds a place"),
-            Command::Silent { .. } | Command::Heard { .. } => panic!("it does not report silence"),
+            Command::Silent { .. } | Command::SilenceOver { .. } => panic!("it does not report silence"),
         }
     }
 

@@ -196,7 +196,7 @@ impl Play {
                 )
             }
             Command::Silent { silence, .. } => format!("silent for {silence}"),
-            Command::Heard { .. } => "heard again".to_owned(),
+            Command::SilenceOver { .. } => "heard again".to_owned(),
             Command::Freeze { freeze, .. } => format!("freeze {}", freeze.until.since(Time::ORIGIN)),
             Command::Complete { ask, result: Ok(grant) } if grant.is_local() => {
                 assert_eq!((grant.received, grant.start), (now, now));

@@ -205,7 +205,10 @@ impl Play {
                 if starts { self.start(grant) } else { self.grant = Some(grant) }
             }
             Command::Complete { result: Err(why), .. } => self.done.push(denial(&why)),
-            Command::Renew { .. } | Command::Unrenewed { .. } | Command::Silent { .. } | Command::Heard { .. } => {
+            Command::Renew { .. }
+            | Command::Unrenewed { .. }
+            | Command::Silent { .. }
+            | Command::SilenceOver { .. } => {
                 panic!("{}: {command:?}", self.name)
             }
         }

@@ -1,4 +1,4 @@
-//! Workers that begin, stop and die.
+//! Workers: how they begin, stop and die.
 
 use super::Run;
 use crate::backlog::Backlog;
@@ -12,7 +12,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{Event, Session};
 
 impl Run<'_> {
-    pub(super) fn hire(&mut self, number: usize, fleet: &Fleet) {
+    pub(super) fn create_workers(&mut self, number: usize, fleet: &Fleet) {
         self.outcome.fleets.push(FleetOutcome { name: fleet.name.clone(), ..FleetOutcome::default() });
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
@@ -22,14 +22,14 @@ impl Run<'_> {
             let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
-                self.agenda.note(fleet.until, WorldEvent::Stopped { worker });
+                self.agenda.note(fleet.until, WorldEvent::WorkerStops { worker });
             }
             self.begin(fleet.from, worker);
         }
         let chance = Dice::new(self.world.seed).fork(number as u64);
         let mut backlog = Backlog::new(number, fleet, first..first + fleet.workers, chance);
         if let Some(at) = backlog.first(fleet.from).filter(|at| *at < fleet.until) {
-            self.agenda.note(at, WorldEvent::Arrived { fleet: number });
+            self.agenda.note(at, WorldEvent::WorkArrived { fleet: number });
         }
         self.backlogs.push(backlog);
     }
@@ -46,18 +46,18 @@ impl Run<'_> {
         if let Some(crashes) = fleet.crashes {
             let at = now + Span::from_nanos(worker.dice.exponential(crashes.every.nanos()));
             if at < crashes.until {
-                self.agenda.note(at, WorldEvent::Crashed(worker.address));
+                self.agenda.note(at, WorldEvent::WorkerDies(worker.address));
             }
         }
         if fleet.arrivals == Arrivals::Loop {
             let thought = now + worker.dice.between(Span::ZERO, fleet.think);
-            self.agenda.note(thought, WorldEvent::Thought(worker.address));
+            self.agenda.note(thought, WorldEvent::ThinkTimeOver(worker.address));
         }
     }
 
     pub(super) fn arrive(&mut self, now: Time, fleet: usize) {
         if let Some(next) = self.backlogs[fleet].arrive(now, &self.prices) {
-            self.agenda.note(next, WorldEvent::Arrived { fleet });
+            self.agenda.note(next, WorldEvent::WorkArrived { fleet });
         }
         self.hand_out(now, fleet);
     }
@@ -85,12 +85,12 @@ impl Run<'_> {
         worker.calls_left = Some(0);
         match worker.stage {
             Stage::Waiting => {
-                worker.tell(now, Event::Cancelled { ask: worker.ask, resource: RESOURCE });
+                worker.handle(now, Event::Cancelled { ask: worker.ask, resource: RESOURCE });
                 worker.stage = Stage::Gone;
             }
             Stage::Permitted => {
                 let settle = worker.id().map(Settle::unused);
-                settle.into_iter().for_each(|settle| worker.tell(now, Event::Settled { resource: RESOURCE, settle }));
+                settle.into_iter().for_each(|settle| worker.handle(now, Event::Settled { resource: RESOURCE, settle }));
                 worker.stage = Stage::Gone;
             }
             Stage::Idle | Stage::Pausing | Stage::Calling | Stage::Dead | Stage::Gone => {}
@@ -104,7 +104,7 @@ impl Run<'_> {
         let unfinished = worker.die();
         let (address, fleet) = (worker.address, worker.fleet);
         self.backlogs[fleet].take_back(unfinished);
-        self.agenda.note(now + crashes.pause, WorldEvent::Revived(address));
+        self.agenda.note(now + crashes.pause, WorldEvent::WorkerRestarts(address));
         self.hand_out(now, fleet);
     }
 
