@@ -60,12 +60,12 @@ async fn connect_with(
 ) -> anyhow::Result<Client> {
     let servers = nats.servers()?;
     let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
-    let (clock, told) = (Clock::start(), Mutex::new(LogThrottle::default()));
+    let (clock, throttle) = (Clock::start(), Mutex::new(LogThrottle::default()));
     let options = options(nats, &servers, name)?.event_callback(move |event| {
         denials.note(&event);
         let is_told = flood_of(&event).is_none_or(|kind| {
-            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.admit(clock.now(), kind).is_some()
+            let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
+            throttle.admit(clock.now(), kind).is_some()
         });
         let (stopping, connection) = (*stopping.borrow(), Arc::clone(&connection));
         async move {

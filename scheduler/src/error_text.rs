@@ -19,15 +19,15 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Told {
+    struct ChainedError {
         text: &'static str,
-        source: Option<Box<Told>>,
+        source: Option<Box<ChainedError>>,
     }
 
     #[test]
     fn every_cause_is_told_once() {
         let chain = |texts: &[&'static str]| {
-            texts.iter().rev().fold(None, |source, text| Some(Box::new(Told { text, source }))).unwrap()
+            texts.iter().rev().fold(None, |source, text| Some(Box::new(ChainedError { text, source }))).unwrap()
         };
         #[rustfmt::skip]
         let table: [(&[&str], &str); 3] = [

@@ -4,15 +4,15 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
 /// Pause between two lines of one kind: a fault that is there for an hour takes sixty lines.
-const TOLD_EVERY: Span = Span::from_secs(60);
+const LOGGED_EVERY: Span = Span::from_secs(60);
 
 /// When a line of each kind was written last. Kinds are words of the code or names of limits, so
 /// that there are few.
 #[derive(Debug)]
-pub(crate) struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, Told>);
+pub(crate) struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, LastLogged>);
 
 #[derive(Debug)]
-struct Told {
+struct LastLogged {
     at: Time,
     left_out: u64,
 }
@@ -27,25 +27,25 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
     /// Whether to write a line of this kind. `Some` is the number of lines that were left out since
     /// the last written one; `None` leaves this line out, too.
     pub(crate) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
-        let Some(told) = self.0.get_mut(&kind) else {
-            self.0.insert(kind, Told { at: now, left_out: 0 });
+        let Some(last) = self.0.get_mut(&kind) else {
+            self.0.insert(kind, LastLogged { at: now, left_out: 0 });
             return Some(0);
         };
-        if now.since(told.at) < TOLD_EVERY {
-            told.left_out += 1;
+        if now.since(last.at) < LOGGED_EVERY {
+            last.left_out += 1;
             return None;
         }
-        told.at = now;
-        Some(std::mem::take(&mut told.left_out))
+        last.at = now;
+        Some(std::mem::take(&mut last.left_out))
     }
 
     /// A kind with lines that were left out and are due, a minute after its last line, and their
     /// number.
     pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
-        let is_overdue = |told: &Told| told.left_out > 0 && now.since(told.at) >= TOLD_EVERY;
-        let (kind, told) = self.0.iter_mut().find(|(_, told)| is_overdue(told))?;
-        told.at = now;
-        Some((kind.clone(), std::mem::take(&mut told.left_out)))
+        let is_overdue = |last: &LastLogged| last.left_out > 0 && now.since(last.at) >= LOGGED_EVERY;
+        let (kind, last) = self.0.iter_mut().find(|(_, last)| is_overdue(last))?;
+        last.at = now;
+        Some((kind.clone(), std::mem::take(&mut last.left_out)))
     }
 }
 

@@ -160,7 +160,7 @@ impl AdaptiveLimit {
 
     /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
     /// capacity in force changes.
-    pub(crate) fn hear_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
+    pub(crate) fn learn_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
         let changes = self.stated.take_report(now, connection, self.limit.spec(), capacity);
         if changes {
             self.follow(now);

@@ -396,7 +396,7 @@ impl Ledger {
     }
 
     /// When the last lease of the call of `key` ends; its start if it has none.
-    pub(crate) fn end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
+    pub(crate) fn lease_end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
 

@@ -82,7 +82,7 @@ impl<R: Clone> Scheduler<R> {
         if granted.stage == Stage::Sent {
             self.sent.note_sent(SentStart { at: now, slot, serial: start.serial });
         }
-        let end = self.ledger.end(now, start, &bill);
+        let end = self.ledger.lease_end(now, start, &bill);
         self.permits.forget_after(slot, end, self.resource.is_small(&bill));
         self.counters.granted += 1;
     }

@@ -9,10 +9,10 @@ const MANY: u32 = 10;
 
 /// The keyed limits with labels that no request has carried yet. Empty once all were carried.
 #[derive(Clone, Debug)]
-pub(crate) struct KeyLabels(Vec<Uncarried>);
+pub(crate) struct KeyLabels(Vec<MissingLabels>);
 
 #[derive(Clone, Debug)]
-struct Uncarried {
+struct MissingLabels {
     limit: LimitId,
     /// Labels that no request has carried; never empty.
     labels: Vec<String>,
@@ -22,10 +22,10 @@ struct Uncarried {
 
 impl KeyLabels {
     pub(crate) fn new(resource: &Resource) -> Self {
-        let uncarried = |limit| Uncarried { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
+        let missing = |limit| MissingLabels { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
         // A guessed limit may be for a key that calls never have.
         let written = resource.keyed_limits().filter(|limit| !resource[*limit].spec().guessed);
-        KeyLabels(written.map(uncarried).collect())
+        KeyLabels(written.map(missing).collect())
     }
 
     /// The limits that have skipped requests, and the labels that all of these lacked.

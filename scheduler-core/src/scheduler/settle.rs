@@ -154,7 +154,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         let fits = self.charges(now).renew(granted.start, &bill);
-        self.permits.move_end(slot, self.ledger.end(now, granted.start, &bill));
+        self.permits.move_end(slot, self.ledger.lease_end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
 
@@ -178,7 +178,7 @@ impl<R: Clone> Scheduler<R> {
         let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Sent);
         self.charges(now).count_anew(key, &bill);
-        let end = self.ledger.end(now, key, &bill);
+        let end = self.ledger.lease_end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
         self.permits.forget_after(slot, end, false);

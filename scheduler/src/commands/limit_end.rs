@@ -4,16 +4,16 @@ use super::human::{duration, in_duration};
 use rampmeter_protocol::forecast::LimitForecast;
 
 /// A forecast in a sentence, for a limit that may end before its reset.
-pub(super) fn ends(told: &LimitForecast) -> Option<String> {
-    let likely = match (told.p10_ms, told.p50_ms, told.p90_ms) {
+pub(super) fn ends(forecast: &LimitForecast) -> Option<String> {
+    let likely = match (forecast.p10_ms, forecast.p50_ms, forecast.p90_ms) {
         (_, Some(likely), late) => {
-            let (early, late) = (told.p10_ms.unwrap_or(likely), late.map_or("its reset".to_owned(), duration));
+            let (early, late) = (forecast.p10_ms.unwrap_or(likely), late.map_or("its reset".to_owned(), duration));
             format!("it probably ends {}, between {} and {late}", in_duration(likely), duration(early))
         }
         (Some(early), None, _) => format!("it may end {} at the earliest", in_duration(early)),
         (None, None, _) => return None,
     };
-    Some(format!("`{}`: at the present pace {likely}", told.limit))
+    Some(format!("`{}`: at the present pace {likely}", forecast.limit))
 }
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ mod tests {
     #[test]
     fn a_forecast_is_a_sentence_if_the_limit_may_end() {
         let (hour, limit) = (3_600_000.0, Name::new("per-month").unwrap());
-        let told = |p10_ms, p50_ms, p90_ms| LimitForecast {
+        let forecast = |p10_ms, p50_ms, p90_ms| LimitForecast {
             limit: limit.clone(),
             p10_ms,
             p50_ms,
@@ -35,16 +35,16 @@ mod tests {
         };
         #[rustfmt::skip]
         let table = [
-            (told(Some(2.0 * hour), Some(5.0 * hour), Some(9.0 * hour)), Some("it probably ends in 5 h, between 2 h and 9 h")),
-            (told(Some(2.0 * hour), Some(5.0 * hour), None),             Some("it probably ends in 5 h, between 2 h and its reset")),
-            (told(Some(2.0 * hour), None, None),                         Some("it may end in 2 h at the earliest")),
-            (told(None, None, None),                                     None),
+            (forecast(Some(2.0 * hour), Some(5.0 * hour), Some(9.0 * hour)), Some("it probably ends in 5 h, between 2 h and 9 h")),
+            (forecast(Some(2.0 * hour), Some(5.0 * hour), None),             Some("it probably ends in 5 h, between 2 h and its reset")),
+            (forecast(Some(2.0 * hour), None, None),                         Some("it may end in 2 h at the earliest")),
+            (forecast(None, None, None),                                     None),
         ];
-        for (told, expected) in table {
+        for (forecast, expected) in table {
             let expected = expected.map(|expected| format!("`per-month`: at the present pace {expected}"));
-            assert_eq!(ends(&told), expected, "{told:?}");
+            assert_eq!(ends(&forecast), expected, "{forecast:?}");
         }
-        let later = told(Some(hour), Some(3.0 * hour), None).after(2.0 * hour);
+        let later = forecast(Some(hour), Some(3.0 * hour), None).after(2.0 * hour);
         assert_eq!((later.p10_ms, later.p50_ms, later.resets_ms), (Some(0.0), Some(hour), Some(98.0 * hour)));
     }
 }

@@ -94,7 +94,7 @@ pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
         true => output::json(&answer),
         false => {
             let done = format!("frozen for {}", told_duration(span.millis()));
-            output::line(format_args!("{}: {}", answer.resource, told(&answer.limits, &done)))
+            output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, &done)))
         }
     }
 }
@@ -115,7 +115,7 @@ impl LimitCommand {
         let answer = order(&client, subject, &self.resource, self.limit).await?;
         match self.json {
             true => output::json(&answer)?,
-            false => output::line(format_args!("{}: {}", answer.resource, told(&answer.limits, self.done)))?,
+            false => output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, self.done)))?,
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ pub(super) async fn order_freeze(
     ask(client, subjects.freeze(resource), order, resource).await
 }
 
-fn told(limits: &[Name], done: &str) -> String {
+fn summary(limits: &[Name], done: &str) -> String {
     match limits {
         [] => "nothing is paused".to_owned(),
         limits => format!("{} {done}", limits.iter().map(|limit| &**limit).collect::<Vec<_>>().join(", ")),

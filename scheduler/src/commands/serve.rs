@@ -73,7 +73,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         signal = asked => Ok(signal?),
         () = ended(&mut embedded) => Ok("the end of the embedded nats-server"),
         broken = running.broken() => Err(broken),
-        never = tell_ready(leaders, &servers, front) => match never {},
+        never = log_ready(leaders, &servers, front) => match never {},
     };
     let handed_over = hand_over(running, proxies, &reason).await;
     reason?;
@@ -87,7 +87,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// Logs once that start-up is over: which scheduler leads which resource, and where workers
 /// connect.
-async fn tell_ready(
+async fn log_ready(
     leaders: impl Future<Output = Vec<(Name, Option<String>)>>,
     servers: &Servers,
     front: Option<SocketAddr>,

@@ -287,13 +287,13 @@ fn register_differences(registry: &mut Registry, differences: &Differences) {
 fn register_forecasts(registry: &mut Registry, reports: &[Report]) {
     let forecasts = || {
         let all = reports.iter().map(|report| &report.status);
-        all.flat_map(|status| status.forecasts.iter().map(move |told| (&status.resource, told)))
+        all.flat_map(|status| status.forecasts.iter().map(move |forecast| (&status.resource, forecast)))
     };
     let labels = |resource: &Name, limit: &Name| vec![("resource", resource.to_string()), ("limit", limit.to_string())];
-    let ends = forecasts().flat_map(|(resource, told)| {
-        let quantiles = [("0.1", told.p10_ms), ("0.5", told.p50_ms), ("0.9", told.p90_ms)];
+    let ends = forecasts().flat_map(|(resource, forecast)| {
+        let quantiles = [("0.1", forecast.p10_ms), ("0.5", forecast.p50_ms), ("0.9", forecast.p90_ms)];
         quantiles.into_iter().filter_map(move |(quantile, at)| {
-            let mut labels = labels(resource, &told.limit);
+            let mut labels = labels(resource, &forecast.limit);
             labels.push(("quantile", quantile.to_owned()));
             Some((labels, Gauge(at? / 1000.0)))
         })
@@ -303,7 +303,7 @@ fn register_forecasts(registry: &mut Registry, reports: &[Report]) {
         "In how many seconds a limit ends at the present pace; no value if it lasts until its reset",
         Samples(ends.collect()),
     );
-    let shares = forecasts().map(|(resource, told)| (labels(resource, &told.limit), Gauge(told.share)));
+    let shares = forecasts().map(|(resource, forecast)| (labels(resource, &forecast.limit), Gauge(forecast.share)));
     registry.register(
         "forecast_ends_in_time_ratio",
         "The share of replays of the last weeks in which a limit ends before its reset",

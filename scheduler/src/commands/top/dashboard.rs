@@ -67,7 +67,7 @@ impl Dashboard {
     }
 
     /// Shows a message in the last line.
-    pub(super) fn tell(&mut self, message: String) {
+    pub(super) fn show_message(&mut self, message: String) {
         self.message = Some(message);
     }
 
@@ -180,12 +180,12 @@ impl Dashboard {
         match popup {
             Popup::Thaw { resource, limit } if key == KeyCode::Char('y') => Intent::Thaw(resource, limit),
             Popup::Thaw { .. } => {
-                self.tell("nothing was thawed".to_owned());
+                self.show_message("nothing was thawed".to_owned());
                 Intent::Nothing
             }
             Popup::Freeze { resource, limit } if key == KeyCode::Char('y') => Intent::Freeze(resource, limit),
             Popup::Freeze { .. } => {
-                self.tell("nothing was frozen".to_owned());
+                self.show_message("nothing was frozen".to_owned());
                 Intent::Nothing
             }
             Popup::Text { .. } => Intent::Nothing,
@@ -266,7 +266,7 @@ impl Dashboard {
         match last.map(|request| request.id.clone()) {
             Some(last) => self.read_from(Some(last)),
             None => {
-                self.tell("these are the last".to_owned());
+                self.show_message("these are the last".to_owned());
                 Intent::Nothing
             }
         }
@@ -311,7 +311,7 @@ impl Dashboard {
         let question = asked.map(|(resource, limit)| Popup::order(resource, limit));
         match (self.focus(), question) {
             (Panel::Limits, Some(question)) => self.popup = Some(question),
-            (..) => self.tell("choose a limit first, to pause it or to end its pause: Tab".to_owned()),
+            (..) => self.show_message("choose a limit first, to pause it or to end its pause: Tab".to_owned()),
         }
     }
 }

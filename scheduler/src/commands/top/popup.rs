@@ -108,7 +108,7 @@ impl Popup {
     /// Paints it into the middle of `area`.
     pub(super) fn paint(&self, area: Rect, buffer: &mut Buffer) {
         let width = WIDEST.min(area.width.saturating_sub(4)).max(1);
-        let (title, text, below) = self.told(usize::from(width.saturating_sub(4)).max(1));
+        let (title, text, below) = self.content(usize::from(width.saturating_sub(4)).max(1));
         let height = u16::try_from(text.lines().count()).unwrap_or(u16::MAX).saturating_add(2);
         let place = area.centered(Constraint::Length(width), Constraint::Length(height.min(area.height)));
         let block = Block::bordered().title(format!(" {title} ")).title_bottom(format!(" {below} "));
@@ -121,7 +121,7 @@ impl Popup {
     }
 
     /// The title, the text in lines of `columns` columns, and what keys do.
-    fn told(&self, columns: usize) -> (String, String, &'static str) {
+    fn content(&self, columns: usize) -> (String, String, &'static str) {
         match self {
             Popup::Text { title, lines, .. } => {
                 let lines: Vec<String> = lines.iter().map(|line| broken(line, columns)).collect();

@@ -20,7 +20,7 @@ use tokio::time::{Interval, MissedTickBehavior};
 const LOOKS_WITH_NAMES: u32 = 5;
 
 /// The answer to a question or an order.
-enum News {
+enum Reply {
     Surveyed(Vec<Name>, Survey),
     Explained(Box<anyhow::Result<Explanation>>),
     Thawed(Name, anyhow::Result<Vec<Name>>),
@@ -39,7 +39,7 @@ pub(super) struct Watch {
     names: Vec<Name>,
     looks_ago: u32,
     is_looking: bool,
-    asked: JoinSet<News>,
+    asked: JoinSet<Reply>,
 }
 
 impl Watch {
@@ -61,7 +61,7 @@ impl Watch {
             screen.paint(|frame| picture.paint(frame.area(), frame.buffer_mut()))?;
             let intent = tokio::select! {
                 _ = self.looks.tick(), if !self.is_looking && !self.dashboard.is_paused() => Intent::Look,
-                Some(news) = self.asked.join_next() => self.hear(news),
+                Some(reply) = self.asked.join_next() => self.take_reply(reply),
                 event = events.next() => match event {
                     Some(Ok(event)) => self.press(event),
                     // The terminal is gone.
@@ -89,14 +89,14 @@ impl Watch {
             Intent::Nothing | Intent::Quit => {}
             Intent::Look => self.look(),
             Intent::Explain(resource, id) => {
-                self.asked.spawn(async move { News::Explained(Box::new(surveyor.explain(&resource, id).await)) });
+                self.asked.spawn(async move { Reply::Explained(Box::new(surveyor.explain(&resource, id).await)) });
             }
             Intent::Thaw(resource, limit) => {
-                let thawing = async move { News::Thawed(limit.clone(), surveyor.thaw(&resource, limit).await) };
+                let thawing = async move { Reply::Thawed(limit.clone(), surveyor.thaw(&resource, limit).await) };
                 self.asked.spawn(thawing);
             }
             Intent::Freeze(resource, limit) => {
-                let freezing = async move { News::Frozen(limit.clone(), surveyor.freeze(&resource, limit).await) };
+                let freezing = async move { Reply::Frozen(limit.clone(), surveyor.freeze(&resource, limit).await) };
                 self.asked.spawn(freezing);
             }
         }
@@ -110,36 +110,36 @@ impl Watch {
         self.asked.spawn(async move {
             let names = if known.is_empty() { surveyor.names().await } else { Ok(known) };
             match names {
-                Ok(names) => News::Surveyed(names.clone(), surveyor.look(&names, wanted).await),
-                Err(error) => News::Unreachable(error),
+                Ok(names) => Reply::Surveyed(names.clone(), surveyor.look(&names, wanted).await),
+                Err(error) => Reply::Unreachable(error),
             }
         });
     }
 
-    fn hear(&mut self, news: Result<News, JoinError>) -> Intent {
-        match news {
-            Ok(News::Surveyed(names, survey)) => {
+    fn take_reply(&mut self, reply: Result<Reply, JoinError>) -> Intent {
+        match reply {
+            Ok(Reply::Surveyed(names, survey)) => {
                 self.is_looking = false;
                 return self.take(names, survey);
             }
-            Ok(News::Unreachable(error)) => {
+            Ok(Reply::Unreachable(error)) => {
                 self.is_looking = false;
-                self.dashboard.tell(error.to_string());
+                self.dashboard.show_message(error.to_string());
             }
-            Ok(News::Explained(explained)) => match *explained {
+            Ok(Reply::Explained(explained)) => match *explained {
                 Ok(explanation) => {
                     Popup::of_request(&explanation).into_iter().for_each(|popup| self.dashboard.open(popup));
                 }
-                Err(error) => self.dashboard.tell(error.to_string()),
+                Err(error) => self.dashboard.show_message(error.to_string()),
             },
-            Ok(News::Thawed(limit, done)) => {
-                self.dashboard.tell(thawed(&limit, done));
+            Ok(Reply::Thawed(limit, done)) => {
+                self.dashboard.show_message(thawed(&limit, done));
                 return Intent::Look;
             }
-            Ok(News::Frozen(limit, done)) => {
-                let told =
+            Ok(Reply::Frozen(limit, done)) => {
+                let message =
                     done.map_or_else(|error| error.to_string(), |()| format!("`{limit}` is frozen for a minute"));
-                self.dashboard.tell(told);
+                self.dashboard.show_message(message);
                 return Intent::Look;
             }
             Err(ended) => {

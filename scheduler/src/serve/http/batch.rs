@@ -1,6 +1,6 @@
 //! The elements of one HTTP request, and their answers as they come in.
 
-use super::element::{Answered, Ask, Outcome, Word, refuse};
+use super::element::{Answered, Ask, Outcome, SchedulerAnswer, refuse};
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -77,27 +77,27 @@ impl<A: Ask> Batch<A> {
 
     /// Takes the answers of one message that came at `now`, and notes which answers are still to
     /// come. Permits that came too late, measured by earlier answers, are not passed on.
-    pub(super) fn take(&mut self, now: Time, words: Vec<Word>, base_delay: &mut BaseDelay) {
+    pub(super) fn take(&mut self, now: Time, answers: Vec<SchedulerAnswer>, base_delay: &mut BaseDelay) {
         self.cursor = 0;
-        words.into_iter().for_each(|word| self.take_one(now, word, base_delay));
+        answers.into_iter().for_each(|answer| self.take_one(now, answer, base_delay));
     }
 
-    fn take_one(&mut self, now: Time, word: Word, base_delay: &mut BaseDelay) {
+    fn take_one(&mut self, now: Time, answer: SchedulerAnswer, base_delay: &mut BaseDelay) {
         let sent = self.sent;
         let stamped = |(at_ms, epoch)| Stamped { asked: sent, received: now, at_ms, epoch };
-        match word {
-            Word::Final(id, answered) => {
+        match answer {
+            SchedulerAnswer::Final(id, answered) => {
                 let slot = self.slot_of(id.as_ref());
                 let lapsed = slot.and_then(|slot| slot.take(answered, base_delay, stamped));
                 self.lapsed.extend(lapsed);
             }
-            Word::Queued(id, said) => {
-                base_delay.observe(stamped(said));
+            SchedulerAnswer::Queued(id, stamp) => {
+                base_delay.observe(stamped(stamp));
                 if let Some(slot) = self.slot_of(id.as_ref()) {
                     slot.queued = true;
                 }
             }
-            Word::Unavailable => {}
+            SchedulerAnswer::Unavailable => {}
         }
     }
 
@@ -185,7 +185,7 @@ impl<A: Ask> Slot<A> {
         match &answered.outcome {
             // A client waits out the whole delay from when the answer comes, so that the delay
             // makes up for no lateness.
-            Outcome::Granted(granted) => match base_delay.start(stamped(granted.said), Span::ZERO, self.late) {
+            Outcome::Granted(granted) => match base_delay.start(stamped(granted.stamp), Span::ZERO, self.late) {
                 Ok(_at_once) => self.answer = Some(answered),
                 Err(way) => {
                     self.late = Some(way);
@@ -216,7 +216,7 @@ impl<A: Ask> Slot<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::http::element::words;
+    use crate::serve::http::element::scheduler_answers;
     use rampmeter_protocol::incoming::Incoming;
     use rampmeter_protocol::request::PermitRequest;
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn take(batch: &mut Batch<PermitRequest<'_>>, payload: &str) {
-        batch.take(at(0), words(payload.as_bytes()), &mut BaseDelay::default());
+        batch.take(at(0), scheduler_answers(payload.as_bytes()), &mut BaseDelay::default());
     }
 
     /// The first letters of the answers' statuses and their ids.
@@ -282,10 +282,10 @@ mod tests {
         let granted =
             |id: &str, at_ms| format!(r#"{{"status":"granted","id":"{id}","delay_ms":0,"at_ms":{at_ms},"epoch":1}}"#);
         let late = format!("[{},{}]", granted("own", 100), granted("front", 100));
-        batch.take(at(3000), words(late.as_bytes()), &mut base_delay);
+        batch.take(at(3000), scheduler_answers(late.as_bytes()), &mut base_delay);
         batch.take(
             at(3000),
-            words(br#"{"status":"refused","id":"front","code":"lapsed","message":"","epoch":1}"#),
+            scheduler_answers(br#"{"status":"refused","id":"front","code":"lapsed","message":"","epoch":1}"#),
             &mut base_delay,
         );
         let given_back = r#"[{"id":"own","used":false},{"id":"front","used":false},{"id":"front","used":false}]"#;
@@ -298,7 +298,7 @@ mod tests {
             "{again:?}"
         );
         for _ in 0..2 {
-            batch.take(at(3010), words(granted("front.1", 3001).as_bytes()), &mut base_delay);
+            batch.take(at(3010), scheduler_answers(granted("front.1", 3001).as_bytes()), &mut base_delay);
         }
         assert_eq!(answers(&mut batch), ["refused own", "granted front.1", "granted front.1"]);
     }
@@ -372,7 +372,7 @@ mod tests {
                         &format!(r#"{{"id":"{}","#, ids.last().unwrap()),
                         1,
                     );
-                    batch.take(at(now), words(answer.as_bytes()), &mut base_delay);
+                    batch.take(at(now), scheduler_answers(answer.as_bytes()), &mut base_delay);
                 }
                 _ => panic!("{line} in {script}"),
             }

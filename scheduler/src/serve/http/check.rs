@@ -52,7 +52,7 @@ impl Check {
 
     async fn respond(&self, answered: Answered) -> Response {
         let is_unserved = matches!(&answered.outcome, Outcome::Refused(refused) if is_of_the_front(refused.code));
-        self.tell(is_unserved);
+        self.log_change(is_unserved);
         match (is_unserved, self.settings.on_unavailable) {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
             (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
@@ -82,7 +82,7 @@ impl Check {
         }
     }
 
-    fn tell(&self, is_alone: bool) {
+    fn log_change(&self, is_alone: bool) {
         if self.is_alone.swap(is_alone, Ordering::Relaxed) == is_alone {
             return;
         }
@@ -115,7 +115,7 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     match Origin::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
         Ok(labels) => {
             let trace = MessageTrace::of_http(&asked.headers);
-            let (answered, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_told());
+            let (answered, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());
             check.respond(answered).await
         }
         Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),

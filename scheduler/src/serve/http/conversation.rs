@@ -1,7 +1,7 @@
 //! Asking until all is answered, or no scheduler answers.
 
 use super::batch::Batch;
-use super::element::{Answered, Ask, Word, refuse, words};
+use super::element::{Answered, Ask, SchedulerAnswer, refuse, scheduler_answers};
 use super::front_client::{Exchange, FrontClient};
 use crate::serve::messages::inbound::Endpoint;
 use crate::serve::messages::message_trace::MessageTrace;
@@ -65,7 +65,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
             () = stopped => {}
         }
         if let Some(payload) = self.batch.withdrawal(false) {
-            self.front_client.tell(self.settle.clone(), payload).await;
+            self.front_client.publish(self.settle.clone(), payload).await;
         }
         let come_back = (code.remedy() == Remedy::Repeat).then_some(COME_BACK);
         self.batch.give_up(|id: Option<&PermitId>| refuse(id, code, message.to_owned(), come_back));
@@ -74,8 +74,8 @@ impl<'a, A: Ask> Conversation<'a, A> {
 
     async fn ask_until_answered(&mut self) {
         let clock = self.front_client.clock();
-        let (begun, mut heard, mut attempts) = (clock.now(), clock.now(), 0);
-        while !self.batch.is_done() && clock.now().since(heard) < MOST_SILENCE {
+        let (begun, mut last_answer, mut attempts) = (clock.now(), clock.now(), 0);
+        while !self.batch.is_done() && clock.now().since(last_answer) < PATIENCE {
             if attempts > 0 {
                 tokio::time::sleep(pause(attempts)).await;
             }
@@ -83,9 +83,9 @@ impl<'a, A: Ask> Conversation<'a, A> {
             attempts += 1;
             self.batch.forget_places();
             if self.exchange.ask(&self.endpoint, self.batch.payload(clock.now(), waited)).await
-                && let Some(word_at) = self.listen(begun).await
+                && let Some(answered_at) = self.listen(begun).await
             {
-                (heard, attempts) = (word_at, 1);
+                (last_answer, attempts) = (answered_at, 1);
             }
         }
     }
@@ -94,31 +94,31 @@ impl<'a, A: Ask> Conversation<'a, A> {
     /// time at which a scheduler was known to be there, if one was.
     async fn listen(&mut self, begun: Time) -> Option<Time> {
         let clock = self.front_client.clock();
-        let mut heard = None;
+        let mut last_answer = None;
         while !self.batch.is_done() {
             let silence = self.silence(clock.now().since(begun));
             let reply = tokio::time::timeout(silence, self.exchange.next()).await;
             if self.batch.is_queued() {
                 // The silence until now was no sign: a scheduler had said that the request waits.
-                heard = Some(clock.now());
+                last_answer = Some(clock.now());
             }
             let Ok(InboxReply::Answer(payload)) = reply else { break };
-            let words = words(&payload);
-            let goes_on = !words.is_empty() && words.iter().all(|word| *word != Word::Unavailable);
+            let answers = scheduler_answers(&payload);
+            let goes_on = !answers.is_empty() && answers.iter().all(|answer| *answer != SchedulerAnswer::Unavailable);
             let now = clock.now();
-            self.exchange.with_base_delay(|base_delay| self.batch.take(now, words, base_delay));
+            self.exchange.with_base_delay(|base_delay| self.batch.take(now, answers, base_delay));
             let lapsed = self.batch.take_lapsed();
             if goes_on {
-                heard = Some(now);
+                last_answer = Some(now);
             }
             if let Some(payload) = &lapsed {
-                self.front_client.tell(self.settle.clone(), payload.clone()).await;
+                self.front_client.publish(self.settle.clone(), payload.clone()).await;
             }
             if !goes_on || lapsed.is_some() {
                 break;
             }
         }
-        heard
+        last_answer
     }
 
     /// How long the silence may last after the batch has waited for `waited`.
@@ -136,7 +136,7 @@ impl<A: Ask> Drop for Conversation<'_, A> {
         // When the runtime ends, no task is left to send this.
         if let (Some(payload), Ok(runtime)) = (self.batch.withdrawal(true), Handle::try_current()) {
             let (front_client, settle) = (self.front_client.clone(), std::mem::take(&mut self.settle));
-            runtime.spawn(async move { front_client.tell(settle, payload).await });
+            runtime.spawn(async move { front_client.publish(settle, payload).await });
         }
     }
 }

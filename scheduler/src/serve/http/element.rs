@@ -122,7 +122,7 @@ pub(super) struct Granted {
     /// What is left of its limits, if the client asked.
     pub(super) left: Vec<Left<'static>>,
     /// The stamp and the epoch of the answer.
-    pub(super) said: (Option<u64>, Epoch),
+    pub(super) stamp: (Option<u64>, Epoch),
 }
 
 /// A refusal.
@@ -136,10 +136,10 @@ pub(super) struct Refused {
     pub(super) limited_by: Option<String>,
 }
 
-/// What a scheduler says.
+/// An answer of a scheduler.
 #[derive(Debug, PartialEq)]
-pub(super) enum Word {
-    /// The answer.
+pub(super) enum SchedulerAnswer {
+    /// The final answer.
     Final(Option<PermitId>, Answered),
     /// The request waits, by an answer of this stamp and epoch.
     Queued(Option<PermitId>, (Option<u64>, Epoch)),
@@ -147,27 +147,27 @@ pub(super) enum Word {
     Unavailable,
 }
 
-impl Word {
+impl SchedulerAnswer {
     /// Reads one answer; nothing if `text` is no answer.
-    pub(super) fn read(text: &str) -> Option<Word> {
+    pub(super) fn read(text: &str) -> Option<SchedulerAnswer> {
         let answer: Answer<'_> = serde_json::from_str(text).ok()?;
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
         Some(match answer {
             Answer::Granted(grant) => {
-                let (delay, said) = (span(grant.delay_ms)?, (grant.at_ms, grant.epoch));
+                let (delay, stamp) = (span(grant.delay_ms)?, (grant.at_ms, grant.epoch));
                 let left = grant.left.into_iter().map(Left::into_owned).collect();
-                let granted = Granted { delay, left, said };
-                Word::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
+                let granted = Granted { delay, left, stamp };
+                SchedulerAnswer::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
             }
-            Answer::Queued(place) => Word::Queued(permit_id(&place.id), (place.at_ms, place.epoch)),
-            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => Word::Unavailable,
+            Answer::Queued(place) => SchedulerAnswer::Queued(permit_id(&place.id), (place.at_ms, place.epoch)),
+            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => SchedulerAnswer::Unavailable,
             Answer::Refused(refusal) => {
                 let (code, retry_after) = (refusal.code, refusal.retry_after_ms.and_then(span));
                 let limited_by = refusal.limited_by.map(|limit| limit.to_string());
                 let refused = Refused { code, retry_after, limited_by };
-                Word::Final(refusal.id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
+                SchedulerAnswer::Final(refusal.id.and_then(|id| permit_id(&id)), answered(Outcome::Refused(refused)))
             }
-            Answer::Settled { id, .. } => Word::Final(permit_id(&id), answered(Outcome::Settled)),
+            Answer::Settled { id, .. } => SchedulerAnswer::Final(permit_id(&id), answered(Outcome::Settled)),
         })
     }
 }
@@ -191,13 +191,13 @@ pub(super) fn refuse(id: Option<&PermitId>, code: Code, message: String, retry_a
 }
 
 /// The elements of an array, or the single answer; nothing if this is neither.
-pub(super) fn words(payload: &[u8]) -> Vec<Word> {
+pub(super) fn scheduler_answers(payload: &[u8]) -> Vec<SchedulerAnswer> {
     let text = std::str::from_utf8(payload).unwrap_or_default();
     match text.starts_with('[') {
         true => {
             let elements: Vec<&RawValue> = serde_json::from_str(text).unwrap_or_default();
-            elements.into_iter().filter_map(|element| Word::read(element.get())).collect()
+            elements.into_iter().filter_map(|element| SchedulerAnswer::read(element.get())).collect()
         }
-        false => Word::read(text).into_iter().collect(),
+        false => SchedulerAnswer::read(text).into_iter().collect(),
     }
 }

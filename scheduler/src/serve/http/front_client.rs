@@ -124,7 +124,7 @@ impl FrontClient {
 
     /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
     /// would come too late.
-    pub(super) async fn tell(&self, subject: String, payload: Vec<u8>) {
+    pub(super) async fn publish(&self, subject: String, payload: Vec<u8>) {
         if self.is_connected() {
             self.client.publish(subject, payload.into()).await.ok();
         }

@@ -38,8 +38,8 @@ pub(super) struct Policies {
 
 #[derive(Debug, Default)]
 struct KnownPolicies {
-    /// Whether a leader ever told the limits.
-    told: bool,
+    /// Whether a leader ever sent the limits.
+    is_known: bool,
     policies: Option<HeaderValue>,
     asked: Option<Time>,
 }
@@ -49,22 +49,22 @@ impl Policies {
         Policies { first: tokio::sync::Mutex::default(), front_client, resource, known: Arc::default() }
     }
 
-    /// Returns once the limits were told, or could not be.
-    pub(super) async fn first_told(&self) {
-        if !self.is_untold() {
+    /// Returns once the limits are known, or cannot be.
+    pub(super) async fn first_known(&self) {
+        if !self.is_unknown() {
             return;
         }
         let _asks = self.first.lock().await;
-        if self.is_untold() {
+        if self.is_unknown() {
             self.known.lock().unwrap_or_else(PoisonError::into_inner).asked = Some(self.front_client.clock().now());
             refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()).await;
         }
     }
 
-    /// Whether no leader ever told the limits, and none was asked in the last ten seconds.
-    fn is_untold(&self) -> bool {
+    /// Whether no leader ever sent the limits, and none was asked in the last ten seconds.
+    fn is_unknown(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        !known.told && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
+        !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
     }
 
     /// The fields of the response to a client.
@@ -100,7 +100,7 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
         && let Ok(status) = serde_json::from_slice::<Status>(&payload)
     {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-        (known.told, known.policies) = (true, policies(&status.limits));
+        (known.is_known, known.policies) = (true, policies(&status.limits));
     }
 }
 

@@ -56,13 +56,13 @@ enum Sign {
 /// A leader is replaced if it is gone, silent, or writes no checkpoint.
 pub(crate) struct Failover<'a> {
     state: &'a mut ResourceState,
-    /// When the leader was last heard.
-    heard_at: Time,
+    /// When the leader last answered.
+    answered_at: Time,
 }
 
 impl<'a> Failover<'a> {
     pub(crate) fn new(state: &'a mut ResourceState) -> Self {
-        Failover { heard_at: state.now(), state }
+        Failover { answered_at: state.now(), state }
     }
 
     /// Returns when no scheduler leads any more, and it is this scheduler's turn.
@@ -73,7 +73,7 @@ impl<'a> Failover<'a> {
             tokio::time::sleep(AFTER_FAILURE).await;
         }
         let mut watch = self.watch().await;
-        self.heard_at = self.state.now();
+        self.answered_at = self.state.now();
         loop {
             let vacant = match self.recorded_leader() {
                 RecordedLeader::Unknown => self.nothing_answers().await,
@@ -85,7 +85,7 @@ impl<'a> Failover<'a> {
                 return;
             }
             if self.pause(&mut watch).await {
-                self.heard_at = self.state.now();
+                self.answered_at = self.state.now();
             }
         }
     }
@@ -114,7 +114,7 @@ impl<'a> Failover<'a> {
         peers.leads(self.state.name(), leader);
         match self.probe(leader).await {
             Sign::Alive => {
-                self.heard_at = self.state.now();
+                self.answered_at = self.state.now();
                 self.state.set_duty(Duty::Standby);
                 false
             }
@@ -125,7 +125,7 @@ impl<'a> Failover<'a> {
             Sign::Gone => false,
             Sign::Silent(reason) => {
                 tracing::debug!(resource = %self.state.name(), reason, "the leader is silent");
-                self.state.now().since(self.heard_at) > SILENT_FOR && self.takes_turn().await
+                self.state.now().since(self.answered_at) > SILENT_FOR && self.takes_turn().await
             }
         }
     }

@@ -17,22 +17,22 @@ const EPOCH: Date = jiff::civil::date(1970, 1, 1);
 /// When each limit ends whose use is known by the hour. `days` have no gap; `now` is in hours since
 /// 1970.
 pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, DayOfUse)], now: f64) -> Vec<LimitForecast> {
-    let told = |limit: &LimitStatus| {
+    let of_limit = |limit: &LimitStatus| {
         let is_bucket = limit.shadow.is_none() && limit.key.is_none();
         let history = history(&limit.name, days, now).filter(|_| is_bucket)?;
-        let told = forecast(&history, &state(limit, now), SEED)?;
+        let found = forecast(&history, &state(limit, now), SEED)?;
         let ms = |hours: Option<f64>| hours.map(|hours| hours * MILLIS_PER_HOUR);
         Some(LimitForecast {
             limit: limit.name.clone(),
-            p10_ms: ms(told.p10),
-            p50_ms: ms(told.p50),
-            p90_ms: ms(told.p90),
-            share: told.share,
+            p10_ms: ms(found.p10),
+            p50_ms: ms(found.p50),
+            p90_ms: ms(found.p90),
+            share: found.share,
             resets_ms: limit.resets_ms,
             history_hours: history.len() as u64,
         })
     };
-    limits.iter().filter_map(told).collect()
+    limits.iter().filter_map(of_limit).collect()
 }
 
 /// What is left of a limit. A limit without windows refills within its period; its forecast covers
@@ -89,9 +89,9 @@ mod tests {
         let now = begins + 7.0 * 24.0 + 3.5;
         let quota = limit("per-day", "quota", 50.0, Some(20.0 * MILLIS_PER_HOUR));
         let bucket = limit("per-day", "token-bucket", 50.0, None);
-        let told = limit_forecasts(&[quota, bucket, limit("unknown", "quota", 50.0, None)], &days, now);
+        let forecasts = limit_forecasts(&[quota, bucket, limit("unknown", "quota", 50.0, None)], &days, now);
         let seen: Vec<_> =
-            told.iter().map(|told| (told.p50_ms, told.share, told.resets_ms, told.history_hours)).collect();
+            forecasts.iter().map(|one| (one.p50_ms, one.share, one.resets_ms, one.history_hours)).collect();
         let (hours, five) = (7 * 24 + 3, Some(5.0 * MILLIS_PER_HOUR));
         assert_eq!(seen, [(five, 1.0, Some(20.0 * MILLIS_PER_HOUR), hours), (None, 0.0, None, hours)]);
         assert!(limit_forecasts(&[limit("per-day", "quota", 50.0, None)], &days, begins).is_empty(), "no hour is over");

@@ -76,12 +76,12 @@ fn note(neighbours: &Neighbours, prefix: &Name, clock: Clock, payload: &[u8]) {
     let Ok(ServiceInfo { version, metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
-        neighbours.peers.heard(clock.now(), &metadata.leader, resources);
+        neighbours.peers.note(clock.now(), &metadata.leader, resources);
         let fingerprints = serde_json::from_str::<Fingerprints>(&metadata.fingerprints);
         if let Ok(fingerprints) = fingerprints
             && version == env!("CARGO_PKG_VERSION")
         {
-            neighbours.differences.heard(clock.now(), &metadata.leader, fingerprints);
+            neighbours.differences.note(clock.now(), &metadata.leader, fingerprints);
         }
     }
 }

@@ -5,7 +5,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A scheduler that was not heard of for this long is gone: it missed two of three calls.
+/// A scheduler that was not seen for this long is gone: it missed two of three calls.
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How much later a scheduler takes over, for each resource that it leads more than a peer.
 const HEAD_START: Span = Span::from_millis(20);
@@ -28,8 +28,8 @@ pub struct PeerDuties {
     pub leads: Vec<Name>,
     /// What it could lead.
     pub stands_by: Vec<Name>,
-    /// How long ago it was heard of.
-    pub heard_ago: Span,
+    /// How long ago it was seen.
+    pub seen_ago: Span,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ struct State {
 #[derive(Debug)]
 struct Peer {
     resources: BTreeSet<Name>,
-    heard: Time,
+    last_seen: Time,
 }
 
 impl Peers {
@@ -51,13 +51,13 @@ impl Peers {
         Peers { me: me.to_owned(), state: Mutex::default() }
     }
 
-    /// Notes that a scheduler which could lead `resources` was heard of.
-    pub fn heard(&self, now: Time, peer: &str, resources: impl IntoIterator<Item = Name>) {
-        let peer_state = Peer { resources: resources.into_iter().collect(), heard: now };
+    /// Notes that a scheduler which could lead `resources` was seen.
+    pub fn note(&self, now: Time, peer: &str, resources: impl IntoIterator<Item = Name>) {
+        let peer_state = Peer { resources: resources.into_iter().collect(), last_seen: now };
         self.lock().peers.insert(peer.to_owned(), peer_state);
     }
 
-    /// Notes that a scheduler is gone, until it is heard of again.
+    /// Notes that a scheduler is gone, until it is seen again.
     pub fn gone(&self, peer: &str) {
         self.lock().peers.remove(peer);
     }
@@ -110,11 +110,11 @@ impl Peers {
     #[must_use]
     pub fn duties(&self, now: Time) -> BTreeMap<String, PeerDuties> {
         let state = self.lock();
-        let live = state.peers.iter().filter(|(_, peer)| now.since(peer.heard) < GONE_AFTER);
+        let live = state.peers.iter().filter(|(_, peer)| now.since(peer.last_seen) < GONE_AFTER);
         let duties = |(name, peer): (&String, &Peer)| {
             let leads = |resource: &Name| state.leaders.get(resource) == Some(name);
             let (leads, stands_by) = peer.resources.iter().cloned().partition(leads);
-            (name.clone(), PeerDuties { leads, stands_by, heard_ago: now.since(peer.heard) })
+            (name.clone(), PeerDuties { leads, stands_by, seen_ago: now.since(peer.last_seen) })
         };
         live.map(duties).collect()
     }
@@ -127,7 +127,7 @@ impl Peers {
 impl State {
     /// All live schedulers but `me` that could lead `resource`.
     fn others<'a>(&'a self, now: Time, me: &'a str, resource: &'a Name) -> impl Iterator<Item = &'a str> {
-        let lives = move |peer: &Peer| now.since(peer.heard) < GONE_AFTER && peer.resources.contains(resource);
+        let lives = move |peer: &Peer| now.since(peer.last_seen) < GONE_AFTER && peer.resources.contains(resource);
         self.peers.iter().filter(move |(name, peer)| *name != me && lives(peer)).map(|(name, _)| name.as_str())
     }
 
@@ -152,12 +152,12 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    /// The resources of `me`, those of `other`, which was heard of just now, and those that move to
+    /// The resources of `me`, those of `other`, which was seen just now, and those that move to
     /// `other`.
     fn check(mine: &str, others: &str, moving: &str) {
         let peers = Peers::new("me");
         let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();
-        peers.heard(at(0), "other", all.clone());
+        peers.note(at(0), "other", all.clone());
         names(mine).iter().for_each(|name| peers.leads(name, "me"));
         names(others).iter().for_each(|name| peers.leads(name, "other"));
         let moves = |name: &Name| peers.better_off_with(at(1), name).is_some();
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_resource_that_the_peer_does_not_know_stays() {
         let peers = Peers::new("me");
-        peers.heard(at(0), "other", names("a"));
+        peers.note(at(0), "other", names("a"));
         names("a b c").iter().for_each(|name| peers.leads(name, "me"));
         let moving: Vec<bool> =
             names("a b c").iter().map(|name| peers.better_off_with(at(0), name).is_some()).collect();
@@ -191,7 +191,7 @@ mod tests {
         let peers = Peers::new("me");
         let resource = &names("x")[0];
         assert_eq!(peers.head_start(at(0), resource), Span::ZERO);
-        peers.heard(at(0), "other", names("x"));
+        peers.note(at(0), "other", names("x"));
         names("a b").iter().for_each(|name| peers.leads(name, "me"));
         assert_eq!(peers.head_start(at(0), resource), Span::from_millis(40));
         peers.leads(&names("c")[0], "other");

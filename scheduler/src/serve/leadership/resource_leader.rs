@@ -316,14 +316,16 @@ impl ResourceLeader {
         pending: &PendingCheckpoint,
         orders: &mpsc::Sender<Order>,
     ) -> Result<(), Superseded> {
-        let (mut told, mut complained) = (false, false);
+        let (mut is_reported, mut complained) = (false, false);
         loop {
-            let reason = match told_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut told).await
-            {
-                Ok(()) => return Ok(()),
-                Err(StoreError::Superseded) => return Err(Superseded),
-                Err(StoreError::Unavailable(reason)) => reason,
-            };
+            let reason =
+                match reported_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut is_reported)
+                    .await
+                {
+                    Ok(()) => return Ok(()),
+                    Err(StoreError::Superseded) => return Err(Superseded),
+                    Err(StoreError::Unavailable(reason)) => reason,
+                };
             writer.note_failure();
             let context = self.state.context();
             let gone = Store::trouble(&context.client, context.subjects.prefix()).await;
@@ -332,7 +334,7 @@ impl ResourceLeader {
                 tracing::error!(resource = %self.resource.name(), %reason, "the checkpoint could not be written");
                 complained = true;
             }
-            tell_once(orders, &mut told).await;
+            report_once(orders, &mut is_reported).await;
             self.state.set_duty(Duty::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
@@ -387,19 +389,23 @@ impl ResourceLeader {
 /// Another scheduler has written the record.
 struct Superseded;
 
-/// The outcome of a write. If the write is late, the term's loop hears of it before the write ends.
-async fn told_if_late<T>(write: impl Future<Output = T>, orders: &mpsc::Sender<Order>, told: &mut bool) -> T {
+/// The outcome of a write. If the write is late, the term's loop learns of it before the write ends.
+async fn reported_if_late<T>(
+    write: impl Future<Output = T>,
+    orders: &mpsc::Sender<Order>,
+    is_reported: &mut bool,
+) -> T {
     let mut write = std::pin::pin!(write);
     if let Ok(outcome) = tokio::time::timeout(LATE, &mut write).await {
         return outcome;
     }
-    tell_once(orders, told).await;
+    report_once(orders, is_reported).await;
     write.await
 }
 
-/// Tells the loop that the store is lost, once for each checkpoint.
-async fn tell_once(orders: &mpsc::Sender<Order>, told: &mut bool) {
-    if !std::mem::replace(told, true) {
+/// Reports to the loop that the store is lost, once for each checkpoint.
+async fn report_once(orders: &mpsc::Sender<Order>, is_reported: &mut bool) {
+    if !std::mem::replace(is_reported, true) {
         orders.send(Order::StoreLost).await.ok();
     }
 }

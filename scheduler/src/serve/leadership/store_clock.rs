@@ -36,7 +36,7 @@ pub(crate) async fn watch(name: Name, store: Store, clock: Clock, orders: mpsc::
     let mut news = true;
     loop {
         if news {
-            clocks.tell(&name);
+            clocks.log_difference(&name);
             let Some(orders) = orders.upgrade() else { return };
             let order = Order::WallClock { unix_nanos_at_origin: clocks.store, ahead_secs: clocks.ahead_secs() };
             if orders.send(order).await.is_err() {
@@ -82,7 +82,7 @@ impl WallClocks {
         (i128::from(self.own) - i128::from(self.store)) as f64 / 1e9
     }
 
-    fn tell(&self, name: &Name) {
+    fn log_difference(&self, name: &Name) {
         if differ(self.own, self.store) {
             let ahead = format!("{:+.3} s", self.ahead_secs());
             tracing::warn!(resource = %name, %ahead, "the clock of this machine differs from NATS's, which cuts windows");

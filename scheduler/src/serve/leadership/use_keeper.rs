@@ -68,7 +68,7 @@ impl UseKeeper {
         let mut writes = 0_u64;
         loop {
             tokio::select! {
-                question = next(&mut questions) => self.tell_usage(question).await,
+                question = next(&mut questions) => self.answer_usage(question).await,
                 _ = due.tick() => {
                     let Some(orders) = orders.upgrade() else { return std::future::pending().await };
                     self.write(&orders).await;
@@ -147,7 +147,7 @@ impl UseKeeper {
         }
     }
 
-    async fn tell_usage(&self, question: Message) {
+    async fn answer_usage(&self, question: Message) {
         let subjects = &self.context.subjects;
         let Some(reply) = question.reply.filter(|reply| subjects.may_answer_to(reply)) else { return };
         let days_ago = UsageQuestion::parse(&question.payload).days_ago.min(KEPT_DAYS - 1);
@@ -155,9 +155,9 @@ impl UseKeeper {
         let day = today.checked_sub(i64::from(days_ago).days()).unwrap_or(today);
         let used = self.book.days(&[day]).await.unwrap_or_default().pop().unwrap_or_default();
         let clients = used.rows().iter().map(client_usage).collect();
-        let told = DayUsage { resource: self.resource.clone(), day: day.to_string(), clients };
-        let told = serde_json::to_vec(&told).expect("usage is plain data");
-        self.context.client.publish(reply, told.into()).await.ok();
+        let usage = DayUsage { resource: self.resource.clone(), day: day.to_string(), clients };
+        let usage = serde_json::to_vec(&usage).expect("usage is plain data");
+        self.context.client.publish(reply, usage.into()).await.ok();
     }
 }
 

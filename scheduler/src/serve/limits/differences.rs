@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The fingerprints of one scheduler, by resource.
 pub type Fingerprints = BTreeMap<Name, Fingerprint>;
 
-/// A scheduler that was not heard of for this long is gone: it missed two of three calls.
+/// A scheduler that was not seen for this long is gone: it missed two of three calls.
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How long a difference has to last. New rules reach all schedulers within a second.
 const SETTLED_AFTER: Span = Span::from_secs(3);
@@ -46,7 +46,7 @@ struct Announced {
 struct Deviation {
     difference: Difference,
     since: Time,
-    told: Option<Difference>,
+    reported: Option<Difference>,
 }
 
 impl Differences {
@@ -72,28 +72,28 @@ impl Differences {
     }
 
     /// Notes what another scheduler of the same version has announced.
-    pub fn heard(&self, now: Time, scheduler: &str, fingerprints: Fingerprints) {
+    pub fn note(&self, now: Time, scheduler: &str, fingerprints: Fingerprints) {
         self.lock().others.insert(scheduler.to_owned(), Announced { at: now, fingerprints });
     }
 
     /// Compares all schedulers that live. Logs which differences have begun or ended.
     pub fn compare(&self, now: Time) {
         let mut state = self.lock();
-        state.others.retain(|_, heard| now.since(heard.at) < GONE_AFTER);
+        state.others.retain(|_, other| now.since(other.at) < GONE_AFTER);
         let before = std::mem::take(&mut state.found);
         for (key, difference) in state.differences() {
             let known = before.get(&key);
             let since = known.filter(|known| known.difference == difference).map_or(now, |known| known.since);
-            let mut told = known.and_then(|known| known.told.clone());
-            if now.since(since) >= SETTLED_AFTER && told.as_ref() != Some(&difference) {
+            let mut reported = known.and_then(|known| known.reported.clone());
+            if now.since(since) >= SETTLED_AFTER && reported.as_ref() != Some(&difference) {
                 let ((resource, scheduler), differs) = (&key, &difference);
                 tracing::warn!(%resource, scheduler, %differs, "another scheduler has another configuration; which one counts depends on which of them leads");
-                told = Some(difference.clone());
+                reported = Some(difference.clone());
             }
-            state.found.insert(key, Deviation { difference, since, told });
+            state.found.insert(key, Deviation { difference, since, reported });
         }
         for ((resource, scheduler), _) in
-            before.iter().filter(|(key, known)| known.told.is_some() && state.agrees_on(key))
+            before.iter().filter(|(key, known)| known.reported.is_some() && state.agrees_on(key))
         {
             tracing::info!(%resource, scheduler, "the other scheduler has the same configuration again");
         }
@@ -111,7 +111,7 @@ impl Differences {
         let state = self.lock();
         let mut all: BTreeMap<Name, Vec<DifferingScheduler>> = BTreeMap::new();
         for ((resource, scheduler), found) in &state.found {
-            let Some(Difference { limits, settings }) = &found.told else { continue };
+            let Some(Difference { limits, settings }) = &found.reported else { continue };
             all.entry(resource.clone()).or_default().push(DifferingScheduler {
                 scheduler: scheduler.clone(),
                 limits: limits.clone(),
@@ -130,8 +130,8 @@ impl State {
     /// Where the schedulers that live differ from this one.
     fn differences(&self) -> BTreeMap<(Name, String), Difference> {
         let mut differences = BTreeMap::new();
-        for (scheduler, heard) in &self.others {
-            for (resource, other) in &heard.fingerprints {
+        for (scheduler, other) in &self.others {
+            for (resource, other) in &other.fingerprints {
                 if let Some(difference) = self.own.get(resource).and_then(|own| own.difference(other)) {
                     differences.insert((resource.clone(), scheduler.clone()), difference);
                 }
@@ -142,7 +142,7 @@ impl State {
 
     /// Whether a scheduler lives and counts as this one does.
     fn agrees_on(&self, (resource, scheduler): &(Name, String)) -> bool {
-        let other = self.others.get(scheduler).and_then(|heard| heard.fingerprints.get(resource));
+        let other = self.others.get(scheduler).and_then(|other| other.fingerprints.get(resource));
         other.is_some_and(|other| self.own.get(resource) == Some(other))
     }
 }
@@ -160,11 +160,11 @@ mod tests {
         for (secs, announced, expected) in script {
             let now = Time::ORIGIN + Span::from_secs(*secs);
             if let Some(few) = announced {
-                differences.heard(now, "other", Fingerprints::from([(hub.clone(), fingerprint(*few))]));
+                differences.note(now, "other", Fingerprints::from([(hub.clone(), fingerprint(*few))]));
             }
             differences.compare(now);
-            let told = differences.of(&hub).into_iter().flat_map(|other| other.limits);
-            assert_eq!(told.map(|limit| limit.to_string()).collect::<Vec<_>>(), *expected, "after {secs} s");
+            let reported = differences.of(&hub).into_iter().flat_map(|other| other.limits);
+            assert_eq!(reported.map(|limit| limit.to_string()).collect::<Vec<_>>(), *expected, "after {secs} s");
         }
     }
 
@@ -193,7 +193,7 @@ mod tests {
         differences.set_own(&name("hub"), fingerprint(1));
         for secs in [0, 2, 4] {
             let now = Time::ORIGIN + Span::from_secs(secs);
-            differences.heard(now, "other", Fingerprints::from([(name("maps"), fingerprint(2))]));
+            differences.note(now, "other", Fingerprints::from([(name("maps"), fingerprint(2))]));
             differences.compare(now);
         }
         assert!(differences.all().is_empty());

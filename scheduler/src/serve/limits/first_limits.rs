@@ -21,8 +21,8 @@ pub(crate) async fn wait_for(
     loop {
         let (at, _contract) = agenda.next();
         tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;
-        let told = provider.limits().await.map_err(|error| error.to_string());
-        match told.and_then(|contract| resource(configured, &contract)) {
+        let contract = provider.limits().await.map_err(|error| error.to_string());
+        match contract.and_then(|contract| resource(configured, &contract)) {
             Ok(resource) => return resource,
             Err(reason) => {
                 let reason = format!("it has no limits but its provider's, and that fails: {reason}");

@@ -133,7 +133,7 @@ fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<LimitCh
 
 /// What the provider's buckets hold, by limit of `resource`.
 pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[ProvidedLevel]) -> Vec<(LimitId, Amount)> {
-    let told = new_levels(resource.limits(), levels);
-    tracing::debug!(resource = %resource.name(), %took, ?told, "the provider's levels");
-    told.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
+    let levels_read = new_levels(resource.limits(), levels);
+    tracing::debug!(resource = %resource.name(), %took, told = ?levels_read, "the provider's levels");
+    levels_read.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
 }

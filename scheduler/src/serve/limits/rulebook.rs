@@ -267,9 +267,9 @@ mod tests {
             let mut opened = Rulebook::default();
             opened.open(&editions);
             assert_eq!(seen(&opened), expected, "{editions:?} at the start");
-            let mut told = Rulebook::default();
-            editions.iter().rev().for_each(|edition| told.take(edition));
-            assert_eq!(seen(&told), expected, "{editions:?} one by one");
+            let mut rulebook = Rulebook::default();
+            editions.iter().rev().for_each(|edition| rulebook.take(edition));
+            assert_eq!(seen(&rulebook), expected, "{editions:?} one by one");
         }
     }
 

@@ -253,7 +253,7 @@ impl PermitLoop {
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
             Endpoint::Freeze => LimitOrders::at(now, self.term.core()).freeze(reply, &payload),
             Endpoint::Empty => LimitOrders::at(now, self.term.core()).empty(reply, &payload),
-            Endpoint::Echo => self.term.hear_echo(now, &payload),
+            Endpoint::Echo => self.term.take_echo(now, &payload),
             // Tasks beside the loop answer these messages.
             Endpoint::Usage => {}
             Endpoint::Token if self.shares_token => {}
@@ -365,7 +365,7 @@ impl PermitLoop {
                 core.tally().clock_ahead_secs = ahead_secs;
                 core.handle(now, Event::WallClock { unix_nanos_at_origin });
             }
-            Order::Provider(news) => self.hear_provider(now, news),
+            Order::Provider(news) => self.take_provider_news(now, news),
             Order::Rules(rules) => self.take_rules(now, rules),
             Order::Report(to) => {
                 to.send(self.report(now)).ok();
@@ -387,7 +387,7 @@ impl PermitLoop {
         }
     }
 
-    fn hear_provider(&mut self, now: Time, news: ProviderNews) {
+    fn take_provider_news(&mut self, now: Time, news: ProviderNews) {
         let core = self.term.core();
         match news {
             ProviderNews::Limits(contract) => {
@@ -417,11 +417,11 @@ impl PermitLoop {
     }
 
     fn change_limits(&mut self, now: Time, change: Option<LimitChange>) {
-        let Some((resource, news)) = change.map(LimitChange::into_parts) else { return };
+        let Some((resource, limits)) = change.map(LimitChange::into_parts) else { return };
         let core = self.term.core();
         core.handle(now, Event::Limits(resource));
-        let event = News::Limits { limits: news, epoch: Some(core.epoch()) };
-        core.announce(&event);
+        let news = News::Limits { limits, epoch: Some(core.epoch()) };
+        core.announce(&news);
     }
 
     /// Takes what has come in from the connection. Messages without room are counted and logged.

@@ -70,9 +70,9 @@ impl Ended {
 }
 
 /// Reports the end of a thread when this is dropped, however the thread ends.
-struct EndTold(mpsc::UnboundedSender<()>);
+struct EndSignal(mpsc::UnboundedSender<()>);
 
-impl Drop for EndTold {
+impl Drop for EndSignal {
     fn drop(&mut self) {
         self.0.send(()).ok();
     }
@@ -90,7 +90,7 @@ impl PermitThreads {
         let (end, ends) = mpsc::unbounded_channel();
         let mut threads = Vec::with_capacity(count);
         for number in 0..count {
-            threads.push(PermitThread::start(number, connect(number), EndTold(end.clone())).await?);
+            threads.push(PermitThread::start(number, connect(number), EndSignal(end.clone())).await?);
         }
         Ok((PermitThreads { threads: threads.into() }, Ended::when(ends)))
     }
@@ -109,7 +109,7 @@ impl PermitThreads {
 }
 
 impl PermitThread {
-    async fn start<F>(number: usize, connect: F, end: EndTold) -> anyhow::Result<Self>
+    async fn start<F>(number: usize, connect: F, end: EndSignal) -> anyhow::Result<Self>
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
     {

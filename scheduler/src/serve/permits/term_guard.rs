@@ -168,14 +168,14 @@ impl TermGuard {
     }
 
     /// Takes one of this loop's own messages.
-    pub(crate) fn hear_echo(&mut self, now: Time, payload: &[u8]) {
-        if let Some(heard) = self.loopback.hear(now, payload) {
-            if heard.was_late {
+    pub(crate) fn take_echo(&mut self, now: Time, payload: &[u8]) {
+        if let Some(echo) = self.loopback.take_echo(now, payload) {
+            if echo.was_late {
                 self.core.handle(now, Event::AnswersLate);
             }
-            self.core.handle(now, Event::Delivered(heard.sent_at));
+            self.core.handle(now, Event::Delivered(echo.sent_at));
         }
-        self.leadership.hear_echo(payload);
+        self.leadership.take_echo(payload);
     }
 
     /// Notes that nothing has come in: if the echo is late, so are answers.

@@ -57,9 +57,9 @@ impl JobQueues {
         for name in &self.names {
             queues.push(self.count(name).await.unwrap_or_else(|why| json!({"name": name, "trouble": why})));
         }
-        let told = json!({"queues": queues});
-        *last = Some((now, told.clone()));
-        told
+        let groups_json = json!({"queues": queues});
+        *last = Some((now, groups_json.clone()));
+        groups_json
     }
 
     /// Deletes a job or a dead letter. Returns whether it was there.
@@ -78,7 +78,7 @@ impl JobQueues {
             let queue = self.queue(name).await?;
             let lanes = queue.status().await.map_err(|error| error.to_string())?;
             let dead = queue.dead_letters(SHOWN_LETTERS).await.map_err(|error| error.to_string())?;
-            Ok(told(name, lanes, &dead))
+            Ok(groups_json(name, lanes, &dead))
         };
         let counted = tokio::time::timeout(QUEUE_TIMEOUT, counting).await;
         counted.unwrap_or_else(|_elapsed| Err("JetStream does not answer".to_owned()))
@@ -98,7 +98,7 @@ impl JobQueues {
     }
 }
 
-fn told(name: &Name, mut lanes: Vec<GroupStatus>, dead: &[DeadLetter]) -> Value {
+fn groups_json(name: &Name, mut lanes: Vec<GroupStatus>, dead: &[DeadLetter]) -> Value {
     lanes.sort_by_key(|lane| Reverse(lane.delayed + lane.running + lane.dead));
     let sum = |of: fn(&GroupStatus) -> usize| lanes.iter().map(of).sum::<usize>();
     json!({

@@ -39,7 +39,7 @@ pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, 
     by_name(&mut picture, "classes");
     picture.insert("duty".to_owned(), json!(duty.to_string()));
     if let Some(shares) = shares {
-        picture.insert("shares".to_owned(), told_shares(shares));
+        picture.insert("shares".to_owned(), shares_json(shares));
     }
     if let Some(tally) = &reading.tally {
         add_tally(&mut picture, tally);
@@ -73,15 +73,15 @@ pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
 }
 
 /// Shares by name. The time that they are about changes once a minute only.
-fn told_shares(shares: &Shares) -> Value {
-    let Value::Object(mut told) = plain(serde_json::to_value(shares).expect("shares are plain data")) else {
+fn shares_json(shares: &Shares) -> Value {
+    let Value::Object(mut json) = plain(serde_json::to_value(shares).expect("shares are plain data")) else {
         return Value::Null;
     };
-    told.remove("over_ms");
-    told.insert("over_min".to_owned(), json!((shares.over_ms / 60e3).ceil()));
-    by_name(&mut told, "classes");
-    by_name(&mut told, "clients");
-    Value::Object(told)
+    json.remove("over_ms");
+    json.insert("over_min".to_owned(), json!((shares.over_ms / 60e3).ceil()));
+    by_name(&mut json, "classes");
+    by_name(&mut json, "clients");
+    Value::Object(json)
 }
 
 fn add_tally(picture: &mut Map<String, Value>, tally: &Tally) {

@@ -32,15 +32,15 @@ impl SchedulerList {
             return Ok(known.clone());
         }
         let records = records(front_client, store).await?;
-        let told = json!({"me": peers.me(), "schedulers": schedulers(&peers.duties(now)), "records": records});
-        *last = Some((now, told.clone()));
-        Ok(told)
+        let page = json!({"me": peers.me(), "schedulers": schedulers(&peers.duties(now)), "records": records});
+        *last = Some((now, page.clone()));
+        Ok(page)
     }
 }
 
 fn schedulers(peers: &BTreeMap<String, PeerDuties>) -> Value {
-    let told = |(name, duties): (&String, &PeerDuties)| json!({"name": name, "leads": duties.leads, "stands_by": duties.stands_by, "heard_ms": duties.heard_ago.millis().round()});
-    peers.iter().map(told).collect()
+    let scheduler = |(name, duties): (&String, &PeerDuties)| json!({"name": name, "leads": duties.leads, "stands_by": duties.stands_by, "heard_ms": duties.seen_ago.millis().round()});
+    peers.iter().map(scheduler).collect()
 }
 
 /// The record of each resource, in the order of names.

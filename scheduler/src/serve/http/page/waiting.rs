@@ -56,9 +56,9 @@ impl WaitingLists {
         }
         let question = serde_json::to_vec(&question).expect("a question is plain data");
         let explanation: Explanation = ask(front_client, &key.0, &Endpoint::Explain, question).await?;
-        let told = self.told(&explanation);
-        self.keep(now, key, told.clone());
-        Ok(told)
+        let list = self.list_json(&explanation);
+        self.keep(now, key, list.clone());
+        Ok(list)
     }
 
     fn known(&self, now: Time, key: &(Name, WaitingQuestion)) -> Option<Value> {
@@ -82,17 +82,17 @@ impl WaitingLists {
     }
 
     /// The part of an answer that browsers get. They know the limits already, and may not see ids.
-    fn told(&self, explanation: &Explanation) -> Value {
-        let first: Vec<Value> = explanation.first.iter().map(|request| self.told_of(request)).collect();
-        let request = explanation.request.as_ref().map(|request| self.told_of(request));
+    fn list_json(&self, explanation: &Explanation) -> Value {
+        let first: Vec<Value> = explanation.first.iter().map(|request| self.request_json(request)).collect();
+        let request = explanation.request.as_ref().map(|request| self.request_json(request));
         json!({"waiting": explanation.waiting, "more": explanation.more, "first": first, "request": request})
     }
 
-    fn told_of(&self, request: &Explained) -> Value {
-        let mut told = serde_json::to_value(request).expect("an explanation is plain data");
-        told["id"] = json!(shortened(&request.id));
-        told["handle"] = json!(self.handles().handle(&request.id));
-        told
+    fn request_json(&self, request: &Explained) -> Value {
+        let mut json = serde_json::to_value(request).expect("an explanation is plain data");
+        json["id"] = json!(shortened(&request.id));
+        json["handle"] = json!(self.handles().handle(&request.id));
+        json
     }
 
     fn handles(&self) -> MutexGuard<'_, Handles> {

@@ -163,8 +163,8 @@ impl Forecasts {
         let interval = Span::from_millis((1e3 * tried.horizon_secs() / CURVE_POINTS).ceil() as u64);
         let (world, clock) = (world.observed_every(interval), front_client.clock());
         let run = tokio::task::spawn_blocking(move || run(&world, clock, place)).await;
-        let told = run.map_err(|panic| PageError::unavailable(format!("the simulator has failed: {panic}")))?;
-        told.map_err(PageError::unavailable)
+        let figures = run.map_err(|panic| PageError::unavailable(format!("the simulator has failed: {panic}")))?;
+        figures.map_err(PageError::unavailable)
     }
 }
 
@@ -183,13 +183,13 @@ fn run(world: &World, clock: Clock, place: OwnedSemaphorePermit) -> Result<Value
     });
     match outcome {
         Ok(_) if is_cut => Err(format!("the forecast would take longer than {LONGEST_RUN}: try fewer calls")),
-        Ok(outcome) => Ok(told(world, &outcome)),
+        Ok(outcome) => Ok(figures(world, &outcome)),
         Err(error) => Err(error.to_string()),
     }
 }
 
 /// The figures, and how much the upstream has left over time, by unit.
-fn told(world: &World, outcome: &Outcome) -> Value {
+fn figures(world: &World, outcome: &Outcome) -> Value {
     let report = Report::new(world, outcome);
     let seconds: Vec<f64> = outcome.levels.iter().map(|levels| levels.at.since(Time::ORIGIN).secs()).collect();
     let mut levels: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -248,13 +248,13 @@ mod tests {
     fn forecast(percent: f64, per_second: f64) -> Value {
         let scenario = tried(percent, per_second).scenario(&status()).unwrap();
         let world = parse_scenario(std::path::Path::new("what-if"), &scenario, None).unwrap();
-        told(&world, &world.run().unwrap())
+        figures(&world, &world.run().unwrap())
     }
 
     #[test]
     fn more_calls_than_the_limit_holds_wait_and_twice_the_limit_serves_them() {
         let (scarce, enough) = (forecast(100.0, 12.0), forecast(200.0, 12.0));
-        let unfinished = |told: &Value| told["unfinished"].as_u64().unwrap();
+        let unfinished = |figures: &Value| figures["unfinished"].as_u64().unwrap();
         assert!(unfinished(&scarce) > 500 && unfinished(&enough) < 50, "{scarce} {enough}");
         assert_eq!((&scarce["rejected"], &scarce["binding"]), (&json!(0), &json!("few")));
         let urgent = scarce["classes"][0]["wait_ms"]["p99"].as_f64().unwrap();

@@ -196,9 +196,9 @@ impl CoreDriver {
         &self,
         now: Time,
         asked: (&PermitRequest<'_>, Option<&Name>),
-        told: (Option<&MessageTrace>, usize),
+        message: (Option<&MessageTrace>, usize),
     ) -> Option<Arc<RequestTrace>> {
-        self.traces.begin(now, self.core.resource(), asked, told)
+        self.traces.begin(now, self.core.resource(), asked, message)
     }
 
     /// Notes in the trace of the request `id` what holds it, if it waits.
@@ -213,9 +213,9 @@ impl CoreDriver {
     pub(crate) fn trace_of_settle(
         &self,
         settle: &Settle<'_>,
-        told: (Option<&MessageTrace>, usize),
+        message: (Option<&MessageTrace>, usize),
     ) -> Option<SettleTrace> {
-        self.traces.of_settle(settle, told)
+        self.traces.of_settle(settle, message)
     }
 
     /// Records a settle that comes at `now`.

@@ -21,16 +21,16 @@ impl ResponseReader {
     }
 
     /// Reads what the upstream's answer to the call of `id` tells, and counts it.
-    pub(crate) fn hear(
+    pub(crate) fn read(
         &mut self,
         now: Time,
         (tally, log): (&mut Tally, &mut LogThrottle),
         id: &PermitId,
         response: &Response<'_>,
     ) -> Observation {
-        let heard = self.reader.read(response, unix_ms());
+        let read = self.reader.read(response, unix_ms());
         tally.answers.count(response.status);
-        for header in heard.unreadable {
+        for header in read.unreadable {
             *tally.unreadable.entry(header).or_default() += 1;
             // The log is throttled, because such a header often comes with every answer.
             if let Some(left_out) = log.admit(now, header) {
@@ -43,9 +43,9 @@ impl ResponseReader {
                 );
             }
         }
-        let Observation { verdict, readings, spent } = &heard.observation;
+        let Observation { verdict, readings, spent } = &read.observation;
         tracing::debug!(%id, status = response.status, ?verdict, ?readings, ?spent, "the upstream answered");
-        heard.observation
+        read.observation
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
         let headers = Headers::first_of([(Text::from("retry-after"), Text::from("soon"))]);
         let response = Response { status: 429, headers, quota_spent: false, code: None };
         for id in 0..6 {
-            response_reader.hear(Time::ORIGIN, (&mut tally, &mut log), &PermitId::secret(id), &response);
+            response_reader.read(Time::ORIGIN, (&mut tally, &mut log), &PermitId::secret(id), &response);
         }
         assert_eq!(log.admit(Time::ORIGIN, "retry-after"), None, "the log was told");
         assert_eq!(tally.unreadable["retry-after"], 6);

@@ -84,6 +84,6 @@ impl<'a> Settles<'a> {
             let retry_after = response.headers.get("retry-after");
             tracing::warn!(id = %settle.id, retry_after, left_out, "the upstream answered 429");
         }
-        Some(self.responses.hear(self.now, (self.core.tally(), self.log), &settle.id, response))
+        Some(self.responses.read(self.now, (self.core.tally(), self.log), &settle.id, response))
     }
 }

@@ -134,7 +134,7 @@ impl LeadershipCheck {
     }
 
     /// Takes an echo: messages behind it were sent after the doubt.
-    pub(crate) fn hear_echo(&mut self, payload: &[u8]) {
+    pub(crate) fn take_echo(&mut self, payload: &[u8]) {
         if let LeadershipState::Clearing { token, .. } = self.state
             && payload == token.to_string().as_bytes()
         {
@@ -176,9 +176,9 @@ mod tests {
         assert!(!check.reads());
         let token = check.clear(at(10)).unwrap();
         assert!(check.is_clearing() && check.reads());
-        check.hear_echo(token.wrapping_add(1).to_string().as_bytes());
+        check.take_echo(token.wrapping_add(1).to_string().as_bytes());
         assert!(check.is_clearing(), "it is the echo of another loop");
-        check.hear_echo(token.to_string().as_bytes());
+        check.take_echo(token.to_string().as_bytes());
         assert!(!check.is_clearing());
     }
 

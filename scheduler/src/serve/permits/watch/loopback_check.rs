@@ -19,9 +19,9 @@ const PUT_OFF: Span = Span::from_millis(25);
 #[derive(Debug)]
 pub struct LoopbackCheck {
     sent_at: Time,
-    heard_at: Time,
+    alive_at: Time,
     /// When the first echo was sent of those that have not come back.
-    unheard_since: Option<Time>,
+    missing_since: Option<Time>,
     /// The number of grants when the last echo was sent.
     followed: u64,
     /// Whether the core was told that answers are late.
@@ -31,7 +31,7 @@ pub struct LoopbackCheck {
 
 /// An echo of this loop that has come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct ArrivedEcho {
     /// When the echo was sent: all answers until then have come through.
     pub sent_at: Time,
     /// Whether the core was told that answers are late.
@@ -43,13 +43,13 @@ impl LoopbackCheck {
     #[must_use]
     pub fn new(now: Time, name: &str) -> Self {
         let name = name.to_owned();
-        LoopbackCheck { sent_at: now - EVERY, heard_at: now, unheard_since: None, followed: 0, late: false, name }
+        LoopbackCheck { sent_at: now - EVERY, alive_at: now, missing_since: None, followed: 0, late: false, name }
     }
 
     /// When the next echo is to be sent, if `grants` permits were granted in all.
     #[must_use]
     pub fn next_echo(&self, grants: u64) -> Time {
-        let follows = grants > self.followed && self.unheard_since.is_none();
+        let follows = grants > self.followed && self.missing_since.is_none();
         self.sent_at + if follows { SOONEST } else { EVERY }
     }
 
@@ -59,29 +59,29 @@ impl LoopbackCheck {
             return None;
         }
         (self.sent_at, self.followed) = (now, grants);
-        self.unheard_since.get_or_insert(now);
+        self.missing_since.get_or_insert(now);
         Some(format!("{} {}", self.name, now.nanos()))
     }
 
     /// Takes an echo that came in at `now`. Nothing if it is another loop's.
-    pub fn hear(&mut self, now: Time, echo: &[u8]) -> Option<Heard> {
+    pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> Option<ArrivedEcho> {
         let echo: String = serde_json::from_slice(echo).ok()?;
         let sent_at = Time::from_nanos(echo.strip_prefix(&self.name)?.strip_prefix(' ')?.parse().ok()?);
-        self.heard_at = now;
-        self.unheard_since = (sent_at < self.sent_at).then_some(self.sent_at);
-        Some(Heard { sent_at, was_late: std::mem::take(&mut self.late) })
+        self.alive_at = now;
+        self.missing_since = (sent_at < self.sent_at).then_some(self.sent_at);
+        Some(ArrivedEcho { sent_at, was_late: std::mem::take(&mut self.late) })
     }
 
     /// Notes that nothing can be heard: echoes are lost, and the next one is due at once.
     pub fn lose(&mut self, now: Time) {
-        self.heard_at = now;
+        self.alive_at = now;
         self.sent_at = now - EVERY;
     }
 
     /// Whether an echo was heard lately.
     #[must_use]
     pub fn is_alive(&self, now: Time) -> bool {
-        now.since(self.heard_at) < DEAD_AFTER
+        now.since(self.alive_at) < DEAD_AFTER
     }
 
     /// Whether the last echo is late at `now`. Call this only when nothing else has come in: then
@@ -104,7 +104,7 @@ impl LoopbackCheck {
 
     /// When the echo that is under way becomes late.
     fn late_from(&self) -> Option<Time> {
-        self.unheard_since.map(|since| since + LATENESS)
+        self.missing_since.map(|since| since + LATENESS)
     }
 }
 
@@ -120,8 +120,8 @@ mod tests {
         serde_json::to_vec(&echo.expect("an echo")).unwrap()
     }
 
-    fn sent_at(heard: Option<Heard>) -> Option<Time> {
-        heard.map(|heard| heard.sent_at)
+    fn sent_at(echo: Option<ArrivedEcho>) -> Option<Time> {
+        echo.map(|echo| echo.sent_at)
     }
 
     #[test]
@@ -129,10 +129,10 @@ mod tests {
         let mut check = LoopbackCheck::new(at(10_000), "a");
         let echo = quoted(check.send(at(10_000), 0));
         assert!(check.send(at(10_999), 0).is_none());
-        assert_eq!(LoopbackCheck::new(at(10_000), "b").hear(at(10_001), &echo), None);
-        assert_eq!(sent_at(check.hear(at(11_001), &echo)), Some(at(10_000)));
+        assert_eq!(LoopbackCheck::new(at(10_000), "b").take_echo(at(10_001), &echo), None);
+        assert_eq!(sent_at(check.take_echo(at(11_001), &echo)), Some(at(10_000)));
         assert!(check.is_alive(at(14_500)) && !check.is_alive(at(14_501)));
-        assert_eq!(check.hear(at(11_001), b"\"a\""), None);
+        assert_eq!(check.take_echo(at(11_001), b"\"a\""), None);
     }
 
     #[test]
@@ -140,15 +140,15 @@ mod tests {
         let mut check = LoopbackCheck::new(at(10_000), "a");
         let first = quoted(check.send(at(10_000), 0));
         assert_eq!((check.next_echo(1), check.late_from()), (at(11_000), Some(at(10_050))), "one at a time");
-        check.hear(at(10_002), &first);
+        check.take_echo(at(10_002), &first);
         assert_eq!((check.next_echo(1), check.late_from()), (at(10_010), None));
         let lost = quoted(check.send(at(10_010), 1));
         assert_eq!(check.next_echo(1), at(11_010), "the echo has followed the grant");
         let again = quoted(check.send(at(11_010), 1));
         assert_eq!(check.late_from(), Some(at(10_060)));
-        check.hear(at(11_020), &lost);
+        check.take_echo(at(11_020), &lost);
         assert_eq!(check.late_from(), Some(at(11_060)));
-        check.hear(at(11_021), &again);
+        check.take_echo(at(11_021), &again);
         assert_eq!(check.late_from(), None);
         check.lose(at(12_000));
         assert!(check.send(at(12_000), 1).is_some(), "as soon as it can be heard");
@@ -161,9 +161,9 @@ mod tests {
         assert_eq!(check.next_look(at(10_000), 0), at(10_075));
         assert!(!check.notice_late(at(10_050)) && check.notice_late(at(10_051)));
         assert_eq!(check.next_look(at(10_075), 0), at(10_100));
-        assert_eq!(check.hear(at(10_080), &first), Some(Heard { sent_at: at(10_000), was_late: true }));
+        assert_eq!(check.take_echo(at(10_080), &first), Some(ArrivedEcho { sent_at: at(10_000), was_late: true }));
         assert_eq!(check.next_look(at(10_080), 0), at(11_000));
         let second = quoted(check.send(at(11_000), 0));
-        assert_eq!(check.hear(at(11_001), &second), Some(Heard { sent_at: at(11_000), was_late: false }));
+        assert_eq!(check.take_echo(at(11_001), &second), Some(ArrivedEcho { sent_at: at(11_000), was_late: false }));
     }
 }
