@@ -18,18 +18,18 @@ const OWN_TYPE: &str = "expected struct ";
 ///
 /// ```
 /// use rampmeter_protocol::plain_types::in_plain_types;
-/// let told = in_plain_types("invalid type: string \"five\", expected f64");
-/// assert_eq!(told, "invalid type: string \"five\", expected a number");
-/// let told = in_plain_types("invalid type: integer `5`, expected struct Price at line 1");
-/// assert_eq!(told, "invalid type: integer `5`, expected values by name at line 1");
+/// let text = in_plain_types("invalid type: string \"five\", expected f64");
+/// assert_eq!(text, "invalid type: string \"five\", expected a number");
+/// let text = in_plain_types("invalid type: integer `5`, expected struct Price at line 1");
+/// assert_eq!(text, "invalid type: integer `5`, expected values by name at line 1");
 /// ```
 #[must_use]
 pub fn in_plain_types(message: &str) -> String {
-    let told = TYPES.iter().fold(message.to_owned(), |told, (of_parser, plain)| told.replace(of_parser, plain));
-    match told.split_once(OWN_TYPE) {
+    let text = TYPES.iter().fold(message.to_owned(), |text, (of_parser, plain)| text.replace(of_parser, plain));
+    match text.split_once(OWN_TYPE) {
         Some((before, after)) => {
             format!("{before}expected values by name{}", after.trim_start_matches(char::is_alphanumeric))
         }
-        None => told,
+        None => text,
     }
 }

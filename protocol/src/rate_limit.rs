@@ -29,11 +29,11 @@ const MAX_MEMBERS: usize = 8;
 #[must_use]
 pub fn remaining(left: &[Left<'_>]) -> Option<String> {
     let counted = left.iter().filter(|left| &*left.unit == REQUESTS).take(MAX_MEMBERS);
-    let tell = |left: &Left<'_>| {
+    let member = |left: &Left<'_>| {
         let reset = left.reset_ms.map(|ms| (ms / 1000.0).ceil() as u64);
         member(&left.limit, left.remaining.floor() as u64, reset)
     };
-    let members: Vec<String> = counted.map(tell).collect();
+    let members: Vec<String> = counted.map(member).collect();
     (!members.is_empty()).then(|| members.join(", "))
 }
 
@@ -74,8 +74,8 @@ mod tests {
         let names: Vec<String> = (1..=9).map(|number| format!("limit-{number}")).collect();
         let left =
             |name: &String| Left { limit: name.clone().into(), unit: REQUESTS.into(), remaining: 5.0, reset_ms: None };
-        let told = |limits: usize| remaining(&names.iter().take(limits).map(left).collect::<Vec<_>>()).unwrap();
-        assert!(told(8).ends_with(r#""limit-8";r=5"#));
-        assert_eq!(told(9), told(8));
+        let header = |limits: usize| remaining(&names.iter().take(limits).map(left).collect::<Vec<_>>()).unwrap();
+        assert!(header(8).ends_with(r#""limit-8";r=5"#));
+        assert_eq!(header(9), header(8));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct SimulatedScheduler {
     grants: Vec<usize>,
     /// What the store holds, if the scheduler has one.
     store: Option<SimulatedStore>,
-    /// The time until which no scheduler hears anything.
+    /// The time until which no message reaches a scheduler.
     down_until: Time,
     /// The time of the last event.
     now: Time,

@@ -138,8 +138,8 @@ impl Resource {
     /// Describes this process by the names of its service and of its instance.
     pub(crate) fn new(service: &str, instance: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
-        let told = [("service.name", service), ("service.instance.id", instance), ("service.version", version)];
-        Resource { attributes: told.map(|(key, text)| pair(key.to_owned(), text.into())).into() }
+        let attributes = [("service.name", service), ("service.instance.id", instance), ("service.version", version)];
+        Resource { attributes: attributes.map(|(key, text)| pair(key.to_owned(), text.into())).into() }
     }
 }
 

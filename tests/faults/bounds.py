@@ -29,7 +29,7 @@ IN_CORE = [
     ("a key is of any number of labels", "limit_faults", r"key\.len\(\) <= MAX_KEY_LABELS", "key.len() < usize::MAX"),
     ("a reservation is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RESERVATION", "MIN_RESERVATION..=MAX_PERIOD"),
     ("a ride is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RIDE", "MIN_RESERVATION..=MAX_PERIOD"),
-    ("updates pause for any time", "next_slice", r"\.min\(MAX_PAUSE\)", ""),
+    ("updates pause for any time", "next_batch", r"\.min\(MAX_PAUSE\)", ""),
     ("any number of requests is tried for backfill", "candidates", r"MAX_CANDIDATES", "usize::MAX"),
     ("a dispatch has no end", "begin", r"= MAX_STEPS", "= usize::MAX"),
     ("a step walks along all", "step", r"from\.\.from \+ MAX_WALKED", "from..usize::MAX"),

@@ -141,7 +141,7 @@ IN_CORE = [
     ("all requests start in one event", "serve_class", r"!self\.plan\.take_step\(\)", "false"),
     ("the rest of a plan waits for the next event", "dispatch", r"self\.plan\.has_steps\(\)", "true"),
     ("deadlines of one client do not matter", "due_before", r"(let own = .*)\?;", r"\1.filter(|_| false)?;"),
-    ("only the first slice gets queue updates", "next_slice", r"self\.round = ", "let _ = "),
+    ("only the first batch gets queue updates", "next_batch", r"self\.round = ", "let _ = "),
     ("buckets of keys are forgotten before they are full", "is_unused", r" && self\.level_now\(.*\) >= .*", ""),
     ("promises of keys are never spent", "advance", r"known\.bucket\.advance\(.*\);\s*(?=let next)", ""),
     ("newcomers pass a key queue", "blocking_key", r"(?s)(\w+)\.is_some_and\(\|\1\| .*?\)\)(?=\s*\|\|)", r"({ let _ = \1; false })"),
@@ -274,7 +274,7 @@ IN_SESSION = [
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),
     ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),
-    ("a renewal forgets the computed cost", "asked", r"told\.is_empty\(\)", "true"),
+    ("a renewal forgets the computed cost", "asked", r"computed\.is_empty\(\)", "true"),
 ]
 IN_PRICES = [
     ("a message may have any number of bodies", "prices", r"bodies > MAX_BODIES", "bodies > MAX_BODIES * 1024"),

@@ -133,8 +133,8 @@ async fn complete(http: &reqwest::Client, url: &str, prompt: u32, number: u32) -
     let took = prompt + 20 + number * 104_729 % MAX_ANSWERED;
     let response = http.get(format!("{url}/process?tokens={took}")).send().await?;
     let outcome = Outcome::status(response.status().as_u16());
-    let told = response.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let outcome = told.fold(outcome, |outcome, (name, value)| outcome.header(name, value));
+    let headers = response.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+    let outcome = headers.fold(outcome, |outcome, (name, value)| outcome.header(name, value));
     let took = if outcome.is_success() { took } else { 0 };
     response.bytes().await?;
     Ok(Completion { outcome, took })

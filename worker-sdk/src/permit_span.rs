@@ -119,8 +119,8 @@ mod recorded {
             let name: Cow<'static, str> = format!("rampmeter.cost.estimate.{unit}").into();
             KeyValue::new(name, amount.units())
         });
-        let told = [text("rampmeter.resource", resource), text("rampmeter.mode", mode)];
-        told.into_iter().chain(class).chain(amounts).collect()
+        let fixed = [text("rampmeter.resource", resource), text("rampmeter.mode", mode)];
+        fixed.into_iter().chain(class).chain(amounts).collect()
     }
 
     fn text(key: &'static str, value: &str) -> KeyValue {

@@ -1,8 +1,8 @@
 //! The user's own authority, which signs a certificate for each intercepted host.
 //!
 //! Keys of hosts are in memory only. All hosts have their certificates from the start: there are
-//! few, and a fault of the authority is told before a client meets it. The certificates are made
-//! anew once a day, and when a file of the authority changes.
+//! few, and a fault of the authority is reported before a client meets it. The certificates are
+//! made anew once a day, and when a file of the authority changes.
 
 use super::Host;
 use crate::tls::{self, PemFault, TlsFileError, blocking, certificates, fault};

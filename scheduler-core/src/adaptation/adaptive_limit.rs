@@ -158,7 +158,7 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
+    /// Takes the capacity that a response to a call over `connection` states. Returns whether the
     /// capacity in force changes.
     pub(crate) fn learn_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
         let changes = self.stated.take_report(now, connection, self.limit.spec(), capacity);
@@ -290,9 +290,9 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns that the upstream's level was within `remaining` at some time of `read`, after a call that
-    /// took `own`. A deficit teaches nothing if the stock held back, less half the margin, covers
-    /// it. A surplus teaches nothing if calls on their way explain it.
+    /// Learns that the upstream's level was within `remaining` at some time of `read`, after a call
+    /// that took `own`. A deficit teaches nothing if the stock held back, less half the margin,
+    /// covers it. A surplus teaches nothing if calls on their way explain it.
     pub(crate) fn learn_level(
         &mut self,
         now: Time,

@@ -6,7 +6,7 @@ use crate::policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 
-/// An answer that states less than one part in this many of a capacity is about another limit.
+/// A response that states less than one part in this many of a capacity is about another limit.
 const MIN_PART: u64 = 10;
 
 /// The name that dialects give to the limit of a whole account. No header describes this limit.
@@ -15,7 +15,7 @@ const GLOBAL: &str = "global";
 /// A few limits that one call is charged to.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
-/// Attributes a call's answer to limits. An answer is about limits of its call's bill only.
+/// Attributes a call's response to limits. A response is about limits of its call's bill only.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Attribution<'a> {
     resource: &'a Resource,
@@ -33,8 +33,8 @@ impl<'a> Attribution<'a> {
         let mut meant = self.limits_in(scope);
         if meant.is_empty() {
             meant.extend(self.bill.charged());
-            // A guessed limit has no name at the upstream. If the answer names a limit, guessed
-            // limits are not blamed, and the search finds the named limit from this answer.
+            // A guessed limit has no name at the upstream. If the response names a limit, guessed
+            // limits are not blamed, and the search finds the named limit from this response.
             meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
         }
         meant
@@ -55,9 +55,9 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// The limit that `reading`, one of an answer's `readings`, is about, if that is certain. Among
-    /// several limits, an equal capacity decides. Otherwise the rank of the capacity decides, if
-    /// the answer has one reading for each of these limits.
+    /// The limit that `reading`, one of a response's `readings`, is about, if that is certain.
+    /// Among several limits, an equal capacity decides. Otherwise the rank of the capacity decides,
+    /// if the response has one reading for each of these limits.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
         limits.retain(|limit| !self.resource[*limit].is_until_settled() && !self.resource[*limit].spec().guessed);

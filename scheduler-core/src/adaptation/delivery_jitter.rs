@@ -19,7 +19,7 @@ const STEPS: [Span; 9] = {
 const MIN_KNOWN: u32 = 20;
 /// When more calls of a client than this are counted, all counts are halved.
 const MAX_REMEMBERED: u32 = 1000;
-/// A client that is silent for this long is forgotten. Its least time of an answer is forgotten
+/// A client that is silent for this long is forgotten. Its least time of a response is forgotten
 /// after one to two such periods.
 const MEMORY: Span = Span::from_secs(600);
 /// Beyond this number, several clients count as one.
@@ -32,7 +32,7 @@ const REVIEW: Span = Span::from_secs(10);
 pub struct CallTimes {
     /// How long after the permit's start the call was sent.
     pub late: Option<Span>,
-    /// How long the answer took.
+    /// How long the response took.
     pub elapsed: Option<Span>,
 }
 
@@ -55,7 +55,7 @@ struct ClientDelays {
     last_report: Time,
     /// When the period of `least` began.
     since: Time,
-    /// The least time of an answer in this period, and in the one before.
+    /// The least time of a response in this period, and in the one before.
     least: Option<Span>,
     before: Option<Span>,
 }
@@ -115,7 +115,7 @@ impl ClientDelays {
         }
     }
 
-    /// An upper bound of a call's extra delay. A slow answer alone proves at most [`LATENESS`]. A
+    /// An upper bound of a call's extra delay. A slow response alone proves at most [`LATENESS`]. A
     /// call without times counts as late by [`LATENESS`].
     fn delay(&mut self, times: CallTimes) -> Span {
         let (Some(late), Some(elapsed)) = (times.late, times.elapsed) else { return LATENESS };

@@ -7,7 +7,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::RangeInclusive;
 
-/// The content of one answer, independent of the upstream's dialect.
+/// The content of one response, independent of the upstream's dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Whether a limit rejected the call.
@@ -46,7 +46,7 @@ pub enum Verdict {
 /// The limits that a statement is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// The limits that the call was charged to, because the answer names none.
+    /// The limits that the call was charged to, because the response names none.
     Unnamed,
     /// The limits that count this unit.
     Unit(String),
@@ -69,11 +69,11 @@ pub struct Reading {
     pub reset: Option<Span>,
     /// How far `reset` may be off, because headers often count whole seconds.
     pub reset_grain: Span,
-    /// The limit of the bucket, as far as the answer describes it.
+    /// The limit of the bucket, as far as the response describes it.
     pub described: Described,
 }
 
-/// The properties of a reading's limit, as far as the answer describes them.
+/// The properties of a reading's limit, as far as the response describes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Described {
     /// Its name.
@@ -82,14 +82,14 @@ pub struct Described {
     pub period: Option<Span>,
     /// Whether it refills all the time, and not at the end of a window.
     pub is_gradual: bool,
-    /// Whether it has a bucket for each value of a key. None if the answer does not say.
+    /// Whether it has a bucket for each value of a key. None if the response does not say.
     pub is_keyed: Option<bool>,
 }
 
 /// A call that the upstream has answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnsweredCall<'a> {
-    /// When the scheduler learns of the answer.
+    /// When the scheduler learns of the response.
     pub(crate) now: Time,
     pub(crate) connection: Connection,
     pub(crate) start: StartKey,

@@ -10,7 +10,7 @@ use crate::policy::spec::{Learn, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// For how long, and by how many answers, a higher capacity has to be stated.
+/// For how long, and by how many responses, a higher capacity has to be stated.
 const CONSISTENT: Span = Span::from_secs(5);
 const ANSWERS: u32 = 3;
 
@@ -22,7 +22,7 @@ pub(crate) struct Stated {
     by: Connection,
 }
 
-/// A higher capacity that answers have begun to state.
+/// A higher capacity that responses have begun to state.
 #[derive(Clone, Copy, Debug)]
 struct Rise {
     least: Amount,
@@ -33,7 +33,7 @@ struct Rise {
     is_confirmed: bool,
 }
 
-/// The capacity in force, and a higher one that answers have begun to state.
+/// The capacity in force, and a higher one that responses have begun to state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatedCapacity {
     lowered: Option<Stated>,
@@ -53,7 +53,7 @@ impl StatedCapacity {
         self.lowered
     }
 
-    /// Takes the capacity that an answer to a call over `connection` states. Returns whether the
+    /// Takes the capacity that a response to a call over `connection` states. Returns whether the
     /// capacity in force changes.
     pub(crate) fn take_report(
         &mut self,

@@ -8,14 +8,14 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 
-/// A limit that only one client reports is dropped after this many answers to other clients without
-/// it.
+/// A limit that only one client reports is dropped after this many responses to other clients
+/// without it.
 const DENIALS: u32 = 8;
-/// This many answers establish a limit that only one client reports. Until then, it is dropped if
-/// no answer repeats it for [`UNREPEATED`].
+/// This many responses establish a limit that only one client reports. Until then, it is dropped if
+/// no response repeats it for [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
-/// A limit changes after this many answers in a row that state the same.
+/// A limit changes after this many responses in a row that state the same.
 const CONSISTENT: u32 = 3;
 const SECOND: Span = Span::from_secs(1);
 
@@ -24,9 +24,9 @@ const SECOND: Span = Span::from_secs(1);
 pub enum Origin {
     /// Headers that tell of it.
     Headers,
-    /// Refused calls whose answers name no limit.
+    /// Refused calls whose responses name no limit.
     Refusals,
-    /// Refusals and slow answers while calls were in flight.
+    /// Refusals and slow responses while calls were in flight.
     InFlight,
 }
 
@@ -97,9 +97,9 @@ struct Testimony {
     answers: u32,
     denials: u32,
     last: Time,
-    /// Answers in a row that state a longer window.
+    /// Responses in a row that state a longer window.
     longer: u32,
-    /// Another capacity, and how many answers in a row state it.
+    /// Another capacity, and how many responses in a row state it.
     other: (Amount, u32),
 }
 
@@ -188,7 +188,7 @@ impl FoundLimit {
         }
     }
 
-    /// Notes that an answer to a call over `connection` has headers about the limit.
+    /// Notes that a response to a call over `connection` has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
         let Testimony { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
         *is_confirmed |= connection.differs_from(*author);
@@ -196,20 +196,20 @@ impl FoundLimit {
         (*denials, *last) = (0, now);
     }
 
-    /// Notes that an answer to a call over `connection` has headers about other limits only.
+    /// Notes that a response to a call over `connection` has headers about other limits only.
     pub(crate) fn deny(&mut self, connection: Connection) {
         self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
     }
 
     /// Whether the limit is to be dropped, because only one client reports it. Either [`DENIALS`]
-    /// answers to other clients lack it, or no answer repeats it in time.
+    /// responses to other clients lack it, or no response repeats it in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let denials = self.testimony.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
         self.rests_on_one_client() && (denials >= DENIALS || is_unrepeated)
     }
 
-    /// When the limit is dropped unless an answer repeats it.
+    /// When the limit is dropped unless a response repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
         let may_lapse = self.rests_on_one_client() && self.testimony.answers < ESTABLISHED;
         may_lapse.then_some(self.testimony.last + UNREPEATED + Span::from_nanos(1))
@@ -219,7 +219,7 @@ impl FoundLimit {
         self.origin == Origin::Headers && !self.testimony.is_confirmed
     }
 
-    /// Adopts a longer period that an answer shows, once [`CONSISTENT`] answers in a row show a
+    /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a
     /// longer one. Returns whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
         self.testimony.longer = if shown > self.spec.period { self.testimony.longer + 1 } else { 0 };
@@ -230,7 +230,7 @@ impl FoundLimit {
         counts
     }
 
-    /// Adopts another capacity that an answer states, once [`CONSISTENT`] answers in a row state
+    /// Adopts another capacity that a response states, once [`CONSISTENT`] responses in a row state
     /// it. Returns whether the capacity changes. A lower capacity of a limit without keys is left
     /// to the bucket, which follows it as a written limit does.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {

@@ -28,7 +28,7 @@ const COARSELY: u64 = 40;
 /// The name of a limit that no header names.
 const UNNAMED: &str = "learned-limit";
 
-/// An answer to a call.
+/// A response to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallAnswer<'a> {
     pub(crate) now: Time,

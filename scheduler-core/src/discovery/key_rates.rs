@@ -20,11 +20,11 @@ const MAX_RECORDED: usize = 256;
 const RECORDED_BYTES: usize = 16 << 10;
 
 /// The shared rate is to blame if, within a moment, calls of at least this many keys are refused
-/// again. These refusals must also be at least one in [`BLAMING_PART`] answers.
+/// again. These refusals must also be at least one in [`BLAMING_PART`] responses.
 const BLAMING_KEYS: usize = 4;
 /// If each key has its own limit, about one call in 100 is refused, and not all at the same time.
 const BLAMING_PART: u32 = 20;
-/// A moment ends after this many answers, but lasts at least [`SHORTEST_MOMENT`] and at most
+/// A moment ends after this many responses, but lasts at least [`SHORTEST_MOMENT`] and at most
 /// [`LONGEST_MOMENT`].
 const MOMENT_ANSWERS: u32 = 100;
 const SHORTEST_MOMENT: Span = Span::from_secs(2);
@@ -153,7 +153,7 @@ impl KeyRates {
     }
 }
 
-/// The counts of one moment's answers.
+/// The counts of one moment's responses.
 #[derive(Clone, Debug, Default)]
 struct Moment {
     since: Time,
@@ -164,7 +164,7 @@ struct Moment {
 }
 
 impl Moment {
-    /// Notes an answer. `refused` is the key of a call that was refused again, if any.
+    /// Notes a response. `refused` is the key of a call that was refused again, if any.
     fn note(&mut self, now: Time, refused: Option<&Arc<str>>) {
         let lasted = now.since(self.since);
         if lasted >= LONGEST_MOMENT || lasted >= SHORTEST_MOMENT && self.answers >= MOMENT_ANSWERS {

@@ -17,8 +17,8 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most limits that are found by headers. No answer names so many, and a lying worker cannot
-/// fill a resource with them.
+/// The most limits that are found by headers. No response names so many, and a lying worker
+/// cannot fill a resource with them.
 const MAX_FOUND: usize = 24;
 /// The most routes of one limit.
 const MAX_ROUTES: usize = 256;
@@ -47,7 +47,7 @@ const LONGEST_LEASE: Span = Span::from_secs(60);
 /// What is to blame for a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
-    /// A limit that the answer names, or that other accounts have used up.
+    /// A limit that the response names, or that other accounts have used up.
     KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
@@ -197,14 +197,14 @@ impl LimitSearch {
         if self.finds_all() { lapse.min(self.rate.next_review()) } else { lapse }
     }
 
-    /// Lets the rate grow, and drops limits that no answer repeats.
+    /// Lets the rate grow, and drops limits that no response repeats.
     pub(crate) fn review(&mut self, now: Time) {
         self.rate.review(now);
         self.drop_doubtful(now);
         self.guess(now);
     }
 
-    /// Takes the readings of an answer. `charged` names the limits that the call was charged to.
+    /// Takes the readings of a response. `charged` names the limits that the call was charged to.
     pub(crate) fn take_readings(&mut self, answer: &CallAnswer, readings: &[Reading], charged: &[Name]) {
         if !self.finds_all() || readings.is_empty() {
             return;

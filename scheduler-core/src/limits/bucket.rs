@@ -70,8 +70,8 @@ macro_rules! kinds_have {
 }
 
 kinds_have! {
-    /// Learns what is left from an answer of the upstream at `now`. Returns whether the answer is
-    /// believed.
+    /// Learns what is left from a response of the upstream at `now`. Returns whether the response
+    /// is believed.
     fn learn(self: &mut Self, limit: &Limit, now: Time, reading: &BucketReading) -> bool;
     /// Continues after the upstream has stated a capacity that is lower by `by`.
     fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit);

@@ -13,7 +13,7 @@ use rampmeter_protocol::time::Time;
 /// last.
 const MAX_CLAIMS: usize = 32;
 
-/// The report of one answer on one bucket.
+/// The report of one response on one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketReading {
     /// The start of its call.
@@ -73,8 +73,8 @@ impl Claims {
         self.0.iter().filter(|claim| claim.until > now).fold(Credit::ZERO, |sum, claim| sum + claim.credit)
     }
 
-    /// Notes that `connection` reports usage of `reported`. Claims within this amount are renewed, or
-    /// confirmed if another client made them.
+    /// Notes that `connection` reports usage of `reported`. Claims within this amount are renewed,
+    /// or confirmed if another client made them.
     pub(crate) fn repeat(&mut self, now: Time, connection: Connection, reported: Credit) {
         let mut sum = Credit::ZERO;
         for claim in &mut self.0 {

@@ -58,7 +58,7 @@ pub struct ClaimedUsage {
     pub micros: u64,
     /// Until when it counts.
     pub until: Offset,
-    /// When it is forgotten if no answer repeats it; none if two clients report it.
+    /// When it is forgotten if no response repeats it; none if two clients report it.
     pub expires: Option<Offset>,
 }
 

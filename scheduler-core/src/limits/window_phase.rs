@@ -54,11 +54,11 @@ pub(crate) enum ReportEffect {
     Contradicts,
 }
 
-/// The ends of windows, as far as answers tell.
+/// The ends of windows, as far as responses tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     period: Span,
-    /// The interval in which a window ends, by all answers.
+    /// The interval in which a window ends, by all responses.
     known: Interval,
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
@@ -73,7 +73,7 @@ pub(crate) struct Phase {
 }
 
 impl Phase {
-    /// The phase that one answer tells; none if it tells too little.
+    /// The phase that one response tells; none if it tells too little.
     pub(crate) fn new(now: Time, period: Span, ends: Interval, connection: Connection) -> Option<Self> {
         let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
         let phase = Phase {
@@ -90,8 +90,9 @@ impl Phase {
 
     /// Takes a report that a window ends in `ends`.
     ///
-    /// A client can move ends that it reported itself, or that no answer has repeated for a period.
-    /// It can do so once in a period. Against another client's report, two clients have to agree.
+    /// A client can move ends that it reported itself, or that no response has repeated for a
+    /// period. It can do so once in a period. Against another client's report, two clients have to
+    /// agree.
     pub(crate) fn take_report(&mut self, now: Time, ends: Interval, connection: Connection) -> ReportEffect {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {

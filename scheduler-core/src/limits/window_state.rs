@@ -11,7 +11,7 @@ pub(crate) struct WindowState {
     pub(crate) given: Option<Credit>,
     /// When the window ends, if time is cut into windows.
     pub(crate) ends: Option<Time>,
-    /// The interval in which the upstream's window ends, if its answers tell.
+    /// The interval in which the upstream's window ends, if its responses tell.
     pub(crate) reported_end: Option<Interval>,
     /// The usage by other accounts.
     pub(crate) claimed: Credit,

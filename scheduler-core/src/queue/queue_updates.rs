@@ -16,8 +16,8 @@ const MIN_GAP: Span = Span::from_millis(250);
 /// Each subscriber adds this to [`MIN_GAP`], so that rounds take a few hundredths of the time.
 const GAP_PER_SUBSCRIBER: Span = Span::from_nanos(100_000);
 /// Requests that one event updates, which takes no longer than a few hundred microseconds.
-const SLICE: usize = 64;
-/// The longest time between two slices of a round.
+const BATCH: usize = 64;
+/// The longest time between two batches of a round.
 const MAX_PAUSE: Span = Span::from_millis(1);
 /// The longest round: what [`INTERVAL`] leaves of the protocol's 5 s.
 const MAX_ROUND: Span = Span::from_secs(2);
@@ -42,7 +42,7 @@ struct Round {
     /// Whether requests whose start has not moved get an update too.
     full: bool,
     last_updated: Arrival,
-    next_slice: Time,
+    next_batch: Time,
 }
 
 impl QueueUpdates {
@@ -75,25 +75,25 @@ impl QueueUpdates {
         }
     }
 
-    /// When the next slice of requests gets its updates.
+    /// When the next batch of requests gets its updates.
     pub(crate) fn next(&self) -> Time {
         let gap = Span::from_nanos(MIN_GAP.nanos() + GAP_PER_SUBSCRIBER.nanos() * self.subscribers.len() as u64);
         let soon = if self.changed { self.last_round_began + gap } else { Time::NEVER };
-        self.round.map_or(self.next_full_round.min(soon), |round| round.next_slice)
+        self.round.map_or(self.next_full_round.min(soon), |round| round.next_batch)
     }
 
     /// Whether the round also updates requests whose start has not moved, and the requests of its
-    /// next slice.
-    pub(crate) fn next_slice(&mut self, now: Time) -> (bool, Vec<Slot>) {
+    /// next batch.
+    pub(crate) fn next_batch(&mut self, now: Time) -> (bool, Vec<Slot>) {
         let round = self.round.take().unwrap_or_else(|| self.begin(now));
         let rest = self.subscribers.range((Excluded(round.last_updated), Unbounded));
-        let slice: Vec<(Arrival, Slot)> = rest.take(SLICE).map(|(arrival, slot)| (*arrival, *slot)).collect();
-        if let Some((last_updated, _)) = slice.last().copied().filter(|_| slice.len() == SLICE) {
-            let share = MAX_ROUND.nanos() * SLICE as u64 / (self.subscribers.len() as u64 + 1);
+        let batch: Vec<(Arrival, Slot)> = rest.take(BATCH).map(|(arrival, slot)| (*arrival, *slot)).collect();
+        if let Some((last_updated, _)) = batch.last().copied().filter(|_| batch.len() == BATCH) {
+            let share = MAX_ROUND.nanos() * BATCH as u64 / (self.subscribers.len() as u64 + 1);
             let pause = Span::from_nanos(share).min(MAX_PAUSE);
-            self.round = Some(Round { last_updated, next_slice: now + pause, ..round });
+            self.round = Some(Round { last_updated, next_batch: now + pause, ..round });
         }
-        (round.full, slice.into_iter().map(|(_, slot)| slot).collect())
+        (round.full, batch.into_iter().map(|(_, slot)| slot).collect())
     }
 
     fn begin(&mut self, now: Time) -> Round {
@@ -102,7 +102,7 @@ impl QueueUpdates {
             self.next_full_round = now + INTERVAL;
         }
         (self.last_round_began, self.changed) = (now, false);
-        Round { full, last_updated: Arrival::FIRST, next_slice: now }
+        Round { full, last_updated: Arrival::FIRST, next_batch: now }
     }
 }
 
@@ -125,9 +125,9 @@ mod tests {
         (1..=subscribers).for_each(|serial| updates.set_subscribed(Arrival { at: Time::ORIGIN, serial }, slot, true));
         let (begun, mut now, mut updated) = (updates.next(), updates.next(), 0);
         loop {
-            updated += updates.next_slice(now).1.len() as u64;
+            updated += updates.next_batch(now).1.len() as u64;
             let Some(round) = updates.round else { break };
-            now = round.next_slice;
+            now = round.next_batch;
         }
         assert_eq!(updated, subscribers);
         now.since(begun)

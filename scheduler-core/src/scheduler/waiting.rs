@@ -80,11 +80,11 @@ impl<R: Clone> Scheduler<R> {
         self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
     }
 
-    /// Updates the next slice of waiting requests. A round that is not full updates only
+    /// Updates the next batch of waiting requests. A round that is not full updates only
     /// requests whose start has moved.
     pub(crate) fn send_updates(&mut self, now: Time) {
-        let (full, slice) = self.queues.updates.next_slice(now);
-        for slot in slice {
+        let (full, batch) = self.queues.updates.next_batch(now);
+        for slot in batch {
             let (position, offer) = self.waits(now).outlook(slot);
             if full || is_worth_an_update(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
                 self.send_update(now, slot, position, offer);
@@ -92,8 +92,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Updates a waiting request on how it stands, if it wants that. A change of limits updates all at
-    /// its end.
+    /// Updates a waiting request on how it stands, if it wants that. A change of limits updates all
+    /// at its end.
     pub(crate) fn update_if_wanted(&mut self, now: Time, slot: Slot) {
         if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
             let (position, offer) = self.waits(now).outlook(slot);

@@ -12,7 +12,7 @@ use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 
-/// The longest pause that an answer can ask for. An upstream that asks for more is called again
+/// The longest pause that a response can ask for. An upstream that asks for more is called again
 /// after this time.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
 /// The longest time until a reset: a month, plus a day because clocks differ.
@@ -24,7 +24,7 @@ const FORBIDDEN: u16 = 403;
 /// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
 
-/// Reads the answers of one upstream.
+/// Reads the responses of one upstream.
 ///
 /// ```
 /// use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
@@ -37,7 +37,7 @@ pub struct Reader {
     retry_after: RetryAfterUnit,
 }
 
-/// What an answer tells about limits.
+/// What a response tells about limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectReading {
     /// What could be read.
@@ -65,7 +65,7 @@ impl Reader {
         self.dialect
     }
 
-    /// Reads an answer that came at `unix_ms`, milliseconds since 1970. It accepts any answer.
+    /// Reads a response that came at `unix_ms`, milliseconds since 1970. It accepts any response.
     #[must_use]
     pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> DialectReading {
         let table = self.dialect.table();
@@ -79,7 +79,7 @@ impl Reader {
     }
 }
 
-/// The headers of one answer, and those of them that could not be read.
+/// The headers of one response, and those of them that could not be read.
 struct AnswerHeaders<'a> {
     headers: &'a Headers<'a>,
     unix_ms: u64,
@@ -161,7 +161,7 @@ impl AnswerHeaders<'_> {
         (used >= 1.0).then_some(Reading { reset, reset_grain, ..empty })
     }
 
-    /// The first of the resets that an answer has, and its grain.
+    /// The first of the resets that a response has, and its grain.
     fn first_reset(&mut self, headers: &[(&'static str, Syntax)]) -> (Option<Span>, Span) {
         let found = headers.iter().find_map(|header| self.reset(*header));
         found.map_or((None, Reading::grain_of(None)), |(reset, grain)| (Some(reset), grain))
@@ -216,7 +216,7 @@ fn bounded(reset: Span) -> Span {
     reset.min(MAX_RESET)
 }
 
-/// What decides whether an answer is an objection.
+/// What decides whether a response is an objection.
 struct Objections<'a> {
     table: &'static Table,
     retry_after: Option<Span>,

@@ -4,7 +4,7 @@ use crate::number;
 use crate::table::Stock;
 use serde::Deserialize;
 
-/// The object `throttleStatus` in the body of an answer. It may have other members.
+/// The object `throttleStatus` in the body of a response. It may have other members.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ThrottleStatus {

@@ -12,7 +12,7 @@ pub(crate) const RETRY_AFTER: &str = "retry-after";
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
-    /// The codes of errors that mean a spent quota, whatever else the answer says. With any other
+    /// The codes of errors that mean a spent quota, whatever else the response says. With any other
     /// code, a status of 403 is about permissions.
     pub(crate) spent_codes: &'static [&'static str],
     /// The statuses that may mean that a limit objected. The first that applies counts.
@@ -29,7 +29,7 @@ pub(crate) struct Table {
     pub(crate) fields: Option<Fields>,
     /// Headers with the cost of the call.
     pub(crate) spent: &'static [Spent],
-    /// When quotas are reset if the answer does not say.
+    /// When quotas are reset if the response does not say.
     pub(crate) quotas: Quotas,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Objection {
     pub(crate) means: Means,
 }
 
-/// What an answer needs so that its status counts as an objection.
+/// What a response needs so that its status counts as an objection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum When {
     Always,

@@ -144,8 +144,8 @@ mod tests {
             ("nothing is left",        State { left: -3.0, ..state },        Some(0.0),  1.0),
         ];
         for (what, state, p50, share) in table {
-            let told = forecast(&history, &state, 7).unwrap();
-            assert_eq!((told.p50, told.share), (p50, share), "{what}: {told:?}");
+            let found = forecast(&history, &state, 7).unwrap();
+            assert_eq!((found.p50, found.share), (p50, share), "{what}: {found:?}");
         }
         assert_eq!(forecast(&History::default(), &state, 7), None);
     }

@@ -65,15 +65,15 @@ fn render(status: &Status) -> String {
         return format!("{}\nno limit of an hour or longer has a history yet\n\n", status.resource);
     }
     let mut table = table(&["limit", "early (p10)", "likely (p50)", "late (p90)", "ends in time", "resets", "history"]);
-    for told in &status.forecasts {
+    for forecast in &status.forecasts {
         table.add_row([
-            told.limit.to_string(),
-            end(told.p10_ms),
-            end(told.p50_ms),
-            end(told.p90_ms),
-            format!("{:.0} %", 100.0 * told.share),
-            told.resets_ms.map_or("–".to_owned(), in_duration),
-            duration(told.history_hours as f64 * MILLIS_PER_HOUR),
+            forecast.limit.to_string(),
+            end(forecast.p10_ms),
+            end(forecast.p50_ms),
+            end(forecast.p90_ms),
+            format!("{:.0} %", 100.0 * forecast.share),
+            forecast.resets_ms.map_or("–".to_owned(), in_duration),
+            duration(forecast.history_hours as f64 * MILLIS_PER_HOUR),
         ]);
     }
     format!("{}\n{}\n\n", status.resource, trimmed(&right_aligned(table, 1..7)))

@@ -1,6 +1,6 @@
 //! `rampmeter thaw`, `rampmeter freeze` and `rampmeter empty`
 
-use super::human::duration as told_duration;
+use super::human::duration as duration_text;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::status::ask;
@@ -93,7 +93,7 @@ pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
     match json {
         true => output::json(&answer),
         false => {
-            let done = format!("frozen for {}", told_duration(span.millis()));
+            let done = format!("frozen for {}", duration_text(span.millis()));
             output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, &done)))
         }
     }

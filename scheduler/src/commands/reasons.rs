@@ -131,21 +131,21 @@ mod tests {
             assert_eq!(sentence(reason, &limit(), &holder, &about), text);
         }
         let ordered = LimitStatus { paused_by: Some(PauseCause::Operator), ..limit() };
-        let told = sentence(Reason::Frozen, &ordered, &holder, &about);
-        assert_eq!(told, "an operator demanded a pause of `few`: calls go on in 5 s");
+        let text = sentence(Reason::Frozen, &ordered, &holder, &about);
+        assert_eq!(text, "an operator demanded a pause of `few`: calls go on in 5 s");
         let likely = Holder { likely_free_ms: Some(125.0), level: 0.0, ..holder.clone() };
-        let told = sentence(Reason::InFlight, &limit(), &likely, &about);
+        let text = sentence(Reason::InFlight, &limit(), &likely, &about);
         let place = "the next is likely free in 125 ms, at the latest in 3.1 s";
-        assert_eq!(told, format!("0 of 100 places of `few` are free, the others have calls in flight: {place}"));
-        let told = sentence(Reason::Headroom, &limit(), &likely, &about);
-        assert_eq!(told, format!("`few` has 0 of 100 left; class `bulk` must leave 90, and this takes 4: {place}"));
+        assert_eq!(text, format!("0 of 100 places of `few` are free, the others have calls in flight: {place}"));
+        let text = sentence(Reason::Headroom, &limit(), &likely, &about);
+        assert_eq!(text, format!("`few` has 0 of 100 left; class `bulk` must leave 90, and this takes 4: {place}"));
         let kept = Holder { held_back: Some(12.0), ..holder.clone() };
-        let told = sentence(Reason::Stock, &limit(), &kept, &about);
+        let text = sentence(Reason::Stock, &limit(), &kept, &about);
         let expected =
             "`few` has 90.92 of 100 left, of which 12 are held back for others, and this takes 4: enough in 3.1 s";
-        assert_eq!(told, expected);
+        assert_eq!(text, expected);
         let never = Holder { key: Some("team\u{7}".to_owned()), pays_in_ms: None, ..holder };
-        let told = sentence(Reason::QuotaSpent, &limit(), &never, &about);
-        assert_eq!(told, "the quota `few` of `team\\u{7}` is spent, and is never reset");
+        let text = sentence(Reason::QuotaSpent, &limit(), &never, &about);
+        assert_eq!(text, "the quota `few` of `team\\u{7}` is spent, and is never reset");
     }
 }

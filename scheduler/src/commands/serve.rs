@@ -165,10 +165,10 @@ mod tests {
         let name = |name| Name::new(name).unwrap();
         let leaders = [(name("a"), None), (name("b"), Some("scheduler-7".to_owned())), (name("c"), None)];
         let servers = "nats://user:secret@10.0.0.1:4222".parse().unwrap();
-        let told = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
+        let line = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
                     workers connect to nats://10.0.0.1:4222";
-        assert_eq!(ready(&leaders, &servers, None), told);
+        assert_eq!(ready(&leaders, &servers, None), line);
         let front = Some(SocketAddr::from(([10, 0, 0, 2], 80)));
-        assert_eq!(ready(&leaders, &servers, front), format!("{told} or http://10.0.0.2:80"));
+        assert_eq!(ready(&leaders, &servers, front), format!("{line} or http://10.0.0.2:80"));
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the tables of a file in spite of faults, so that all of them are told at once.
+//! Reads the tables of a file in spite of faults, so that all of them are reported at once.
 
 use super::source::{ConfigError, Source};
 use serde::de::{DeserializeOwned, IntoDeserializer};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// The most faults that are told at once. More are of no help.
+/// The most faults that are reported at once. More are of no help.
 const MANY: usize = 20;
 
 /// The faults of a file that were found so far.

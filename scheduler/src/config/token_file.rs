@@ -180,9 +180,9 @@ mod tests {
             (token(&token("").replace("\"a\"", "\"b\"")),           "6:10: tokens `a` and `b` have one `secret`; give each its own".to_owned()),
         ];
         for (text, expected) in table {
-            let said = parse(&text).unwrap_err();
-            assert!(said.starts_with(&format!("tokens.toml:{expected}")), "{said}\n{text}");
-            assert!(!said.contains("canary"), "{said}");
+            let error = parse(&text).unwrap_err();
+            assert!(error.starts_with(&format!("tokens.toml:{expected}")), "{error}\n{text}");
+            assert!(!error.contains("canary"), "{error}");
         }
     }
 }

@@ -151,7 +151,7 @@ impl Honesty {
     }
 }
 
-/// Real waits and first estimates, in seconds, of the requests that the scheduler heard of from
+/// Real waits and first estimates, in seconds, of the requests that reached the scheduler from
 /// `from` until `to`.
 fn waits(outcome: &Outcome, from: Time, to: Time) -> impl Iterator<Item = (f64, f64)> {
     let arrived = outcome.requests.iter().filter(move |request| (from..to).contains(&request.arrived));

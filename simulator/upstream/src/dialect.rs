@@ -89,7 +89,7 @@ impl Dialect {
         self.form().in_body
     }
 
-    /// The headers about the limits that count a call. `told` has no unit of its own.
+    /// The headers about the limits that count a call. `values` have no unit of their own.
     pub(crate) fn of_limits(self, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
         let form = self.form();
         let groups = form.limits.iter().flat_map(|group| of_group(group, standings, values));
@@ -139,7 +139,7 @@ impl FromStr for Dialect {
 fn of_group(group: &'static Group, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
     let [(first, _), ..] = group.headers else { return Vec::new() };
     let mut scarcest: BTreeMap<String, &Standing<'_>> = BTreeMap::new();
-    for standing in standings.iter().filter(|standing| standing.is_told_as(group.family)) {
+    for standing in standings.iter().filter(|standing| standing.is_in_family(group.family)) {
         let Some(name) = fill(first, &Values { standing: Some(standing), ..*values }) else { continue };
         let known = scarcest.entry(name).or_insert(standing);
         if standing.level < known.level {
@@ -154,9 +154,9 @@ fn of_group(group: &'static Group, standings: &[Standing<'_>], values: &Values<'
 }
 
 fn list_of((name, item): &Template, standings: &[Standing<'_>], values: &Values<'_>) -> Option<Header> {
-    let told = standings.iter().filter(|standing| standing.is_told_as(""));
+    let usual = standings.iter().filter(|standing| standing.is_in_family(""));
     let items: Vec<String> =
-        told.filter_map(|standing| fill(item, &Values { standing: Some(standing), ..*values })).collect();
+        usual.filter_map(|standing| fill(item, &Values { standing: Some(standing), ..*values })).collect();
     (!items.is_empty()).then(|| ((*name).to_owned(), items.join(", ")))
 }
 

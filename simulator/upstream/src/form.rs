@@ -15,7 +15,7 @@ pub(crate) struct Form {
     /// Headers about the limit that refused a call.
     pub(crate) refused: &'static [Template],
     /// Groups of headers, each about one limit. Of limits with the same name of the first header,
-    /// the one with the least left is told.
+    /// the one with the least left is shown.
     pub(crate) limits: &'static [Group],
     /// Headers about all limits, whose values are lists.
     pub(crate) lists: &'static [Template],

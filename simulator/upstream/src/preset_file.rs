@@ -5,7 +5,7 @@ use crate::{
     policy_text::read_duration,
     preset::{InvalidCalls, Pricing},
     refusal::Refusal,
-    rule::{Sharing, Told},
+    rule::{HeaderFamily, Sharing},
 };
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
@@ -189,10 +189,10 @@ impl RuleTable {
             name: self.name,
             key: self.key,
             matching: self.matching,
-            told: match (self.hidden, self.family) {
-                (true, _) => Told::Nothing,
-                (false, Some(family)) => Told::As(family),
-                (false, None) => Told::Usually,
+            header_family: match (self.hidden, self.family) {
+                (true, _) => HeaderFamily::Hidden,
+                (false, Some(family)) => HeaderFamily::Named(family),
+                (false, None) => HeaderFamily::Usual,
             },
             rounded_to: self.rounded_to.map(Amount::whole),
             sharing: self.sharing,

@@ -26,24 +26,24 @@ pub struct Rule {
     pub(crate) key: Vec<String>,
     /// By label, the values of calls that it counts; `roles*` means all that begin with `roles`.
     pub(crate) matching: BTreeMap<String, Vec<String>>,
-    pub(crate) told: Told,
-    /// The remaining amount is told rounded to a multiple of this, up or down.
+    pub(crate) header_family: HeaderFamily,
+    /// The remaining amount is shown rounded to a multiple of this, up or down.
     pub(crate) rounded_to: Option<Amount>,
     pub(crate) sharing: Sharing,
     /// How this limit refuses calls; by default as the other limits do.
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// What answers tell of a limit.
+/// The headers in which responses show a limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Told {
-    /// Answers state the limit as the dialect does.
+pub(crate) enum HeaderFamily {
+    /// The usual headers of the dialect.
     #[default]
-    Usually,
-    /// Answers state the limit as the dialect does for limits of this family.
-    As(String),
-    /// Answers tell nothing of the limit, as long as it refuses no call.
-    Nothing,
+    Usual,
+    /// The dialect's headers for limits of this family.
+    Named(String),
+    /// No headers, as long as the limit refuses no call.
+    Hidden,
 }
 
 /// Whose calls a limit counts.
@@ -68,7 +68,7 @@ impl Rule {
             name: None,
             key: Vec::new(),
             matching: BTreeMap::new(),
-            told: Told::default(),
+            header_family: HeaderFamily::default(),
             rounded_to: None,
             sharing: Sharing::default(),
             refusal: None,

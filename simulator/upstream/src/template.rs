@@ -3,7 +3,7 @@
 use crate::{
     Amount, Cost, Unit,
     counter::Standing,
-    rule::{Sharing, Told},
+    rule::{HeaderFamily, Sharing},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
@@ -55,7 +55,7 @@ impl Values<'_> {
             "unit" => Some(policy.unit().to_string()),
             "key" => Some(&standing.key).filter(|key| !key.is_empty()).map(|key| STANDARD.encode(key.join(","))),
             "limit" => Some(whole(capacity).to_string()),
-            "remaining" => Some(whole(standing.told()).to_string()),
+            "remaining" => Some(whole(standing.shown_remaining()).to_string()),
             "used" => Some((whole(capacity) - whole(standing.level).min(whole(capacity))).to_string()),
             "utilization" => Some(utilization(standing.level, capacity)),
             "rate" => Some(format!("{:.1}", capacity.to_f64() / policy.period().as_secs_f64())),
@@ -75,17 +75,17 @@ impl Values<'_> {
 }
 
 impl Standing<'_> {
-    /// Whether answers tell of the limit in this family.
-    pub(crate) fn is_told_as(&self, family: &str) -> bool {
-        match &self.rule.told {
-            Told::Usually => family.is_empty(),
-            Told::As(own) => own == family,
-            Told::Nothing => false,
+    /// Whether headers of this family show the limit.
+    pub(crate) fn is_in_family(&self, family: &str) -> bool {
+        match &self.rule.header_family {
+            HeaderFamily::Usual => family.is_empty(),
+            HeaderFamily::Named(own) => own == family,
+            HeaderFamily::Hidden => false,
         }
     }
 
-    /// The remaining amount as it is told, which is more than is left if it is rounded up.
-    fn told(&self) -> Amount {
+    /// The remaining amount as headers show it, which is more than is left if it is rounded up.
+    fn shown_remaining(&self) -> Amount {
         let Some(unit) = self.rule.rounded_to.map(Amount::micros) else { return self.level };
         let rounded = self.level.micros().saturating_add(unit / 2) / unit * unit;
         Amount::from_micros(rounded)
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn a_rounded_amount_may_be_more_than_is_left() {
-        for (rounded_to, level, told) in
+        for (rounded_to, level, shown) in
             [(None, 7_600, 7_600), (Some(1_000), 7_600, 8_000), (Some(1_000), 7_400, 7_000)]
         {
             let rule =
                 Rule { rounded_to: rounded_to.map(Amount::whole), ..Rule::new("tokens=9000/1m".parse().unwrap()) };
             let standing = Standing { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
-            assert_eq!(standing.told(), Amount::whole(told));
+            assert_eq!(standing.shown_remaining(), Amount::whole(shown));
         }
     }
 

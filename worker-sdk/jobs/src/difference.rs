@@ -60,9 +60,9 @@ mod tests {
     fn each_setting_that_differs_is_told() {
         let found = json!({"name": "a", "republish": {"dest": "x"}, "num_replicas": 3, "discard": "old"});
         let expected = json!({"name": "a", "num_replicas": 1, "discard": "new", "max_bytes": 5});
-        let told = differences(&found, &expected, &["num_replicas"]);
+        let actual = differences(&found, &expected, &["num_replicas"]);
         assert_eq!(
-            told,
+            actual,
             [
                 r#"`discard` is "old", not "new""#,
                 "`max_bytes` is unset, not 5",

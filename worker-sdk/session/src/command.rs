@@ -119,8 +119,8 @@ impl Grant {
     /// What limits count: the cost that the scheduler has computed, or that of the request.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
-        let told = &self.answer.cost;
-        let cost = if told.is_empty() { &self.request.cost } else { told };
+        let computed = &self.answer.cost;
+        let cost = if computed.is_empty() { &self.request.cost } else { computed };
         Asked { cost: cost.clone(), labels: self.request.labels.clone() }
     }
 

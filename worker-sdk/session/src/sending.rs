@@ -92,9 +92,9 @@ impl Session {
 
     /// How long a resource's schedulers have owed an answer.
     pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
-        let heard = self.outbox(resource).schedulers.reachability.last_contact();
+        let last_contact = self.outbox(resource).schedulers.reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
-        unanswered.map_or(Span::ZERO, |since| now.since(since.max(heard)))
+        unanswered.map_or(Span::ZERO, |since| now.since(since.max(last_contact)))
     }
 
     /// The next message. Renewals go first, because their time is short. Settles go before asks,

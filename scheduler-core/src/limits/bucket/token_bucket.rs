@@ -217,7 +217,7 @@ impl TokenBucket {
     /// Under the lower capacity, [`adopt`](TokenBucket::adopt) has capped the level already.
     pub(crate) fn shrink(&mut self, _: &Limit, _: Time, _: Credit) {}
 
-    /// No claim is kept: an answer corrects the level for good.
+    /// No claim is kept: a response corrects the level for good.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         None
     }

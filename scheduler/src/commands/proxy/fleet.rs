@@ -113,7 +113,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
     let labels = LabelsOf::new(move |head, address| forwarded_labels(head, address, &origin));
     let class = class.map(|class| class.to_string());
-    let told = (upstream.to_string(), resource.to_string());
+    let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
     let price = price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
     let asking = Asking { routes, class, class_header, labels, body_labels, tokens, cost_headers, price };
@@ -126,6 +126,6 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     if let Some(address) = metrics {
         pages::serve(&address, proxy.metrics()).await?;
     }
-    tracing::info!(upstream = told.0, resource = told.1, "holds requests at {scheme}://{}", proxy.address());
+    tracing::info!(upstream = names.0, resource = names.1, "holds requests at {scheme}://{}", proxy.address());
     Ok(proxy)
 }

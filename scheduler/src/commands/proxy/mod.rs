@@ -243,11 +243,11 @@ mod tests {
         match plan(&args) {
             Err(error) => format!("{error:#}"),
             Ok(Plan { elsewhere, proxies, .. }) => {
-                let told = |proxy: &ProxySettings| {
+                let text_of = |proxy: &ProxySettings| {
                     let (upstream, resource) = (proxy.upstream.as_ref().unwrap(), proxy.resource.as_ref().unwrap());
                     format!("{} {resource} {upstream}", proxy.listen)
                 };
-                let proxies: Vec<String> = proxies.iter().map(told).collect();
+                let proxies: Vec<String> = proxies.iter().map(text_of).collect();
                 format!("{} at {}", proxies.join(", "), elsewhere.map_or("itself".to_owned(), |nats| nats.url))
             }
         }

@@ -75,7 +75,7 @@ impl<'a, A: Ask> Conversation<'a, A> {
     async fn ask_until_answered(&mut self) {
         let clock = self.front_client.clock();
         let (begun, mut last_answer, mut attempts) = (clock.now(), clock.now(), 0);
-        while !self.batch.is_done() && clock.now().since(last_answer) < PATIENCE {
+        while !self.batch.is_done() && clock.now().since(last_answer) < MOST_SILENCE {
             if attempts > 0 {
                 tokio::time::sleep(pause(attempts)).await;
             }

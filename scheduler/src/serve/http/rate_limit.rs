@@ -20,7 +20,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 const FRESH: Span = Span::from_secs(10);
 /// How long a status may take: a leader answers at once.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// The most limits that are told: more would not fit into the headers that proxies take from an
+/// The most limits that are sent: more would not fit into the headers that proxies take from an
 /// upstream.
 const MAX_POLICIES: usize = 8;
 

@@ -98,8 +98,8 @@ mod tests {
     fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: Sequel) {
         let mut last_seen = None;
         note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
-        let told = last_seen.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
-        assert_eq!(told, sequel, "{seen:?}, then {found:?}");
+        let actual = last_seen.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
+        assert_eq!(actual, sequel, "{seen:?}, then {found:?}");
     }
 
     #[test]

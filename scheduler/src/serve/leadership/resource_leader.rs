@@ -56,7 +56,7 @@ impl From<anyhow::Error> for TakeOverError {
 
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// The longest time of a write that is not told as late. A healthy store takes a millisecond.
+/// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
 /// How often a leader looks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
@@ -389,7 +389,8 @@ impl ResourceLeader {
 /// Another scheduler has written the record.
 struct Superseded;
 
-/// The outcome of a write. If the write is late, the term's loop learns of it before the write ends.
+/// The outcome of a write. If the write is late, the term's loop learns of it before the write
+/// ends.
 async fn reported_if_late<T>(
     write: impl Future<Output = T>,
     orders: &mpsc::Sender<Order>,

@@ -1,8 +1,8 @@
 //! Which other schedulers count differently: they share a resource, and have another configuration.
 //!
 //! Every scheduler announces its fingerprints, and compares those of other schedulers with its own
-//! once a second. A difference is told when it has lasted for 3 s. New rules reach schedulers one
-//! by one, and a difference meanwhile means nothing.
+//! once a second. A difference is reported when it has lasted for 3 s. New rules reach schedulers
+//! one by one, and a difference meanwhile means nothing.
 
 use crate::serve::limits::fingerprint::{Difference, Fingerprint};
 use rampmeter_protocol::name::Name;
@@ -153,7 +153,7 @@ mod tests {
     use serde_json::json;
 
     /// For each second, the hashes that the scheduler `other` announces, and the limits that are
-    /// told to differ then.
+    /// reported to differ then.
     fn check(script: &[(u64, Option<u32>, &[&str])]) {
         let (differences, hub) = (Differences::default(), Name::new("hub").unwrap());
         differences.set_own(&hub, fingerprint(1));
@@ -182,7 +182,7 @@ mod tests {
         // A scheduler that is gone.
         check(&[(0, Some(2), &[]), (2, Some(2), &[]), (4, None, &["few"]), (5, None, &[])]);
         check(&[(0, Some(1), &[]), (2, Some(1), &[]), (4, Some(1), &[])]);
-        // Another difference is told only after it has lasted.
+        // Another difference is reported only after it has lasted.
         let begin = [(0, Some(2), [].as_slice()), (2, Some(2), &[]), (3, Some(2), &["few"])];
         check(&[&begin[..], &[(4, Some(12), &["few"]), (5, Some(1), &[])]].concat());
     }

@@ -44,7 +44,7 @@ impl EffectiveLimits {
         EffectiveLimits { rules, spec, own, ruled: None, in_force: InForce::default() }
     }
 
-    /// Returns when the rules were read. Until then, `trouble` hears why they were not.
+    /// Returns when the rules were read. Until then, `trouble` gets why they were not.
     pub(crate) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
         while !self.rules.borrow_and_update().is_known() {
             let reason = self.rules.borrow().trouble.clone();
@@ -53,7 +53,7 @@ impl EffectiveLimits {
         }
     }
 
-    /// Takes the limits that the provider has told.
+    /// Takes the limits that the provider has sent.
     pub(crate) fn provided(&mut self, resource: &Resource) {
         self.own = Some(resource.spec().limits.clone());
     }

@@ -9,7 +9,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
-/// Asks until there is an answer. Until then, `trouble` hears why the resource can't be led.
+/// Asks until there is an answer. Until then, `trouble` gets why the resource can't be led.
 pub(crate) async fn wait_for(
     configured: &Configured,
     provider: &mut impl Provider,

@@ -8,7 +8,7 @@ use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// Other limits, from now on.
 ///
-/// Workers hear of all limits that are new or have other sizes.
+/// Workers learn of all limits that are new or have other sizes.
 #[derive(Debug)]
 pub(crate) struct LimitChange {
     resource: Box<Resource>,
@@ -20,7 +20,7 @@ impl LimitChange {
         LimitChange { news: differing(before.limits(), after.limits()), resource: after }
     }
 
-    /// The resource under the new limits, and what workers hear.
+    /// The resource under the new limits, and what workers learn.
     pub(crate) fn into_parts(self) -> (Box<Resource>, Vec<LimitNews>) {
         (self.resource, self.news)
     }

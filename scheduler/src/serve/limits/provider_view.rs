@@ -46,7 +46,7 @@ pub(crate) struct ProviderView {
 }
 
 impl ProviderView {
-    /// A provider of this kind that has said nothing yet.
+    /// A provider of this kind that has sent nothing yet.
     pub(crate) fn new(kind: &'static str) -> Self {
         ProviderView {
             kind,

@@ -20,8 +20,8 @@ const RECONNECT_POLL: Span = Span::from_millis(5);
 
 /// The core, and everything that decides whether its answers may go out.
 ///
-/// The core hears of every doubt before its next event. Checkpoints are handed out only while this
-/// loop hears its own messages, so that a loop that hears nothing does not lead for ever.
+/// The core learns of every doubt before its next event. Checkpoints are handed out only while this
+/// loop receives its own messages, so that a loop that receives nothing does not lead for ever.
 #[derive(Debug)]
 pub(crate) struct TermGuard {
     core: CoreDriver,
@@ -119,7 +119,7 @@ impl TermGuard {
         }
     }
 
-    /// Sends the echo that is due, as long as it can be heard.
+    /// Sends the echo that is due, as long as it can arrive.
     pub(crate) fn send_due_echo(&mut self, now: Time) {
         if !self.may_answer() {
             // While nothing is read, no echo comes in.

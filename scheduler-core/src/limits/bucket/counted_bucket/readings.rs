@@ -33,8 +33,8 @@ impl CountedBucket {
         self.reports.iter_mut().for_each(|reports| reports.remember_more());
     }
 
-    /// Learns the usage by other accounts and the ends of windows from an answer at `now`. Returns
-    /// whether the answer is believed.
+    /// Learns the usage by other accounts and the ends of windows from a response at `now`. Returns
+    /// whether the response is believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
@@ -69,7 +69,7 @@ impl CountedBucket {
         }
     }
 
-    /// When a window of the upstream ends, if its answers tell.
+    /// When a window of the upstream ends, if its responses tell.
     fn phase(&self) -> Option<&Phase> {
         self.reports.as_ref()?.phase.as_ref()
     }
@@ -85,7 +85,7 @@ impl CountedBucket {
         self.reports.as_ref()?.claims.next_expiry()
     }
 
-    /// Until when the usage in an answer counts; none if the answer is about another window.
+    /// Until when the usage in a response counts; none if the response is about another window.
     fn present_until(&self, limit: &Limit, now: Time, reading: &BucketReading) -> Option<Time> {
         let Some(windows) = self.windows(limit) else {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
@@ -183,7 +183,7 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // Claims on another window are dropped, because answers report them anew.
+        // Claims on another window are dropped, because responses report them anew.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         if let Some(reports) = &mut anew.reports {
             reports.claims.end_at(window.ends, is_same);

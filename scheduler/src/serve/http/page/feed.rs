@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-/// How often browsers hear of changes.
+/// How often browsers get changes.
 const TICK: Duration = Duration::from_secs(1);
 /// A resource that this process leads is looked at once in this many ticks, even without a browser.
 /// A curve therefore begins before its reader comes.
@@ -108,8 +108,8 @@ impl Feed {
     async fn ask_shares(&self, front_client: &FrontClient, known: &mut KnownShares, is_due: bool) {
         known.retain(|name, _| !is_due && self.is_shown(name));
         let shown = self.resources.keys().filter(|name| self.is_shown(name) && !known.contains_key(*name));
-        let told = join_all(shown.map(async |name| (name.clone(), shares(front_client, name).await))).await;
-        known.extend(told);
+        let current = join_all(shown.map(async |name| (name.clone(), shares(front_client, name).await))).await;
+        known.extend(current);
     }
 
     fn is_wanted(&self, name: &Name, is_sample: bool, front_client: &FrontClient) -> bool {

@@ -1,4 +1,4 @@
-//! A resource as browsers get it. Lists are objects by name, so that a change of one limit is told
+//! A resource as browsers get it. Lists are objects by name, so that a change of one limit is sent
 //! without the others.
 
 use crate::serve::health::Duty;

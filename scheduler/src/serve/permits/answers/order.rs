@@ -41,7 +41,7 @@ pub enum Order {
     Forecasts(Vec<LimitForecast>),
 }
 
-/// A checkpoint to be written. The loop hands out no other one before it has heard of this one.
+/// A checkpoint to be written. The loop hands out no other one before it learns of this one.
 #[derive(Clone, Debug)]
 pub struct PendingCheckpoint {
     /// The checkpoint.
@@ -82,6 +82,6 @@ pub struct Handover {
     pub moment: Moment,
     /// The edition of the rules under which it was taken.
     pub rules: u64,
-    /// What was used and not yet told.
+    /// What was used and not yet reported.
     pub used: Use,
 }

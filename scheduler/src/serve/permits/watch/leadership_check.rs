@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How long the loop waits for its own echo: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
 /// How long a leader listens. Workers of another leader ask four times a second, so that all of
-/// them are heard. A request that wants its answer at once waits little longer than this at most.
+/// them arrive. A request that wants its answer at once waits little longer than this at most.
 const LISTEN: Span = Span::from_millis(400);
 
 /// Whether a loop is sure to lead, or how it becomes sure.

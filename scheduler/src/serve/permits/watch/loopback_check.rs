@@ -1,4 +1,4 @@
-//! A permit loop's messages to itself. A loop that hears none any more must not lead. While they
+//! A permit loop's messages to itself. A loop that receives none any more must not lead. While they
 //! are late, answers are late too, and waiting requests get no permits.
 
 use rampmeter_protocol::lateness::LATENESS;
@@ -8,12 +8,12 @@ use rampmeter_protocol::time::{Span, Time};
 const EVERY: Span = Span::from_secs(1);
 /// The shortest pause: one echo shows that all grants before it have come through.
 const SOONEST: Span = Span::from_millis(10);
-/// How long a loop may hear no echo. By then, three are missing.
+/// How long a loop may receive no echo. By then, three are missing.
 const DEAD_AFTER: Span = Span::from_millis(3500);
 /// By how much starts are put off while answers are late: half of what the margin pays for.
 const PUT_OFF: Span = Span::from_millis(25);
 
-/// Sends echoes on the way that requests and answers take, and hears them.
+/// Sends echoes on the way that requests and answers take, and receives them.
 ///
 /// An echo follows each grant, as soon as the echo before it has come back.
 #[derive(Debug)]
@@ -72,21 +72,21 @@ impl LoopbackCheck {
         Some(ArrivedEcho { sent_at, was_late: std::mem::take(&mut self.late) })
     }
 
-    /// Notes that nothing can be heard: echoes are lost, and the next one is due at once.
+    /// Notes that nothing can arrive: echoes are lost, and the next one is due at once.
     pub fn lose(&mut self, now: Time) {
         self.alive_at = now;
         self.sent_at = now - EVERY;
     }
 
-    /// Whether an echo was heard lately.
+    /// Whether an echo arrived lately.
     #[must_use]
     pub fn is_alive(&self, now: Time) -> bool {
         now.since(self.alive_at) < DEAD_AFTER
     }
 
     /// Whether the last echo is late at `now`. Call this only when nothing else has come in: then
-    /// NATS carries no answers in time either. A busy loop hears its echo late, which says nothing
-    /// about answers.
+    /// NATS carries no answers in time either. A busy loop receives its echo late, which says
+    /// nothing about answers.
     pub fn notice_late(&mut self, now: Time) -> bool {
         let late = self.late_from().is_some_and(|late_from| late_from < now);
         self.late |= late;
@@ -151,7 +151,7 @@ mod tests {
         check.take_echo(at(11_021), &again);
         assert_eq!(check.late_from(), None);
         check.lose(at(12_000));
-        assert!(check.send(at(12_000), 1).is_some(), "as soon as it can be heard");
+        assert!(check.send(at(12_000), 1).is_some(), "as soon as it can arrive");
     }
 
     #[test]

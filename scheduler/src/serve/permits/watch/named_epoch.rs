@@ -15,7 +15,7 @@ use rampmeter_scheduler_core::ids::CheckpointNumber;
 /// How often the store is asked and the log is written, however many clients name such an epoch.
 const ASKED_EVERY: Span = Span::from_secs(60);
 /// How long readiness reports such an epoch after the last client has named one.
-const TOLD_FOR: Span = Span::from_secs(600);
+const SHOWN_FOR: Span = Span::from_secs(600);
 
 /// How far our own epoch has risen, once in a term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl NamedEpoch {
 
     /// The highest epoch that was named, if a client has named one lately.
     pub(crate) fn alarm(&self, now: Time) -> Option<Epoch> {
-        self.named.filter(|(_, at)| now.since(*at) < TOLD_FOR).map(|(named, _)| named)
+        self.named.filter(|(_, at)| now.since(*at) < SHOWN_FOR).map(|(named, _)| named)
     }
 
     /// The epoch of the checkpoint with this number, where `own` is ours.
