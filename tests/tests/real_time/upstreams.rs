@@ -268,7 +268,7 @@ async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Up
     let fared = Fared::between(&first, &last, account, scenario.given);
     let (all, used) = (tally(&last, OURS).rate_limited, 100.0 * fared.used);
     let in_a_row = most_in_a_row(&upstream);
-    let told = format!(
+    let summary = format!(
         "{}: {all} × 429, at most {in_a_row} in a row; from {} s on {} of {} calls, {:.3} %; {used:.2} % used",
         scenario.name,
         scenario.settled.as_secs(),
@@ -276,12 +276,12 @@ async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Up
         fared.calls,
         fared.percent(),
     );
-    println!("{told}");
+    println!("{summary}");
     let keeps_to = match scenario.most {
         Most::Percent(percent) => fared.keeps_to(percent),
         Most::Calls(most) => all <= most,
     };
-    (!keeps_to || in_a_row > MAX_IN_A_ROW || fared.used < scenario.least).then_some(told)
+    (!keeps_to || in_a_row > MAX_IN_A_ROW || fared.used < scenario.least).then_some(summary)
 }
 
 /// A limit that is halved, and restored in a long run. The lost rate has to come back within a
@@ -296,7 +296,7 @@ async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstr
     let first = upstream.stats();
     let_pass(account.length / 2, "that is kept to").await;
     let halved = Fared::between(&first, &upstream.stats(), account, Given::Part(0.5));
-    let mut told =
+    let mut summary =
         format!("halved: {:.3} % × 429 of {} calls, {:.2} % used", halved.percent(), halved.calls, 100.0 * halved.used);
     let mut good = halved.keeps_to(1.0) && halved.used >= 0.97;
     if is_long() {
@@ -305,12 +305,12 @@ async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstr
         let first = upstream.stats();
         let_pass(RECOVERY, "that is used").await;
         let restored = Fared::between(&first, &upstream.stats(), account, Given::Part(1.0));
-        told += &format!("; restored: {:.2} % used", 100.0 * restored.used);
+        summary += &format!("; restored: {:.2} % used", 100.0 * restored.used);
         good &= restored.used >= 0.95;
     }
     fleet.stop().await;
-    println!("{told}");
-    (!good).then_some(told)
+    println!("{summary}");
+    (!good).then_some(summary)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

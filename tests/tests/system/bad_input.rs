@@ -283,11 +283,11 @@ async fn elements_of_an_array_are_refused_one_by_one() {
     let (_nats, _running, worker) = start().await;
     let answers =
         worker.ask(json!([[{}], null, 5, "a", {"id": "fine"}, {"id": "bad", "cost": {"requests": -1}}])).await;
-    let told = |answer: &Value| (answer["id"].clone(), answer["status"].clone());
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone());
     let refused = (Value::Null, json!("refused"));
     let fine = (json!("fine"), json!("granted"));
     let expected = [refused.clone(), refused.clone(), refused.clone(), refused, fine, (json!("bad"), json!("refused"))];
-    assert_eq!(answers.as_array().unwrap().iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
     assert_eq!(worker.status().await.counters.granted, 1);
 }
 

@@ -86,7 +86,7 @@ async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that(
     let (done, text, errors) = thaw(&nats, &["hub", "few"]).await;
     assert_eq!((done, &*text), (true, "hub: few thawed\n"), "{errors}");
     assert_eq!(frozen_ms(&worker, "few").await, 0.0);
-    let told = within("the end of the pause", async {
+    let reported = within("the end of the pause", async {
         loop {
             let event = body(&events.next().await.unwrap());
             if event["event"] == "thaw" {
@@ -95,7 +95,7 @@ async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that(
         }
     })
     .await;
-    assert_eq!((&told["limits"], &told["epoch"]), (&json!(["few"]), &json!(1)));
+    assert_eq!((&reported["limits"], &reported["epoch"]), (&json!(["few"]), &json!(1)));
     assert_eq!(thaw(&nats, &["hub", "few"]).await.1, "hub: nothing is paused\n");
     let (done, _, errors) = thaw(&nats, &["hub", "fwe"]).await;
     assert!(!done && errors.contains("`limit`: no such limit; there are `few`, `in-flight`, `units`"), "{errors}");

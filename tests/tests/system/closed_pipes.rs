@@ -26,8 +26,8 @@ async fn unread(arguments: &[&str]) -> (Option<i32>, String) {
 
 /// A scheduler that starts on a busy machine may log that its store is slow.
 async fn check(arguments: &[&str]) {
-    let (code, told) = unread(arguments).await;
-    let complaints: Vec<&str> = told.lines().filter(|line| !line.starts_with("{\"timestamp\"")).collect();
+    let (code, complaint) = unread(arguments).await;
+    let complaints: Vec<&str> = complaint.lines().filter(|line| !line.starts_with("{\"timestamp\"")).collect();
     assert_eq!((code, complaints), (Some(0), vec![]), "{arguments:?}");
 }
 

@@ -141,8 +141,9 @@ fn a_text_that_is_no_configuration_is_refused() {
     ];
     check_faults(&table);
     for (instead, this) in [("capacity = 10\n", ""), ("capacity = 10\n", "capacity = 10\nkey = [5]\n")] {
-        let told = config::parse(Path::new("rampmeter.toml"), &VALID.replace(instead, this)).unwrap_err().to_string();
-        assert_eq!(told.lines().count(), 1, "nothing that follows from it: {told}");
+        let message =
+            config::parse(Path::new("rampmeter.toml"), &VALID.replace(instead, this)).unwrap_err().to_string();
+        assert_eq!(message.lines().count(), 1, "nothing that follows from it: {message}");
     }
 }
 
@@ -169,7 +170,7 @@ capacity = 5
 period = "1s"
 algorithm = "bucket"
 "#;
-    let told = config::parse(Path::new("rampmeter.toml"), wrong).unwrap_err().to_string();
+    let message = config::parse(Path::new("rampmeter.toml"), wrong).unwrap_err().to_string();
     let expected = [
         "2:12: there can be 1, 3 or 5 replicas, not 2",
         "6:1: unknown field `headroon`, expected one of",
@@ -181,10 +182,10 @@ algorithm = "bucket"
         "15:10: a period is above 0 and at most 366 days",
         "20:13: algorithm `bucket` is not known; there are",
     ];
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), expected.len(), "{told}");
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), expected.len(), "{message}");
     for (line, expected) in lines.iter().zip(expected) {
-        assert!(line.starts_with(&format!("rampmeter.toml:{expected}")), "not {expected}:\n{told}");
+        assert!(line.starts_with(&format!("rampmeter.toml:{expected}")), "not {expected}:\n{message}");
     }
 }
 
@@ -192,21 +193,21 @@ algorithm = "bucket"
 fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
     let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"")
         + "\n[[resource.limit]]\nname = \"x\"\ncapacity = 1\nperiod = 60\n";
-    let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), 2, "{told}");
-    assert!(lines[0].ends_with("6:17: there is no class `bluk`; there are `urgent`, `bulk`"), "{told}");
-    assert!(lines[1].contains("a duration has a unit"), "{told}");
+    let message = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines.len(), 2, "{message}");
+    assert!(lines[0].ends_with("6:17: there is no class `bluk`; there are `urgent`, `bulk`"), "{message}");
+    assert!(lines[1].contains("a duration has a unit"), "{message}");
     let lost = VALID.replace("classes = [{", "classes = 3 # [{");
-    let told = config::parse(Path::new("rampmeter.toml"), &lost).unwrap_err().to_string();
-    assert!(!told.contains("there is no class"), "classes that cannot be read are not missing: {told}");
+    let message = config::parse(Path::new("rampmeter.toml"), &lost).unwrap_err().to_string();
+    assert!(!message.contains("there is no class"), "classes that cannot be read are not missing: {message}");
 }
 
 #[test]
 fn a_class_that_does_not_exist_is_answered_with_those_that_do() {
     let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"");
-    let told = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
-    assert_eq!(told, "rampmeter.toml:6:17: there is no class `bluk`; there are `urgent`, `bulk`");
+    let message = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
+    assert_eq!(message, "rampmeter.toml:6:17: there is no class `bluk`; there are `urgent`, `bulk`");
 }
 
 #[test]
@@ -286,11 +287,11 @@ fn faults_of_http_are_reported_with_their_place() {
     let whole =
         format!("{HTTP}{}", VALID.split_once("[[resource]]").map(|(_, rest)| format!("[[resource]]{rest}")).unwrap());
     config::parse(Path::new("my.toml"), &whole).map(drop).unwrap_or_else(|error| panic!("{error}"));
-    for (right, wrong, told) in table {
+    for (right, wrong, message) in table {
         assert!(whole.contains(right), "{right}");
         let text = whole.replacen(right, wrong, 1);
         let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("my.toml:{told}")), "{wrong}\n{error}\ninstead of {told}");
+        assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
     }
 }
 
@@ -362,8 +363,8 @@ fn a_text_with_rules_is_bounded() {
 }
 
 fn check_faults(table: &[(&str, &str, &str)]) {
-    for (right, wrong, told) in table {
-        check_wrong(right, wrong, told);
+    for (right, wrong, message) in table {
+        check_wrong(right, wrong, message);
     }
 }
 
@@ -413,11 +414,11 @@ fn faults_of_a_provider_are_reported_with_their_place() {
         ("\"hub\"",                             "\"hub\"\ndefault_class = \"none\"",            "3:17: there is no class `none`"),
         ("\"sentinel-hub\"",                    "\"static\"",                                   &format!("5:12: {fixed}")),
     ];
-    for (right, wrong, told) in table {
+    for (right, wrong, message) in table {
         assert!(PROVIDED.contains(right), "{right}");
         let text = PROVIDED.replacen(right, wrong, 1);
         let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("my.toml:{told}")), "{wrong}\n{error}\ninstead of {told}");
+        assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
     }
     let nobody = "[[resource]]\nname = \"hub\"\nprovider = { kind = \"static\" }\n";
     let error = config::parse(Path::new("my.toml"), nobody).map(drop).unwrap_err().to_string();
@@ -472,11 +473,11 @@ fn an_unknown_dialect_is_reported_with_the_known_ones() {
 }
 
 /// Replaces `right` by `wrong`, and expects this place and reason.
-fn check_wrong(right: &str, wrong: &str, told: &str) {
+fn check_wrong(right: &str, wrong: &str, message: &str) {
     assert!(VALID.contains(right), "{right}");
     let text = VALID.replacen(right, wrong, 1);
     let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-    assert!(error.starts_with(&format!("my.toml:{told}")), "{wrong}\n{error}\ninstead of {told}");
+    assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
 }
 
 #[test]

@@ -33,12 +33,12 @@ async fn measure_429s(algorithm: &str, policy: &str) -> Result<(), String> {
     let mut fleet = Fleet::start(&nats, WORKERS, CALLS, &job).await;
     fleet.finish().await;
     let seconds = clock.now().since(Clock::START).secs();
-    let (told, total) = (fleet.throttled(), upstream.stats().total);
+    let (rejections, total) = (fleet.throttled(), upstream.stats().total);
     assert_eq!(total.ok, (WORKERS * CALLS) as u64, "{algorithm}: {total:?}");
     // Four windows' worth: three have to pass, and a part of the first.
-    match told == 0 && (4.0..=9.0).contains(&seconds) {
+    match rejections == 0 && (4.0..=9.0).contains(&seconds) {
         true => Ok(()),
-        false => Err(format!("{algorithm}: {told} × 429, {seconds} s")),
+        false => Err(format!("{algorithm}: {rejections} × 429, {seconds} s")),
     }
 }
 

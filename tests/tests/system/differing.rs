@@ -43,8 +43,8 @@ async fn differing(process: &Process) -> Option<Value> {
 async fn names(pair: &Pair, worker: &Worker) -> [String; 2] {
     let leader = worker.status_of_leader().await.leader;
     let member = pair.leader().await;
-    let told = until("the leader knows the other one", async || differing(pair.process(member)).await).await;
-    [leader, told["hub"][0]["scheduler"].as_str().unwrap().to_owned()]
+    let difference = until("the leader knows the other one", async || differing(pair.process(member)).await).await;
+    [leader, difference["hub"][0]["scheduler"].as_str().unwrap().to_owned()]
 }
 
 #[tokio::test]
@@ -57,8 +57,8 @@ async fn which_scheduler_differs_and_in_which_limit_is_told_everywhere() {
 
     for (member, other) in [(leading, &standby), (leading.other(), &leader)] {
         let process = pair.process(member);
-        let told = until("readiness tells", async || differing(process).await).await;
-        assert_eq!(told, json!({"hub": [{"scheduler": other, "limits": ["few"], "settings": []}]}));
+        let difference = until("readiness tells", async || differing(process).await).await;
+        assert_eq!(difference, json!({"hub": [{"scheduler": other, "limits": ["few"], "settings": []}]}));
         assert_eq!(process.readiness().await.unwrap().0, 200, "it can serve");
         let page = scheduler::get(&format!("{}/metrics", process.http().unwrap())).await.1;
         let labels = [("resource", "hub"), ("scheduler", other.as_str()), ("limit", "few")];
@@ -71,11 +71,11 @@ async fn which_scheduler_differs_and_in_which_limit_is_told_everywhere() {
         assert_eq!((&fields["scheduler"], &fields["differs"]), (&json!(other), &json!("limit `few`")));
     }
     let output = run(RAMPMETER, &["status", "--nats", nats.url()]).await;
-    let told = format!(
+    let line = format!(
         "warning: {standby} has another configuration: limit `few`; what counts depends on which scheduler leads\n"
     );
     let output = String::from_utf8(output.stdout).unwrap();
-    assert!(output.contains(&told), "{output}");
+    assert!(output.contains(&line), "{output}");
 }
 
 #[tokio::test]
@@ -87,7 +87,7 @@ async fn the_same_rules_or_the_same_file_end_the_difference() {
         until("both tell the same", async || {
             let [one, other] = both.map(|member| pair.process(member));
             let found = [differing(one).await, differing(other).await];
-            found.iter().all(|told| told.is_some() == differ).then_some(())
+            found.iter().all(|difference| difference.is_some() == differ).then_some(())
         })
         .await;
     };

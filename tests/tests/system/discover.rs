@@ -60,9 +60,9 @@ async fn call(worker: &Worker, upstream: &Upstream, labels: &[(&str, &str)]) -> 
     let url = format!("{}/process?{}", upstream.url(), query.join("&"));
     let answer = http().get(url).send().await.unwrap();
     let status = answer.status().as_u16();
-    let told = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+    let shown = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
     let headers: BTreeMap<String, String> =
-        told.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
+        shown.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
     worker.settle(json!({"id": permit["id"], "response": {"status": status, "headers": headers}})).await;
     status == 200
 }

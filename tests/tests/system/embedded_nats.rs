@@ -66,8 +66,8 @@ async fn the_server_requires_the_login_of_the_url_and_shows_it_nowhere() {
         let process = start(&with(login), data.path()).await;
         assert_eq!(epoch(&with(login)).await, Epoch::FIRST);
         let guessed = run(RAMPMETER, &["status", "--nats", &with(wrong)]).await;
-        let told = String::from_utf8(guessed.stderr).unwrap();
-        assert!(!guessed.status.success() && told.contains("does not take this user and password"), "{told}");
+        let message = String::from_utf8(guessed.stderr).unwrap();
+        assert!(!guessed.status.success() && message.contains("does not take this user and password"), "{message}");
         let stranger = async_nats::connect(&plain).await.unwrap_err();
         assert_eq!(stranger.kind(), ConnectErrorKind::AuthorizationViolation);
         assert!(!process.log().contains("canary"), "{}", process.log());
@@ -92,8 +92,8 @@ async fn a_password_in_a_malformed_url_is_not_shown() {
     let data = TempDir::new().unwrap();
     for url in ["nats://me:12#canary@127.0.0.1:4333", "nats://me:12/canary@127.0.0.1:4333", "nats:/me:canary@127.0.0.1"]
     {
-        let told = error(url, data.path(), &["--verbose"]).await;
-        assert!(!told.contains("canary") && told.contains("the URL of the NATS server is not like"), "{told}");
+        let message = error(url, data.path(), &["--verbose"]).await;
+        assert!(!message.contains("canary") && message.contains("the URL of the NATS server is not like"), "{message}");
     }
 }
 
@@ -102,11 +102,11 @@ async fn a_folder_that_a_server_uses_is_left_to_it() {
     let (url, data) = (free_url(), TempDir::new().unwrap());
     let first = start(&url, data.path()).await;
     let before = epoch(&url).await;
-    let told = error(&free_url(), data.path(), &[]).await;
+    let message = error(&free_url(), data.path(), &[]).await;
     let folder = data.path().display();
     let begin = format!("rampmeter: the folder {folder} is in use by a nats-server that runs (process ");
     let end = "); stop the scheduler that it belongs to, or give this one another folder with --data\n";
-    assert!(told.starts_with(&begin) && told.ends_with(end), "{told}");
+    assert!(message.starts_with(&begin) && message.ends_with(end), "{message}");
     assert_eq!(epoch(&url).await, before, "the first one leads on");
     first.stop().await;
 }
@@ -114,13 +114,13 @@ async fn a_folder_that_a_server_uses_is_left_to_it() {
 #[tokio::test]
 async fn a_taken_port_is_told_in_one_line_and_the_log_of_nats_if_asked_for() {
     let (other, data) = (nats::start().await, TempDir::new().unwrap());
-    let told = error(other.url(), data.path(), &[]).await;
+    let message = error(other.url(), data.path(), &[]).await;
     let expected = format!(
         "rampmeter: port {} on 127.0.0.1 is taken by another program; if that is a NATS server, leave out \
          --embedded-nats, otherwise change the port in `nats.url`\n",
         other.port()
     );
-    assert_eq!(told, expected);
+    assert_eq!(message, expected);
     let verbose = error(other.url(), data.path(), &["--verbose"]).await;
     assert!(verbose.starts_with(expected.trim_end()), "{verbose}");
     assert!(verbose.contains("The log of NATS ends with:\n") && verbose.contains("[FTL]"), "{verbose}");
@@ -129,9 +129,9 @@ async fn a_taken_port_is_told_in_one_line_and_the_log_of_nats_if_asked_for() {
 #[tokio::test]
 async fn an_address_elsewhere_is_refused() {
     let data = TempDir::new().unwrap();
-    let told = error("nats://user:secret@nats.example.com:4333", data.path(), &[]).await;
+    let message = error("nats://user:secret@nats.example.com:4333", data.path(), &[]).await;
     assert_eq!(
-        told,
+        message,
         "rampmeter: --embedded-nats starts a server at nats://127.0.0.1, and `nats.url` is \
          nats://nats.example.com:4333; leave out --embedded-nats to use that one, or `nats.url`\n"
     );

@@ -98,7 +98,7 @@ async fn the_command_tells_people() {
     assert_eq!(explain(&[]).await, (Some(0), "no request waits\n".to_owned(), String::new()));
     wait(&worker, &[("h1", "heavy"), ("l1", "light")]).await;
 
-    let (code, told, error) = explain(&["l1"]).await;
+    let (code, output, error) = explain(&["l1"]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
     for part in [
         "`l1`, class `urgent`, client `light`\nhas waited ",
@@ -106,10 +106,10 @@ async fn the_command_tells_people() {
         "1 request is ahead of it",
         "h1",
     ] {
-        assert!(told.contains(part), "{told}");
+        assert!(output.contains(part), "{output}");
     }
-    let (code, told, _) = explain(&["--json"]).await;
-    let parsed: Explanation = serde_json::from_str(&told).unwrap();
+    let (code, output, _) = explain(&["--json"]).await;
+    let parsed: Explanation = serde_json::from_str(&output).unwrap();
     assert_eq!((code, parsed.waiting), (Some(0), 2));
     let (code, _, error) = explain(&["nobody"]).await;
     assert_eq!(code, Some(1));

@@ -58,13 +58,13 @@ async fn two_weeks_tell_when_a_quota_ends() {
     write_history(&nats).await;
     let running = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
-    let told = until("there is a forecast", async || worker.status().await.forecasts.into_iter().next()).await;
+    let forecast = until("there is a forecast", async || worker.status().await.forecasts.into_iter().next()).await;
     let hours = |at: Option<f64>| at.map(|ms| (ms / 360_000.0).round() / 10.0);
     assert_eq!(
-        (&*told.limit, hours(told.p10_ms), hours(told.p50_ms), hours(told.p90_ms)),
+        (&*forecast.limit, hours(forecast.p10_ms), hours(forecast.p50_ms), hours(forecast.p90_ms)),
         ("in-all", Some(2.4), Some(2.4), Some(2.4))
     );
-    assert_eq!((told.share, told.resets_ms), (1.0, None));
+    assert_eq!((forecast.share, forecast.resets_ms), (1.0, None));
     let json: Value = serde_json::from_str(&run(&nats, &["forecast", "hub", "--json"]).await).unwrap();
     assert_eq!((&json[0]["resource"], &json[0]["forecasts"][0]["limit"]), (&json!("hub"), &json!("in-all")));
     let table = run(&nats, &["forecast"]).await;
@@ -102,6 +102,6 @@ async fn a_paced_quota_delays_and_says_so() {
     worker.send("permit", json!({"id": "later", "mode": "wait", "cost": {"requests": 100}}).to_string()).await;
     let request = until("it waits", async || worker.explanation("").await.first.into_iter().next()).await;
     assert_eq!(serde_json::to_value(request.reason).unwrap(), json!("pace"));
-    let told = run(&nats, &["explain", "hub", "later"]).await;
-    assert!(told.replace('\n', " ").contains("which `pace` spreads over the window"), "{told}");
+    let explained = run(&nats, &["explain", "hub", "later"]).await;
+    assert!(explained.replace('\n', " ").contains("which `pace` spreads over the window"), "{explained}");
 }

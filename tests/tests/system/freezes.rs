@@ -108,7 +108,7 @@ async fn a_freeze_voids_promises_and_survives_a_hand_over() {
     worker.ask(json!({"id": "promised", "cost": {"requests": 10}})).await;
     let done = body(&worker.request("freeze", r#"{"for_ms": 3600000}"#).await);
     assert_eq!((&done["limits"], &done["epoch"]), (&json!(["few"]), &json!(1)), "{done}");
-    let told = within("the freeze", async {
+    let announced = within("the freeze", async {
         loop {
             let event = body(&events.next().await.unwrap());
             if event["event"] == "freeze" {
@@ -116,8 +116,8 @@ async fn a_freeze_voids_promises_and_survives_a_hand_over() {
             }
         }
     });
-    let told = told.await;
-    assert_eq!((&told["limits"], &told["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{told}");
+    let announced = announced.await;
+    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{announced}");
 
     let _second = scheduler::begin(&nats, &hub).await;
     scheduler::stop(first).await;

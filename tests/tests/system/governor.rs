@@ -89,7 +89,7 @@ async fn its_rules_count_as_they_are_documented() {
 
 #[tokio::test]
 async fn unsupported_rates_are_reported() {
-    for (rates, projects, told) in [
+    for (rates, projects, message) in [
         ("{}", "[]", "is not a list of Governor's rules"),
         (r#"[{"name": "a", "route": "/", "limit": 1}]"#, "[]", "missing field `drain_velocity`"),
         (r#"[{"name": "a", "route": "/", "limit": 1, "drain_velocity": 0}]"#, "[]", "a `drain_velocity` is above 0"),
@@ -99,6 +99,6 @@ async fn unsupported_rates_are_reported() {
         ("[]", "[]", "a resource has 1 to 64 limits"),
     ] {
         let error = imported(rates, projects).await.expect_err(rates);
-        assert!(error.contains(told), "{rates} {projects}\n{error}\ninstead of {told}");
+        assert!(error.contains(message), "{rates} {projects}\n{error}\ninstead of {message}");
     }
 }

@@ -109,8 +109,8 @@ async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
     scheduler::stop(running).await;
     let _next = scheduler::start(&nats, HUB).await;
     let status = worker.status_of_leader().await;
-    let told = ask_once(&worker, json!({ "cost": { "requests": 0 } })).await;
-    assert!(status.epoch >= Epoch::new(2) && told["epoch"] == status.epoch.get(), "{told}");
+    let answer = ask_once(&worker, json!({ "cost": { "requests": 0 } })).await;
+    assert!(status.epoch >= Epoch::new(2) && answer["epoch"] == status.epoch.get(), "{answer}");
     assert_eq!(levels(&worker).await, [99.0, 999.0, 999.0]);
 }
 

@@ -87,7 +87,7 @@ address = "client-address"
 
 #[tokio::test]
 async fn labels_come_from_where_they_are_configured_to() {
-    let told = [
+    let fields = [
         ("x-api-key", "team-a"),
         ("x-original-uri", "/tiles/1?token=secret"),
         ("x-original-method", "PUT"),
@@ -104,13 +104,13 @@ async fn labels_come_from_where_they_are_configured_to() {
     #[rustfmt::skip]
     let table = [
         // trusted proxies                              path            headers         labels
-        ("",                                            "/check/mine",  &told[..0],     &itself),
-        ("",                                            "/check/mine",  &told[..],      &with_key),
-        ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &told[..],      &with_key),
-        (trust,                                         "/check",       &told[..],      &believed),
+        ("",                                            "/check/mine",  &fields[..0],     &itself),
+        ("",                                            "/check/mine",  &fields[..],      &with_key),
+        ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &fields[..],      &with_key),
+        (trust,                                         "/check",       &fields[..],      &believed),
         (trust,                                         "/check",       &traefik[..],   &of_traefik),
-        (trust,                                         "/check/mine",  &told[..0],     &itself),
-        (trust,                                         "/check/",      &told[..0],     &at_root),
+        (trust,                                         "/check/mine",  &fields[..0],     &itself),
+        (trust,                                         "/check/",      &fields[..0],     &at_root),
     ];
     for (trusted, path, headers, labels) in table {
         let nats = nats::start().await;

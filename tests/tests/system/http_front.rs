@@ -110,8 +110,8 @@ async fn an_array_is_answered_in_one_array() {
     assert_eq!(response.body[1]["id"], "b");
 
     let settles = front.post("/v1/settle/slow", r#"[{"id": "a"}, {"id": "nobody"}, {}]"#).await;
-    let told: Vec<&Value> = settles.body.as_array().unwrap().iter().map(|answer| &answer["status"]).collect();
-    assert_eq!((settles.status, told), (200, vec![&json!("settled"), refused, refused]), "{settles:?}");
+    let statuses: Vec<&Value> = settles.body.as_array().unwrap().iter().map(|answer| &answer["status"]).collect();
+    assert_eq!((settles.status, statuses), (200, vec![&json!("settled"), refused, refused]), "{settles:?}");
     assert_eq!(front.post("/v1/permit/slow", "[]").await.body, json!([]));
 }
 

@@ -135,9 +135,9 @@ async fn tokens_change_without_a_restart() {
     assert_eq!((status(&url, old).await, status(&url, new).await), (200, 401));
 
     replace(&path, "[[token]]\nname = \"team-a\"\nsecret = \"canary\"\n");
-    let told =
+    let message =
         ":3:10: a `secret` has 16 bytes or more, not 6: otherwise it can be guessed; the former tokens stay in force";
-    until("the log says what is wrong", async || process.log().contains(told).then_some(())).await;
+    until("the log says what is wrong", async || process.log().contains(message).then_some(())).await;
     assert_eq!((status(&url, old).await, status(&url, new).await), (200, 401));
 
     replace(&path, &TOKENS.replace(old, new));

@@ -154,16 +154,16 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
     assert_eq!(order, ["a/1", "a/bad", "a/bad#2", "a/bad#3", "a/hopeless", "a/mine", "a/mine#2", "a/mine#3", "a/2"]);
 
     let dead = stage.queue.dead_letters(10).await.unwrap();
-    let told: Vec<_> = dead.iter().map(|letter| (&*letter.payload, letter.attempts, &*letter.reason)).collect();
+    let letters: Vec<_> = dead.iter().map(|letter| (&*letter.payload, letter.attempts, &*letter.reason)).collect();
     assert_eq!(
-        told[..3],
+        letters[..3],
         [
             (&b"bad"[..], 3, "it never works"),
             (&b"hopeless"[..], 1, "there is no such user"),
             (&b"mine"[..], 3, "the handler panicked"),
         ]
     );
-    assert!(told[3].2.contains("never_fits") && dead[3].id.as_deref() == Some("dear"), "{told:?}");
+    assert!(letters[3].2.contains("never_fits") && dead[3].id.as_deref() == Some("dear"), "{letters:?}");
     assert!(stage.queue.delete(dead[0].sequence).await.unwrap());
     until_done(&stage.queue, 3).await;
     check_nothing_is_left(&stage.nats).await;
@@ -282,8 +282,8 @@ async fn jobs_that_arrive_while_their_lane_is_left_are_run() {
     let stage = stage(10_000).await;
     let (done, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |attempt: Attempt| {
-        let told = done.send(attempt.sequence);
-        async move { told.map(|()| Outcome::status(204)).map_err(Failure::from) }
+        let sent = done.send(attempt.sequence);
+        async move { sent.map(|()| Outcome::status(204)).map_err(Failure::from) }
     };
     let worker = stage.queue.worker(stage.discord.clone()).slots(2).start(handler).await.unwrap();
     for round in 0..300 {

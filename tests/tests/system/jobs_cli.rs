@@ -62,12 +62,12 @@ async fn a_job_is_found_in_its_group() {
     let queue = Queue::builder().create(nats.url(), "roles").await.unwrap();
     let group = ["guild-1", "guild-2", "guild-1"].map(|group| Job::new(group, "a role"));
     queue.publish_all(group).await.unwrap();
-    let told = jobs(&nats, &["position", "roles", "3"]).await.unwrap();
+    let output = jobs(&nats, &["position", "roles", "3"]).await.unwrap();
     let estimate = "no job of the group has ended yet, so that no estimate is possible";
-    assert_eq!(told, format!("job 3 of `guild-1` has 1 job before it; {estimate}\n"));
-    let told = jobs(&nats, &["position", "roles", "1", "--json"]).await.unwrap();
+    assert_eq!(output, format!("job 3 of `guild-1` has 1 job before it; {estimate}\n"));
+    let output = jobs(&nats, &["position", "roles", "1", "--json"]).await.unwrap();
     let expected = json!({"group": "guild-1", "class": null, "ahead": 0, "running": false, "starts_in_ms": null});
-    assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), expected);
+    assert_eq!(serde_json::from_str::<Value>(&output).unwrap(), expected);
     let complaint = jobs(&nats, &["position", "roles", "4"]).await.unwrap_err();
     assert!(complaint.contains("there is no job 4 in `roles`"), "{complaint}");
 }

@@ -37,8 +37,8 @@ async fn a_queue_is_made_by_an_operator_alone() {
     assert!(missing.to_string().contains("rampmeter jobs init roles"), "{missing}");
 
     for _ in 0..2 {
-        let told = init(&nats, &["--class", "urgent", "--max-mib", "8", "--lease", "2s"]).await.unwrap();
-        assert_eq!(told, "the queue `roles` is ready\n", "once and again");
+        let message = init(&nats, &["--class", "urgent", "--max-mib", "8", "--lease", "2s"]).await.unwrap();
+        assert_eq!(message, "the queue `roles` is ready\n", "once and again");
     }
     start(&nats, "urgent").await.unwrap().stop().await;
     let missing = start(&nats, "usual").await.unwrap_err();
@@ -97,9 +97,9 @@ async fn a_stream_of_another_party_is_refused_with_the_difference() {
     context(&nats).await.create_stream(config).await.unwrap();
     let opened = Queue::open(nats.url(), "roles").await.unwrap_err();
     assert_eq!(opened.kind(), QueueErrorKind::Differs, "{opened}");
-    for told in [opened.to_string(), init(&nats, &[]).await.unwrap_err()] {
-        assert!(told.contains("the stream `rampmeter-jobs-roles` has another configuration: "), "{told}");
-        assert!(told.contains("`republish` is {") && told.contains("not unset"), "{told}");
+    for message in [opened.to_string(), init(&nats, &[]).await.unwrap_err()] {
+        assert!(message.contains("the stream `rampmeter-jobs-roles` has another configuration: "), "{message}");
+        assert!(message.contains("`republish` is {") && message.contains("not unset"), "{message}");
     }
 }
 

@@ -93,9 +93,9 @@ async fn a_client_that_waits_for_a_key_can_ask_why() {
     assert_eq!((&*limit, holder.key.as_deref(), request.takes[&limit]), ("per-client", Some("a"), 1.0));
     assert!((0.0..0.5).contains(&holder.level), "{}", holder.level);
 
-    let told = process::run(RAMPMETER, &["explain", "hub", "a2", "--nats", nats.url()]).await;
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert!(told.contains("`per-client` of `a` has 0"), "{told}");
+    let explained = process::run(RAMPMETER, &["explain", "hub", "a2", "--nats", nats.url()]).await;
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("`per-client` of `a` has 0"), "{explained}");
     scheduler::stop(running).await;
 }
 

@@ -40,9 +40,9 @@ impl Stage {
         let url = format!("{}/process?{query}", self.upstream.url());
         let answer = http().get(url).send().await.unwrap();
         let mut status = answer.status().as_u16();
-        let told = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
-        let told = told.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
-        let mut headers: Vec<(String, String)> = told.collect();
+        let shown = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+        let shown = shown.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned()));
+        let mut headers: Vec<(String, String)> = shown.collect();
         let body: Value = answer.json().await.unwrap();
         if let Some(throttle_status) = body["extensions"]["cost"].get("throttleStatus") {
             headers.push(("throttle-status".to_owned(), throttle_status.to_string()));
@@ -132,8 +132,8 @@ async fn refusals_are_read_from_every_upstream() {
         };
         assert_eq!((text(&scope).as_str(), others), (of, blames_others), "{preset}: {refused}");
         let fits = match (&pause, retry_after) {
-            (Some(pause), Some(told)) => pause.contains(&told.secs()),
-            (pause, told) => pause.is_none() && told.is_none(),
+            (Some(pause), Some(shown)) => pause.contains(&shown.secs()),
+            (pause, shown) => pause.is_none() && shown.is_none(),
         };
         assert!(fits, "{preset}: {refused}: {retry_after:?}");
     }

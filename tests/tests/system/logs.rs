@@ -112,8 +112,8 @@ async fn lost_lines_are_counted_and_logged_when_the_reader_goes_on() {
         Some(page.value("rampmeter_log_lines_lost_total", &[])).filter(|lost| *lost > 0.0)
     })
     .await;
-    let told = lines.until("log lines were lost").await;
-    assert!(told["fields"]["lost"].as_f64().unwrap() >= lost, "{told}, {lost} by the metric");
+    let line = lines.until("log lines were lost").await;
+    assert!(line["fields"]["lost"].as_f64().unwrap() >= lost, "{line}, {lost} by the metric");
     process.terminate();
     let last = lines.until("stopped").await;
     assert_eq!(last["fields"]["message"], "stopped");

@@ -104,8 +104,8 @@ async fn check_refused(url: &str, wishes: &Wishes, reason: &str) {
     let command = process::run(RAMPMETER, &[&["status", "--nats", url][..], &wishes.arguments()[..]].concat()).await;
     assert!(!command.status.success());
     let command = String::from_utf8(command.stderr).unwrap();
-    for told in [scheduler.expect("refused"), client.to_string(), command] {
-        assert!(told.contains(reason), "{told:?} does not say {reason:?}");
+    for message in [scheduler.expect("refused"), client.to_string(), command] {
+        assert!(message.contains(reason), "{message:?} does not say {reason:?}");
     }
 }
 
@@ -189,9 +189,9 @@ async fn files_that_are_of_no_use_are_named_and_not_shown() {
     for (wishes, reason) in table {
         let scheduler = scheduler::try_begin(&wishes.configuration(&plain_url(&nats))).await.err().expect("refused");
         let client = wishes.client().connect(plain_url(&nats)).await.expect_err("refused");
-        for told in [format!("{scheduler:#}"), client.to_string()] {
-            assert!(told.contains(reason), "{told:?} does not say {reason:?}");
-            assert!(!told.replace("canary-free", "").contains("canary"), "{told}");
+        for message in [format!("{scheduler:#}"), client.to_string()] {
+            assert!(message.contains(reason), "{message:?} does not say {reason:?}");
+            assert!(!message.replace("canary-free", "").contains("canary"), "{message}");
         }
     }
 }

@@ -150,9 +150,9 @@ async fn check_stays_out(guarded: &Guarded, (key, option): (&str, &str), file: &
     let client = client.connect(guarded.nats.url()).await.expect_err("refused");
     let status = run(RAMPMETER, &["status", "--nats", guarded.nats.url(), option, file.to_str().unwrap()]).await;
     assert!(!status.status.success());
-    let told = [format!("{scheduler:#}"), String::from_utf8(status.stderr).unwrap()];
-    assert!(told.iter().all(|told| told.contains(reason)), "{told:?} does not say {reason:?}");
-    assert!(!format!("{told:?}{client}{client:?}").contains(seed), "{told:?} {client:?}");
+    let messages = [format!("{scheduler:#}"), String::from_utf8(status.stderr).unwrap()];
+    assert!(messages.iter().all(|message| message.contains(reason)), "{messages:?} does not say {reason:?}");
+    assert!(!format!("{messages:?}{client}{client:?}").contains(seed), "{messages:?} {client:?}");
 }
 
 const NKEY: (&str, &str) = ("nkey_file", "--nkey-file");

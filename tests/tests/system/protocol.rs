@@ -97,7 +97,7 @@ fn refusal(message: &Message) -> (Value, String) {
 /// The limits in an answer, with the time until they are full in whole 100 hours.
 fn left(answer: &Value) -> Vec<String> {
     let limits = answer["left"].as_array().into_iter().flatten();
-    let told = limits.map(|left| {
+    let lines = limits.map(|left| {
         let hours = (left["reset_ms"].as_f64().unwrap() / 360_000_000.0).ceil();
         format!(
             "{} of {} {}, all in {hours}00 h",
@@ -106,7 +106,7 @@ fn left(answer: &Value) -> Vec<String> {
             left["unit"]
         )
     });
-    told.map(|told| told.replace('"', "")).collect()
+    lines.map(|line| line.replace('"', "")).collect()
 }
 
 #[tokio::test]
@@ -331,7 +331,7 @@ async fn an_array_is_answered_by_an_array_in_its_order() {
     let answer = worker.request("permit", asked.to_string()).await;
     assert_eq!(answer.headers, None, "an array has no header, its elements have codes");
     let answers = body(&answer);
-    let told = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
     let expected = [
         (json!("a"), json!("granted"), Value::Null),
         (json!("b"), json!("refused"), json!("unknown_unit")),
@@ -341,7 +341,7 @@ async fn an_array_is_answered_by_an_array_in_its_order() {
         (json!("d"), json!("granted"), Value::Null),
         (json!("e"), json!("refused"), json!("not_in_time")),
     ];
-    assert_eq!(answers.as_array().unwrap().iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
@@ -449,14 +449,14 @@ async fn settles_travel_in_arrays_too() {
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}])).await;
     let settles = json!([{"id": "a"}, {"id": "nobody"}, {"id": "b", "use": true}, {"id": "b", "used": false}]);
     let answers = worker.settle(settles).await;
-    let told = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
     let expected = [
         (json!("a"), json!("settled"), Value::Null),
         (json!("nobody"), json!("refused"), json!("unknown_permit")),
         (json!("b"), json!("refused"), json!("invalid_request")),
         (json!("b"), json!("settled"), Value::Null),
     ];
-    assert_eq!(answers.as_array().unwrap().iter().map(told).collect::<Vec<_>>(), expected);
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
     assert_eq!(worker.settle(json!([])).await, json!([]));
     worker.tell("settle", r#"[{"id": "c"}, {"id": "nobody"}]"#).await;
     until("c is settled", async || (worker.status().await.counters.settled == 2).then_some(())).await;
@@ -519,9 +519,9 @@ async fn margins_are_stock_that_is_held_back() {
     let with_margin = HUB.replacen("margin = 0", "margin = 0.4", 1).replacen("margin = 0\n", "margin = \"auto\"\n", 1);
     let Stage { worker, .. } = &stage(&with_margin).await;
     let status = worker.status().await;
-    let told: Vec<(f64, f64)> = status.limits.iter().map(|limit| (limit.margin, limit.level)).collect();
+    let levels: Vec<(f64, f64)> = status.limits.iter().map(|limit| (limit.margin, limit.level)).collect();
     let expected = [(0.4, 3.6), (1.000_004, 98.999_996)];
-    assert_eq!(told, expected, "automatic is rate × 50 ms + 1, rounded up");
+    assert_eq!(levels, expected, "automatic is rate × 50 ms + 1, rounded up");
 }
 
 #[tokio::test]

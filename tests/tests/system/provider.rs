@@ -94,8 +94,8 @@ async fn if_the_provider_fails_known_limits_apply_and_the_reason_is_shown() {
         assert_eq!(page.value("rampmeter_provider_up", &[hub]), 0.0, "{name}");
         assert!(page.value("rampmeter_provider_failures_total", &[hub, ("kind", kind)]) >= 1.0, "{name}");
         let log = process.log();
-        let told = log.lines().any(|line| line.contains(name) && line.contains(reason) && line.contains("WARN"));
-        assert!(told, "{name}: {reason}");
+        let is_logged = log.lines().any(|line| line.contains(name) && line.contains(reason) && line.contains("WARN"));
+        assert!(is_logged, "{name}: {reason}");
     }
     assert_eq!(process.readiness().await.unwrap().0, 200, "the known limits suffice");
 

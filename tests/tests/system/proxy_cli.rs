@@ -93,9 +93,9 @@ async fn secrets_of_clients_are_in_no_log() {
 #[tokio::test]
 async fn a_missing_argument_is_told_in_one_line() {
     let output = run(RAMPMETER, &["proxy", "--upstream", "http://127.0.0.1:1"]).await;
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("there are no limits"), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("there are no limits"), "{stderr}");
     let output = run(RAMPMETER, &["proxy", "--upstream", "ftp://127.0.0.1"]).await;
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && told.contains("an upstream is written like"), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("an upstream is written like"), "{stderr}");
 }

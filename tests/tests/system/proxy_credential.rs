@@ -114,9 +114,9 @@ async fn without_a_token_nothing_is_sent_and_the_endpoint_is_not_flooded() {
     let text = proxy(&upstream.url(), &oauth(&portal)) + LIMITS;
     let process = ProxyProcess::start(RAMPMETER, &text, &[], &portal::ENVIRONMENT).await;
     for answer in join_all((0..20).map(|_| get(&process))).await {
-        let told = Response::read(answer).await;
+        let received = Response::read(answer).await;
         assert_eq!(
-            (told.status, &told.body["code"], told.header("retry-after")),
+            (received.status, &received.body["code"], received.header("retry-after")),
             (503, &"no_credential".into(), Some("1"))
         );
     }
@@ -146,7 +146,7 @@ async fn proxies_share_the_token_of_the_scheduler() {
 
 #[tokio::test]
 async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting() {
-    let told = async |upstream: &str, credential: &str| {
+    let refused = async |upstream: &str, credential: &str| {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), proxy(upstream, credential) + LIMITS).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -155,12 +155,12 @@ async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting()
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    let unset = told("https://a.example", "secret_env = \"RAMPMETER_NEVER_SET\"").await;
+    let unset = refused("https://a.example", "secret_env = \"RAMPMETER_NEVER_SET\"").await;
     assert!(unset.contains("`RAMPMETER_NEVER_SET` is not set"), "{unset}");
-    let seen = told("http://a.example", "secret_env = \"PATH\"").await;
+    let seen = refused("http://a.example", "secret_env = \"PATH\"").await;
     assert!(seen.contains("would go over the network for all to read"), "{seen}");
-    let both = told("https://a.example", "secret_env = \"PATH\"\nsecret_file = \"a\"").await;
+    let both = refused("https://a.example", "secret_env = \"PATH\"\nsecret_file = \"a\"").await;
     assert!(both.contains("give one of"), "{both}");
-    let pasted = told("https://a.example", "secret_env = \"canary-secret\"").await;
+    let pasted = refused("https://a.example", "secret_env = \"canary-secret\"").await;
     assert!(pasted.contains("the name of an environment variable"), "{pasted}");
 }

@@ -35,7 +35,7 @@ async fn get(proxy: &HttpProxy) -> Response {
 }
 
 /// The status, the code and the type of RFC 9209 of an answer of the proxy's own.
-fn told(response: &Response) -> (u16, &str, &str) {
+fn fields(response: &Response) -> (u16, &str, &str) {
     assert_eq!(response.header("content-type"), Some("application/problem+json"));
     assert_eq!(response.body["status"], response.status);
     (response.status, response.body["code"].as_str().unwrap(), response.header("proxy-status").unwrap())
@@ -47,7 +47,7 @@ async fn a_call_without_a_connection_is_charged_nothing() {
     let proxy = HttpProxy::start(ONE, &format!("http://{gone}")).await;
     for _ in 0..3 {
         let expected = (502, "no_connection", "rampmeter; error=connection_refused");
-        assert_eq!(told(&get(&proxy).await), expected);
+        assert_eq!(fields(&get(&proxy).await), expected);
     }
     let worker = Worker::connect(&proxy.nats, "api").await;
     until("all are given back", async || (worker.status().await.counters.returned == 3).then_some(())).await;
@@ -59,9 +59,9 @@ async fn an_upstream_that_resets_or_hangs_has_an_answer_of_its_own() {
     let times = Times { first_byte: Span::from_millis(200), ..settings(&upstream.url()).times };
     let proxy = HttpProxy::start_with(AMPLE, Settings { times, ..settings(&upstream.url()) }).await;
     for _ in 0..2 {
-        assert_eq!(told(&get(&proxy).await), (502, "no_answer", "rampmeter; error=connection_terminated"));
+        assert_eq!(fields(&get(&proxy).await), (502, "no_answer", "rampmeter; error=connection_terminated"));
     }
-    assert_eq!(told(&get(&proxy).await), (504, "late_answer", "rampmeter; error=http_response_timeout"));
+    assert_eq!(fields(&get(&proxy).await), (504, "late_answer", "rampmeter; error=http_response_timeout"));
     assert_eq!(get(&proxy).await.status, 200);
     let worker = Worker::connect(&proxy.nats, "api").await;
     until("what was sent counts", async || (worker.status().await.counters.settled == 4).then_some(())).await;
@@ -125,7 +125,7 @@ async fn a_request_that_cannot_start_in_time_is_told_when_to_return() {
     let proxy = HttpProxy::start_with(ONE, Settings { times, ..settings(&upstream.url()) }).await;
     assert_eq!(get(&proxy).await.status, 200);
     let refused = get(&proxy).await;
-    assert_eq!(told(&refused), (429, "not_in_time", "rampmeter; error=http_request_denied"));
+    assert_eq!(fields(&refused), (429, "not_in_time", "rampmeter; error=http_request_denied"));
     assert_eq!(refused.body["limited_by"], "one");
     let seconds: u32 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((3500..=3600).contains(&seconds), "{seconds}");
@@ -139,7 +139,7 @@ async fn without_a_scheduler_requests_wait_no_longer_than_they_may() {
     let proxy = another(&nats, Settings { times, ..settings(&upstream.url()) }).await;
     let asked = http().get(format!("http://{}/", proxy.address())).send().await.unwrap();
     let refused = Response::read(asked).await;
-    assert_eq!(told(&refused), (429, "not_in_time", "rampmeter; error=http_request_denied"));
+    assert_eq!(fields(&refused), (429, "not_in_time", "rampmeter; error=http_request_denied"));
     assert!(upstream.requests().is_empty());
 }
 
@@ -152,8 +152,8 @@ async fn a_request_that_can_never_succeed_is_refused_at_once() {
         let asked = http().get(proxy.url("/")).header("x-class", class).send().await.unwrap();
         Response::read(asked).await
     };
-    assert_eq!(told(&classed("nosuch").await).1, "unknown_class");
-    assert_eq!(told(&classed("no such").await), (400, "invalid_request", "rampmeter; error=http_request_denied"));
+    assert_eq!(fields(&classed("nosuch").await).1, "unknown_class");
+    assert_eq!(fields(&classed("no such").await), (400, "invalid_request", "rampmeter; error=http_request_denied"));
     assert_eq!(classed("default").await.status, 200);
     let looped = http().get(proxy.url("/")).header("via", "1.1 other").send().await.unwrap();
     assert_eq!(looped.status(), 200);
@@ -173,7 +173,7 @@ async fn what_no_limit_counts_passes_if_the_resource_says_so() {
     let matched = "uncounted = \"allow\"\nunmatched = \"refuse\"";
     for (says, expected) in [("", (400, "unknown_unit")), (matched, (503, "no_limit"))] {
         let refused = get(&HttpProxy::start(&resource(says), &upstream.url()).await).await;
-        assert_eq!((told(&refused).0, told(&refused).1), expected);
+        assert_eq!((fields(&refused).0, fields(&refused).1), expected);
         assert_eq!(refused.header("retry-after"), None, "a retry cannot succeed");
     }
     assert_eq!(upstream.requests().len(), 1);
@@ -188,7 +188,7 @@ async fn a_proxy_in_front_of_itself_finds_the_loop() {
     let client = rampmeter_worker_sdk::Client::connect(nats.url()).await.unwrap();
     let _proxy = rampmeter_proxy::Proxy::start(listener, client.resource("api").unwrap(), settings(&url)).unwrap();
     let looped = Response::read(http().get(&url).send().await.unwrap()).await;
-    assert_eq!(told(&looped), (508, "loop", "rampmeter; error=proxy_loop_detected"));
+    assert_eq!(fields(&looped), (508, "loop", "rampmeter; error=proxy_loop_detected"));
 }
 
 /// Reaches `listener::MAX_HEADERS`.
@@ -221,7 +221,7 @@ async fn more_requests_than_are_held_are_sent_away() {
     let held = tokio::spawn(http().get(proxy.url("/")).send());
     proxy.until_metric("rampmeter_proxy_held 1").await;
     let refused = get(&proxy).await;
-    assert_eq!(told(&refused), (503, "too_many_held", "rampmeter; error=connection_limit_reached"));
+    assert_eq!(fields(&refused), (503, "too_many_held", "rampmeter; error=connection_limit_reached"));
     assert_eq!(refused.header("retry-after"), Some("1"));
     held.abort();
     proxy.until_metric("rampmeter_proxy_held 0").await;

@@ -72,8 +72,8 @@ impl Intercepting {
     async fn tunnel(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.proxy.address()).await.unwrap();
         stream.write_all(connect(HOST).as_bytes()).await.unwrap();
-        let told = head(&mut stream).await;
-        assert!(told.starts_with("HTTP/1.1 200 ") && !told.contains("content-length"), "{told}");
+        let received = head(&mut stream).await;
+        assert!(received.starts_with("HTTP/1.1 200 ") && !received.contains("content-length"), "{received}");
         stream
     }
 
@@ -144,8 +144,11 @@ async fn curl_calls_the_upstream_through_its_proxy() {
     let intercepting =
         Intercepting::start([Act::Say(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\n\r\n".to_vec())]).await;
     for version in ["--http2", "--http1.1"] {
-        let told = intercepting.curl(&[version, "--include", "--data", "b", "https://api.example.com/a?b=c"]).await;
-        assert!(told.contains(" 200 ") && told.contains("x-rampmeter-wait-ms: ") && told.ends_with("ok"), "{told}");
+        let received = intercepting.curl(&[version, "--include", "--data", "b", "https://api.example.com/a?b=c"]).await;
+        assert!(
+            received.contains(" 200 ") && received.contains("x-rampmeter-wait-ms: ") && received.ends_with("ok"),
+            "{received}"
+        );
     }
     let seen = intercepting.upstream.requests();
     // The call was repeated after the 429, which the client does not see.
@@ -157,8 +160,8 @@ async fn curl_calls_the_upstream_through_its_proxy() {
     assert!(seen[0].contains("via: 2.0 rampmeter-") && seen[2].contains("via: 1.1 rampmeter-"), "{seen:?}");
     assert!(seen[0].contains("x-forwarded-proto: https"), "{seen:?}");
     // `http` URLs need no tunnel, and no authority.
-    let told = intercepting.curl(&["http://api.example.com/d"]).await;
-    assert_eq!(told, "ok");
+    let received = intercepting.curl(&["http://api.example.com/d"]).await;
+    assert_eq!(received, "ok");
 }
 
 #[tokio::test]
@@ -174,15 +177,21 @@ async fn there_is_no_tunnel_to_other_hosts() {
         "127.0.0.1:443",
     ] {
         // The target decides, and the `Host` header does not.
-        let told = intercepting.raw(&format!("CONNECT {target} HTTP/1.1\r\nhost: {own}\r\n\r\n{SMUGGLED}")).await;
-        assert!(told.starts_with("HTTP/1.1 403 ") && told.contains(r#""code":"foreign_host""#), "{target}: {told}");
-        assert!(told.contains("connection: close") && told.matches("HTTP/1.1").count() == 1, "{target}: {told}");
-        assert!(!told.contains("secret"), "{told}");
+        let received = intercepting.raw(&format!("CONNECT {target} HTTP/1.1\r\nhost: {own}\r\n\r\n{SMUGGLED}")).await;
+        assert!(
+            received.starts_with("HTTP/1.1 403 ") && received.contains(r#""code":"foreign_host""#),
+            "{target}: {received}"
+        );
+        assert!(
+            received.contains("connection: close") && received.matches("HTTP/1.1").count() == 1,
+            "{target}: {received}"
+        );
+        assert!(!received.contains("secret"), "{received}");
     }
-    let told = intercepting.curl(&["https://foreign.example/"]).await;
-    assert!(told.contains("403"), "{told}");
-    let told = intercepting.raw("GET http://foreign.example/ HTTP/1.1\r\nhost: api.example.com\r\n\r\n").await;
-    assert!(told.contains(r#""code":"foreign_host""#), "{told}");
+    let received = intercepting.curl(&["https://foreign.example/"]).await;
+    assert!(received.contains("403"), "{received}");
+    let received = intercepting.raw("GET http://foreign.example/ HTTP/1.1\r\nhost: api.example.com\r\n\r\n").await;
+    assert!(received.contains(r#""code":"foreign_host""#), "{received}");
     assert_eq!(intercepting.upstream.requests(), [""; 0]);
 }
 
@@ -194,7 +203,7 @@ async fn a_connection_of_http2_has_no_tunnels() {
     let block = [b"\x02\x07CONNECT\x01\x13", format!("{HOST}:443").as_bytes()].concat();
     let headers = [&[0, 0, block.len() as u8, 1, 4, 0, 0, 0, 1], &block[..]].concat();
     let bytes = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", &headers[..]].concat();
-    let enough = |told: &str| told.contains(r#""code":"tunnel""#);
+    let enough = |received: &str| received.contains(r#""code":"tunnel""#);
     within("a refusal", raw(intercepting.proxy.address(), &bytes, enough)).await;
 }
 
@@ -207,8 +216,11 @@ async fn a_connect_with_a_body_is_refused() {
         "transfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         "content-length: 0\r\ncontent-length: 0\r\n\r\n",
     ] {
-        let told = intercepting.raw(&format!("{own}{rest}{SMUGGLED}")).await;
-        assert!(told.starts_with("HTTP/1.1 400 ") && told.matches("HTTP/1.1").count() == 1, "{rest:?}: {told}");
+        let received = intercepting.raw(&format!("{own}{rest}{SMUGGLED}")).await;
+        assert!(
+            received.starts_with("HTTP/1.1 400 ") && received.matches("HTTP/1.1").count() == 1,
+            "{rest:?}: {received}"
+        );
     }
     assert_eq!(intercepting.upstream.requests(), [""; 0]);
 }
@@ -230,14 +242,14 @@ async fn a_request_in_a_tunnel_is_for_its_host() {
         ("https://foreign.example/", own.as_str(),                         "421"),
     ];
     for (target, host, status) in table {
-        let told = intercepting.inside(&get(target, host)).await;
-        assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {host:?}: {told}");
+        let received = intercepting.inside(&get(target, host)).await;
+        assert!(received.starts_with(&format!("HTTP/1.1 {status} ")), "{target} {host:?}: {received}");
     }
     let twice = format!("{own}{own}");
     assert!(intercepting.inside(&get("/", &twice)).await.starts_with("HTTP/1.1 400 "));
     // A tunnel inside a tunnel is refused.
-    let told = intercepting.inside(&connect(HOST)).await;
-    assert!(told.starts_with("HTTP/1.1 405 ") && told.contains(r#""code":"tunnel""#), "{told}");
+    let received = intercepting.inside(&connect(HOST)).await;
+    assert!(received.starts_with("HTTP/1.1 405 ") && received.contains(r#""code":"tunnel""#), "{received}");
     assert_eq!(intercepting.upstream.requests().len(), 3);
 }
 
@@ -247,10 +259,10 @@ async fn a_handshake_for_another_host_fails() {
     let error = intercepting.encrypt("foreign.example", &["h2"]).await.unwrap_err();
     assert!(error.to_string().contains("AccessDenied"), "{error}");
     // A client that names no host gets the certificate of the tunnel's host.
-    let told = intercepting.encrypt("127.0.0.1", &["h2"]).await.unwrap_err().to_string();
-    assert!(told.contains("not valid for name") && told.contains(HOST), "{told}");
-    let told = intercepting.encrypt(HOST, &["spdy/1"]).await.unwrap_err().to_string();
-    assert!(told.contains("NoApplicationProtocol"), "{told}");
+    let error = intercepting.encrypt("127.0.0.1", &["h2"]).await.unwrap_err().to_string();
+    assert!(error.contains("not valid for name") && error.contains(HOST), "{error}");
+    let error = intercepting.encrypt(HOST, &["spdy/1"]).await.unwrap_err().to_string();
+    assert!(error.contains("NoApplicationProtocol"), "{error}");
     for (offered, chosen) in
         [(&["h2", "http/1.1"][..], Some(&b"h2"[..])), (&["http/1.1"], Some(b"http/1.1")), (&[], None)]
     {
@@ -271,8 +283,8 @@ async fn a_tunnel_without_a_handshake_ends() {
     };
     // The answer is an alert at most. Nothing is read as a request.
     for garbage in [SMUGGLED.as_bytes(), &b"\x16\x03\x01\xff\xff\x01"[..], b"SSH-2.0-x\r\n", &[0; 100_000]] {
-        let told = ends(garbage).await;
-        assert!(told.len() <= 7, "{}", String::from_utf8_lossy(&told));
+        let received = ends(garbage).await;
+        assert!(received.len() <= 7, "{}", String::from_utf8_lossy(&received));
     }
     assert_eq!(ends(b"").await, b"");
     let metrics = intercepting.proxy.metrics();
@@ -333,13 +345,13 @@ async fn nothing_is_smuggled_into_a_tunnel_or_out_of_it() {
         format!("a: b\n\n{SMUGGLED}"),
     ];
     for rest in table {
-        let told = intercepting.inside(&format!("{post}{rest}")).await;
-        assert!(told.contains(" 400 ") && told.matches("HTTP/1.1 ").count() == 1, "{rest:?}: {told}");
+        let received = intercepting.inside(&format!("{post}{rest}")).await;
+        assert!(received.contains(" 400 ") && received.matches("HTTP/1.1 ").count() == 1, "{rest:?}: {received}");
     }
     // Plain bytes behind a `CONNECT` are read neither as a request in the tunnel nor as one
     // outside.
-    let told = intercepting.raw(&format!("{}{SMUGGLED}", connect(HOST))).await;
-    assert!(told.starts_with("HTTP/1.1 200 ") && told.matches("HTTP/1.1").count() == 1, "{told}");
+    let received = intercepting.raw(&format!("{}{SMUGGLED}", connect(HOST))).await;
+    assert!(received.starts_with("HTTP/1.1 200 ") && received.matches("HTTP/1.1").count() == 1, "{received}");
     assert_eq!(intercepting.upstream.requests(), [""; 0]);
 }
 
@@ -392,7 +404,7 @@ async fn an_authority_of_no_use_keeps_a_proxy_from_starting() {
         (own.ca_file(),         absent,                 "absent.pem"),
     ];
     for (cert, key, why) in table {
-        let told = starts(cert, key).await.unwrap_err();
-        assert!(told.contains(why) && !told.contains("PRIVATE"), "{why}: {told}");
+        let error = starts(cert, key).await.unwrap_err();
+        assert!(error.contains(why) && !error.contains("PRIVATE"), "{why}: {error}");
     }
 }

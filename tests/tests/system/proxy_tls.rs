@@ -109,8 +109,8 @@ async fn clients_are_told_apart_by_their_certificates() {
     let address = proxy.url().strip_prefix("https://").unwrap();
     let (ada, ben) = (authority.issue("ada", &["ada.example"]), authority.issue("ben", &["ben.example"]));
     for (shown, expected) in [(&ada, "200"), (&ada, "429"), (&ben, "200")] {
-        let told = answered(address, &authority, Some(shown)).await.unwrap();
-        assert!(told.starts_with(&format!("HTTP/1.1 {expected} ")), "{told}");
+        let received = answered(address, &authority, Some(shown)).await.unwrap();
+        assert!(received.starts_with(&format!("HTTP/1.1 {expected} ")), "{received}");
     }
     let stranger = other.issue("ada", &["ada.example"]);
     for shown in [None, Some(&stranger)] {
@@ -134,8 +134,8 @@ async fn files_of_no_use_keep_a_proxy_from_starting() {
         Proxy::start(listener, client.resource("api").unwrap(), settings).map(drop).map_err(|error| error.to_string())
     };
     starts(&shown.cert, &shown.key).await.unwrap();
-    let told = starts(&shown.cert, &other.key).await.unwrap_err();
-    assert!(told.contains("other-key.pem") && !told.contains("PRIVATE"), "{told}");
+    let error = starts(&shown.cert, &other.key).await.unwrap_err();
+    assert!(error.contains("other-key.pem") && !error.contains("PRIVATE"), "{error}");
     assert!(starts(&shown.key, &shown.key).await.unwrap_err().contains("it has no certificate in PEM"));
     assert!(starts(&shown.cert, &shown.cert).await.unwrap_err().contains("it has no private key in PEM"));
 }

@@ -40,7 +40,7 @@ period = "10h"
 "#;
 
 /// What the command prints. Checks that the command succeeds, and that every line is narrow.
-async fn told(arguments: &[&str]) -> String {
+async fn printed(arguments: &[&str]) -> String {
     let output = process::run(RAMPMETER, arguments).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let (printed, error) = (text(output.stdout), text(output.stderr));
@@ -52,7 +52,7 @@ async fn told(arguments: &[&str]) -> String {
 }
 
 async fn at(nats: &Server, arguments: &[&str]) -> String {
-    told(&[arguments, &["--nats", nats.url()]].concat()).await
+    printed(&[arguments, &["--nats", nats.url()]].concat()).await
 }
 
 fn in_one_line(text: &str) -> String {
@@ -133,18 +133,18 @@ async fn calls_in_flight_and_shares_are_explained_in_a_sentence() {
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}])).await;
     let _waiting = worker.send("permit", r#"{"id": "e", "mode": "wait"}"#).await;
     worker.status().await;
-    let told = at(&nats, &["explain", "sentinel-hub", "e"]).await;
+    let output = at(&nats, &["explain", "sentinel-hub", "e"]).await;
     let sentence = "0 of 4 places of `in-flight` are free, the others have calls in flight: at the latest in ";
-    assert!(in_one_line(&told).contains(sentence), "{told}");
+    assert!(in_one_line(&output).contains(sentence), "{output}");
     assert!(in_one_line(&at(&nats, &["status"]).await).contains(sentence));
 }
 
 #[tokio::test]
 async fn simulations_and_jobs_fit_a_terminal() {
     let scenario = |name: &str| repository::root().join("simulator/scenarios").join(name).to_str().unwrap().to_owned();
-    let all = told(&["simulate", &scenario("a-job.toml")]).await;
+    let all = printed(&["simulate", &scenario("a-job.toml")]).await;
     assert!(all.contains("The binding limit is `requests-per-10-s`."), "{all}");
-    told(&["simulate", &scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
+    printed(&["simulate", &scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
 
     let nats = nats::start().await;
     let queue = guilds::queue(nats.url()).await;

@@ -41,10 +41,10 @@ async fn limit(worker: &Worker) -> LimitStatus {
 }
 
 fn check(limit: &LimitStatus, level: std::ops::RangeInclusive<f64>) {
-    let told = limit.reported.unwrap();
-    assert_eq!(told.capacity, Some(80.0), "{limit:?}");
+    let reported = limit.reported.unwrap();
+    assert_eq!(reported.capacity, Some(80.0), "{limit:?}");
     assert!(level.contains(&limit.level), "{limit:?}");
-    let ends = told.window_ends_ms.unwrap();
+    let ends = reported.window_ends_ms.unwrap();
     assert!((SIX_HOURS_MS - 60_000.0..=SIX_HOURS_MS + 2_000.0).contains(&ends), "{limit:?}");
 }
 

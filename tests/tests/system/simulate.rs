@@ -148,10 +148,10 @@ async fn a_picture_shows_every_strategy() {
     let (code, _, error) = simulate(&[&short, "--plot", &path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
     let picture = std::fs::read_to_string(path).unwrap();
-    for told in
+    for message in
         ["<svg", "what the upstream could spend", "waits by class", "429", "back-off", "late-binding: 0", "bulk"]
     {
-        assert!(picture.contains(told), "{told}");
+        assert!(picture.contains(message), "{message}");
     }
 }
 
@@ -198,13 +198,13 @@ async fn faults_of_a_scenario_are_reported_with_their_place() {
         ("[[fleet]]",           "[upstream]\ndialect = \"klingon\"\n[[fleet]]", "there is no dialect `klingon`"),
         ("[[fleet]]",           "[upstream]\nretry_after = \"never\"\n[[fleet]]", "`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `never`"),
     ];
-    for (right, wrong, told) in table {
+    for (right, wrong, message) in table {
         assert!(valid.contains(right), "{right}");
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), valid.replacen(right, wrong, 1)).unwrap();
         let (code, output, error) = simulate(&[file.path().to_str().unwrap()]).await;
         assert_eq!((code, output.as_str()), (Some(1), ""), "{wrong}");
-        assert!(error.contains(told), "{wrong}\n{error}");
+        assert!(error.contains(message), "{wrong}\n{error}");
     }
     let (code, _, error) = simulate(&[&scenario("a-job.toml"), "--strategy", "luck"]).await;
     assert_eq!(code, Some(2));

@@ -127,8 +127,8 @@ impl Answer {
 /// Checks that all were let in or told when to return, and counts both.
 fn let_in_and_refused(answers: &[Answer]) -> (u64, u64) {
     let let_in = answers.iter().filter(|answer| answer.status == 200).count() as u64;
-    let told = |answer: &&Answer| answer.status == 429 && answer.retry_after.is_some_and(|seconds| seconds >= 1);
-    (let_in, answers.iter().filter(told).count() as u64)
+    let names_retry = |answer: &&Answer| answer.status == 429 && answer.retry_after.is_some_and(|seconds| seconds >= 1);
+    (let_in, answers.iter().filter(names_retry).count() as u64)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -86,7 +86,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
     let permit = stage.collector.span("permit hub").await;
     assert_part_of_the_trace(&permit);
     assert_eq!((permit.kind, &*permit.state, &permit.error), (2, "vendor=1", &None));
-    let told = [
+    let expected = [
         ("rampmeter.resource", json!("hub")),
         ("rampmeter.class", json!("urgent")),
         ("rampmeter.mode", json!("allow")),
@@ -96,7 +96,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
         ("rampmeter.cost.estimate.requests", json!(1.0)),
         ("rampmeter.cost.estimate.pu", json!(2.5)),
     ];
-    assert_eq!(permit.attributes, told.map(|(key, value)| (key.to_owned(), value)).into());
+    assert_eq!(permit.attributes, expected.map(|(key, value)| (key.to_owned(), value)).into());
     assert_eq!(permit.process["service.name"], "permits");
     let settle = json!({"id": "secret-id", "cost": {"pu": 3}, "elapsed_ms": 250,
                         "response": {"status": 429, "headers": {"retry-after": "2"}}});
@@ -105,7 +105,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
     assert_eq!((&*settled.trace, &settled.parent, settled.kind), (TRACE, &permit.id, 5));
     assert_eq!(settled.links, [(TRACE.to_owned(), permit.id.clone())]);
     assert_eq!(settled.error.as_deref(), Some("429"));
-    let told = [
+    let expected = [
         ("rampmeter.resource", json!("hub")),
         ("rampmeter.result", json!("used")),
         ("http.response.status_code", json!(429)),
@@ -113,7 +113,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
         ("rampmeter.call.duration", json!(0.25)),
         ("rampmeter.cost.actual.pu", json!(3.0)),
     ];
-    assert_eq!(settled.attributes, told.map(|(key, value)| (key.to_owned(), value)).into());
+    assert_eq!(settled.attributes, expected.map(|(key, value)| (key.to_owned(), value)).into());
     let line = until("the log tells the 429", async || {
         stage.process.log().lines().find(|line| line.contains("the upstream answered 429")).map(str::to_owned)
     })
@@ -154,10 +154,13 @@ async fn a_request_that_waits_tells_why() {
     let spans = stage.collector.spans_named("permit hub", 2).await;
     spans.iter().for_each(assert_part_of_the_trace);
     let last = spans.iter().max_by_key(|span| span.end).unwrap();
-    let told = |key: &str| last.attributes[key].clone();
-    assert_eq!((told("rampmeter.queue.reason"), told("rampmeter.queue.position")), (json!("stock"), json!(1)));
-    assert_eq!((told("rampmeter.queue.limit"), told("rampmeter.limit")), (json!("few"), json!("few")));
-    assert!(told("rampmeter.wait").as_f64().unwrap() > 0.9, "{last:#?}");
+    let attribute = |key: &str| last.attributes[key].clone();
+    assert_eq!(
+        (attribute("rampmeter.queue.reason"), attribute("rampmeter.queue.position")),
+        (json!("stock"), json!(1))
+    );
+    assert_eq!((attribute("rampmeter.queue.limit"), attribute("rampmeter.limit")), (json!("few"), json!("few")));
+    assert!(attribute("rampmeter.wait").as_f64().unwrap() > 0.9, "{last:#?}");
     assert!(last.end - last.start > 500_000_000, "{last:#?}");
 }
 
@@ -200,10 +203,10 @@ async fn each_request_of_an_array_has_its_own_context() {
     let requests = json!([{"cost": {"pu": 1}}, {"cost": {"pu": 2}}, {"cost": {"pu": 3}}]);
     stage.send("permit", headers(&[&traceparent(true), "-", &other]), &requests).await;
     let spans = stage.collector.spans_named("permit hub", 2).await;
-    let mut told: Vec<_> =
+    let mut links: Vec<_> =
         spans.iter().map(|span| (span.attributes["rampmeter.cost.estimate.pu"].to_string(), &*span.parent)).collect();
-    told.sort_unstable();
-    assert_eq!(told, [("1.0".to_owned(), PARENT), ("3.0".to_owned(), "00f067aa0ba902b7")]);
+    links.sort_unstable();
+    assert_eq!(links, [("1.0".to_owned(), PARENT), ("3.0".to_owned(), "00f067aa0ba902b7")]);
 }
 
 #[tokio::test]
@@ -373,9 +376,9 @@ async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() 
     let proxied = collector.span("GET -").await;
     assert_part_of_the_trace(&proxied);
     assert_eq!(seen, format!("00-{TRACE}-{}-01", proxied.id));
-    let told = |key: &str| proxied.attributes[key].clone();
-    assert_eq!((told("http.request.method"), told("http.response.status_code")), (json!("GET"), json!(200)));
-    assert_eq!((told("http.route"), told("http.request.resend_count")), (json!("-"), json!(0)));
+    let attribute = |key: &str| proxied.attributes[key].clone();
+    assert_eq!((attribute("http.request.method"), attribute("http.response.status_code")), (json!("GET"), json!(200)));
+    assert_eq!((attribute("http.route"), attribute("http.request.resend_count")), (json!("-"), json!(0)));
     let permit = collector.span("permit hub").await;
     assert_eq!((&*permit.trace, &permit.parent), (TRACE, &proxied.id));
     assert_eq!(collector.span("settle hub").await.attributes["http.response.status_code"], 200);

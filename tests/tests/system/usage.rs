@@ -104,13 +104,13 @@ async fn hostile_names_are_bounded_escaped_and_no_formulas() {
     let calls: Vec<Value> =
         (0..400).map(|number| call(&format!("id-{number}"), &format!("client-{number}"), "bulk", 1)).collect();
     worker.ask(Value::Array(calls)).await;
-    let told = until("they are written", async || {
-        let told = sums(&nats).await;
-        (told.values().map(|(calls, ..)| calls).sum::<i64>() == 405).then_some(told)
+    let written = until("they are written", async || {
+        let written = sums(&nats).await;
+        (written.values().map(|(calls, ..)| calls).sum::<i64>() == 405).then_some(written)
     })
     .await;
-    assert_eq!(told.len(), 257, "256 clients and the others");
-    assert!(told["(others) bulk"].0 >= 405 - 256, "{:?}", told["(others) bulk"]);
+    assert_eq!(written.len(), 257, "256 clients and the others");
+    assert!(written["(others) bulk"].0 >= 405 - 256, "{:?}", written["(others) bulk"]);
     let csv = usage(&nats, &["hub", "--csv"]).await;
     assert!(csv.starts_with("day,resource,client,class,unit,amount\n"), "{csv}");
     assert!(csv.contains("\"'=cmd|'/C calc'!A0\",bulk,units,1\n"), "{csv}");

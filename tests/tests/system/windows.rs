@@ -113,8 +113,8 @@ async fn fleet(nats: &Server, hub: &Hub) -> Fleet {
 /// The capacity that the upstream has stated, once that is `stated`.
 async fn capacity_becomes(worker: &Worker, stated: Option<f64>) {
     let stated_is = async || {
-        let told = worker.limit("many").await.reported;
-        (told.and_then(|told| told.capacity) == stated).then_some(())
+        let shown = worker.limit("many").await.reported;
+        (shown.and_then(|shown| shown.capacity) == stated).then_some(())
     };
     until("the capacity is told", stated_is).await;
 }
@@ -195,8 +195,8 @@ async fn call(worker: &Worker, upstream: &Upstream, tenant: &str) -> Option<bool
     }
     let answer = http().get(format!("{}/process?tenant={tenant}", upstream.url())).send().await.unwrap();
     let status = answer.status().as_u16();
-    let told = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
-    let headers: BTreeMap<&str, &str> = told.map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+    let shown = answer.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
+    let headers: BTreeMap<&str, &str> = shown.map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
     worker.settle(json!({"id": permit["id"], "response": {"status": status, "headers": headers}})).await;
     Some(status == 200)
 }
