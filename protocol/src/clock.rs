@@ -2,6 +2,7 @@
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
+use crate::wall_clock::WallClockOrigin;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock. Drivers hold one and pass [`Clock::now`] down; nothing below a driver has
@@ -40,13 +41,12 @@ impl Clock {
     }
 }
 
-/// Wall time at the origin of a clock that reads `now`, in nanoseconds since 1970. It may step
-/// either way.
+/// This machine's wall clock at the origin of a clock that reads `now`. It may step either way.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "wall time is read here")]
-pub fn unix_nanos_at_origin(now: Time) -> u64 {
+pub fn wall_clock_origin(now: Time) -> WallClockOrigin {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).saturating_sub(now.nanos())
+    WallClockOrigin::of(now, u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// Wall time in milliseconds since 1970, for timestamps that outlive a process. It may step either

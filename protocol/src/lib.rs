@@ -53,3 +53,4 @@ pub mod time;
 pub mod token;
 pub mod trace_context;
 pub mod usage;
+pub mod wall_clock;

@@ -18,6 +18,7 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
@@ -306,7 +307,7 @@ impl<'a> World<'a> {
         let smaller = |limit: &LimitSpec| LimitSpec { capacity: amount(limit.capacity.units() / 2.0), ..limit.clone() };
         let limits: Vec<LimitSpec> = self.shape.limits.iter().map(smaller).collect();
         self.timed("snapshot", |core, now| core.snapshot(now, SNAPSHOT_PERMITS));
-        self.event("wall clock", Event::WallClock { unix_nanos_at_origin: 1_700_000_000_000_000_000 });
+        self.event("wall clock", Event::WallClock(WallClockOrigin::from_unix_nanos(1_700_000_000_000_000_000)));
         self.event("doubt", Event::Doubt);
         self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));

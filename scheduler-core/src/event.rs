@@ -9,6 +9,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::sync::Arc;
 
 /// The input of the scheduler. `R` is the address of an answer: the core carries it and never looks
@@ -28,10 +29,7 @@ pub enum Event<R> {
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
     /// The wall clock is corrected: it was set, or the machine was suspended.
-    WallClock {
-        /// The corrected wall time at the origin of time, in nanoseconds since 1970.
-        unix_nanos_at_origin: u64,
-    },
+    WallClock(WallClockOrigin),
 
     // From the delivery of answers.
     /// All answers sent until this time have arrived in time.

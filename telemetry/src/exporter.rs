@@ -6,7 +6,7 @@ use crate::spans::{QUEUE, Spans, Unbuilt, count_lost, lost_spans};
 use bytes::Bytes;
 use http::{HeaderMap, Uri};
 use prost::Message;
-use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
+use rampmeter_protocol::clock::{Clock, wall_clock_origin};
 use rampmeter_protocol::time::{Span, Time};
 use std::fmt;
 use std::time::Duration;
@@ -142,10 +142,10 @@ impl Task {
 
     /// Fills the batch. Returns whether there is anything in it.
     fn fill(&mut self) -> bool {
-        let unix_nanos_at_origin = unix_nanos_at_origin(self.clock.now());
+        let wall_clock = wall_clock_origin(self.clock.now());
         while self.batch.len() < MAX_SPANS {
             let Ok(build) = self.queue.try_recv() else { break };
-            self.batch.push(SpanMessage::new(build(), unix_nanos_at_origin));
+            self.batch.push(SpanMessage::new(build(), wall_clock));
         }
         !self.batch.is_empty()
     }

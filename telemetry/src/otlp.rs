@@ -7,6 +7,7 @@
 use crate::span::{Kind, Span, Value};
 use prost::Message;
 use rampmeter_protocol::trace_context::TraceContext;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 
 const SPAN_SERVER: i32 = 2;
 const SPAN_CLIENT: i32 = 3;
@@ -144,9 +145,9 @@ impl Resource {
 }
 
 impl SpanMessage {
-    /// A span. The clock's origin was at `unix_nanos_at_origin` since 1970.
-    pub(crate) fn new(span: Span, unix_nanos_at_origin: u64) -> Self {
-        let unix = |nanos: u64| unix_nanos_at_origin.saturating_add(nanos);
+    /// A span, whose times this wall clock shows.
+    pub(crate) fn new(span: Span, wall_clock: WallClockOrigin) -> Self {
+        let unix = |time| u64::try_from(wall_clock.unix_nanos(time)).unwrap_or(u64::MAX);
         SpanMessage {
             trace_id: span.context.trace_id().into(),
             span_id: span.context.span_id().into(),
@@ -158,8 +159,8 @@ impl SpanMessage {
                 Kind::Client => SPAN_CLIENT,
                 Kind::Consumer => SPAN_CONSUMER,
             },
-            start_time_unix_nano: unix(span.start.nanos()),
-            end_time_unix_nano: unix(span.end.nanos()),
+            start_time_unix_nano: unix(span.start),
+            end_time_unix_nano: unix(span.end),
             attributes: span.attributes.into_iter().map(|(key, value)| pair(key.into_owned(), value)).collect(),
             links: span.links.into_iter().map(link).collect(),
             status: span.error.map(|message| Status { message, code: STATUS_ERROR }),

@@ -11,6 +11,7 @@ use crate::limits::{Bucket, BucketRecord, RAISE_PART};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::ops::RangeInclusive;
 
 /// The first and the longest pause after a rejection without `Retry-After`. The pause doubles with
@@ -105,11 +106,11 @@ impl AdaptiveLimit {
         }
     }
 
-    pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
-        let limit = self.limit.clone().at_unix(unix_nanos_at_origin);
+    pub(crate) fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
+        let limit = self.limit.clone().with_wall_clock(wall_clock);
         self.bucket.anchor(now, &self.limit, &limit);
         self.limit = limit;
-        self.estimator.nominal = self.estimator.nominal.clone().at_unix(unix_nanos_at_origin);
+        self.estimator.nominal = self.estimator.nominal.clone().with_wall_clock(wall_clock);
     }
 
     /// Replaces the bucket by one with this level and without promises.

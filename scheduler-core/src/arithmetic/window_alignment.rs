@@ -4,6 +4,7 @@ use super::alignment::Alignment;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 
 /// The bounds of windows that follow the wall clock.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,8 +12,7 @@ pub(crate) struct WindowAlignment {
     /// How time is cut; none means one window for ever.
     alignment: Option<Alignment>,
     length: Span,
-    /// The wall clock at the origin of time, in nanoseconds since 1970.
-    unix_nanos_at_origin: u64,
+    wall_clock: WallClockOrigin,
     /// Starts stay this far from both ends of a window, because calls arrive later than they start
     /// and clocks differ.
     guard: Span,
@@ -43,7 +43,7 @@ impl WindowAlignment {
     pub(crate) fn new(
         alignment: Option<&Alignment>,
         length: Span,
-        unix_nanos_at_origin: u64,
+        wall_clock: WallClockOrigin,
         guard: Span,
     ) -> Option<Self> {
         let alignment = alignment.cloned();
@@ -51,20 +51,20 @@ impl WindowAlignment {
         (alignment != Some(Alignment::FirstUse)).then_some(WindowAlignment {
             alignment,
             length,
-            unix_nanos_at_origin,
+            wall_clock,
             guard,
             reported_guard,
         })
     }
 
-    /// These windows with another wall clock at the origin of time.
-    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
-        WindowAlignment { unix_nanos_at_origin, ..self }
+    /// These windows by another wall clock.
+    pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
+        WindowAlignment { wall_clock, ..self }
     }
 
     /// The window that `time` is in.
     pub(crate) fn window(&self, time: Time) -> Window {
-        let unix = u128::from(self.unix_nanos_at_origin) + u128::from(time.nanos());
+        let unix = self.wall_clock.unix_nanos(time);
         let bounds = match &self.alignment {
             None | Some(Alignment::FirstUse) => None,
             Some(Alignment::Epoch) => {
@@ -75,7 +75,8 @@ impl WindowAlignment {
             Some(Alignment::Month(zone)) => calendar(unix, zone, month),
         };
         // A time beyond the calendar lies in one window for ever.
-        let [starts, ends] = bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.time_of(at)));
+        let [starts, ends] =
+            bounds.map_or([Time::ORIGIN, Time::NEVER], |bounds| bounds.map(|at| self.wall_clock.time_of(at)));
         Window { starts, ends }
     }
 
@@ -93,10 +94,6 @@ impl WindowAlignment {
     /// These windows if the delays of calls differ by `jitter`.
     pub(crate) fn under_jitter(self, jitter: Span) -> Self {
         WindowAlignment { guard: self.guard.max(jitter), reported_guard: jitter, ..self }
-    }
-
-    fn time_of(&self, unix: u128) -> Time {
-        Time::from_nanos(u64::try_from(unix.saturating_sub(u128::from(self.unix_nanos_at_origin))).unwrap_or(u64::MAX))
     }
 }
 

@@ -14,6 +14,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -114,8 +115,8 @@ impl LimitSearch {
         self.written = written;
     }
 
-    pub(crate) fn at_unix(&mut self, unix_nanos_at_origin: u64) {
-        self.written = self.written.clone().at_unix(unix_nanos_at_origin);
+    pub(crate) fn set_wall_clock(&mut self, wall_clock: WallClockOrigin) {
+        self.written = self.written.clone().with_wall_clock(wall_clock);
     }
 
     /// Notes how many calls are in flight.

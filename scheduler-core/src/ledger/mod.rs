@@ -273,7 +273,7 @@ impl Ledger {
 
     /// Adopts the wall time that the resource now has at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
-        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.unix_nanos_at_origin()));
+        self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.wall_clock()));
         self.keys.anchor(now, resource);
         self.changed = true;
     }

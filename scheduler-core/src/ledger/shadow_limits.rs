@@ -10,6 +10,7 @@ use crate::policy::{Bill, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 
 /// A call that would have waited longer is not charged, because its client would have given up.
 const LONGEST_CHARGED_WAIT: Span = Span::from_secs(10);
@@ -47,8 +48,8 @@ impl ShadowLimits {
     }
 
     /// Adopts another wall time at the origin of time.
-    pub(crate) fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
-        self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
+    pub(crate) fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
+        self.resource = self.resource.clone().with_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
     }
 

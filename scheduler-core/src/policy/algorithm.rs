@@ -6,6 +6,7 @@
 
 use crate::arithmetic::{Alignment, WindowAlignment};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 
 /// How a limit counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +83,9 @@ impl Counting {
     pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
         // A sliding window bounds every window that begins with its first call.
         let sliding = Counting::Occupied(Occupancy { length: period + guard, until_settled: false });
-        let windows = |alignment| WindowAlignment::new(alignment, period, 0, guard).map(Counting::Windows);
+        let windows = |alignment| {
+            WindowAlignment::new(alignment, period, WallClockOrigin::UNIX_EPOCH, guard).map(Counting::Windows)
+        };
         match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
             Algorithm::FixedWindow(alignment) => windows(Some(alignment)).unwrap_or(sliding),
@@ -110,10 +113,10 @@ impl Counting {
         matches!(self, Counting::Occupied(occupancy) if occupancy.until_settled)
     }
 
-    /// This counting with wall time, in nanoseconds since 1970, at the origin of time.
-    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
+    /// This counting by another wall clock.
+    pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         match self {
-            Counting::Windows(alignment) => Counting::Windows(alignment.at_unix(unix_nanos_at_origin)),
+            Counting::Windows(alignment) => Counting::Windows(alignment.with_wall_clock(wall_clock)),
             Counting::Tokens | Counting::Occupied(_) => self,
         }
     }

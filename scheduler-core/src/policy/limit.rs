@@ -7,6 +7,7 @@ use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::sync::Arc;
 
 /// After a crash, keys of limits with shorter periods start empty and refill soon.
@@ -32,7 +33,7 @@ pub struct Limit {
     full: Credit,
     headrooms: Vec<Credit>,
     counting: Counting,
-    unix_nanos_at_origin: u64,
+    wall_clock: WallClockOrigin,
 }
 
 impl Limit {
@@ -56,7 +57,7 @@ impl Limit {
             full: rate.credit(spec.capacity) - rate.credit(margin),
             headrooms: headroom_ppm.iter().map(|ppm| rate.credit(share(spec.capacity, *ppm))).collect(),
             counting,
-            unix_nanos_at_origin: 0,
+            wall_clock: WallClockOrigin::UNIX_EPOCH,
         }
     }
 
@@ -145,14 +146,14 @@ impl Limit {
         is_long && !self.is_keyed() && !self.is_until_settled()
     }
 
-    /// This limit, with wall time in nanoseconds since 1970 at the origin of time.
-    pub(crate) fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
-        Limit { counting: self.counting.at_unix(unix_nanos_at_origin), unix_nanos_at_origin, ..self }
+    /// This limit by another wall clock.
+    pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
+        Limit { counting: self.counting.with_wall_clock(wall_clock), wall_clock, ..self }
     }
 
-    /// The wall time at `time`, in nanoseconds since 1970.
+    /// The wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
     pub(crate) fn unix_nanos(&self, time: Time) -> u64 {
-        self.unix_nanos_at_origin.saturating_add(time.nanos())
+        u64::try_from(self.wall_clock.unix_nanos(time)).unwrap_or(u64::MAX)
     }
 
     pub(crate) fn counting(&self) -> &Counting {

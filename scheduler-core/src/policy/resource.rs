@@ -19,6 +19,7 @@ use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::BTreeSet;
 use std::ops::Index;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ pub struct Resource {
     matcher: LimitMatcher,
     /// The same resource with only its shadow limits. None if this is such a resource itself.
     shadow: Option<Arc<Resource>>,
-    unix_nanos_at_origin: u64,
+    wall_clock: WallClockOrigin,
 }
 
 impl Resource {
@@ -85,17 +86,17 @@ impl Resource {
             default_class: ClassId::of_index(default.unwrap_or(0)),
             shadow,
             spec: Arc::new(spec),
-            unix_nanos_at_origin: 0,
+            wall_clock: WallClockOrigin::UNIX_EPOCH,
         }
     }
 
-    /// This resource with the given wall time at the origin of time, in nanoseconds since 1970.
-    /// Windows follow this wall clock. By default the origin of time is 1970.
+    /// This resource by another wall clock, which its windows follow. By default time begins with
+    /// 1970.
     #[must_use]
-    pub fn at_unix(self, unix_nanos_at_origin: u64) -> Self {
-        let limits = self.limits.iter().map(|limit| limit.clone().at_unix(unix_nanos_at_origin)).collect();
-        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().at_unix(unix_nanos_at_origin)));
-        Resource { limits, shadow, unix_nanos_at_origin, ..self }
+    pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
+        let limits = self.limits.iter().map(|limit| limit.clone().with_wall_clock(wall_clock)).collect();
+        let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().with_wall_clock(wall_clock)));
+        Resource { limits, shadow, wall_clock, ..self }
     }
 
     /// How far ahead a start may be reserved.
@@ -115,8 +116,8 @@ impl Resource {
         })
     }
 
-    pub(crate) fn unix_nanos_at_origin(&self) -> u64 {
-        self.unix_nanos_at_origin
+    pub(crate) fn wall_clock(&self) -> WallClockOrigin {
+        self.wall_clock
     }
 
     /// The limits of `bill` that count calls in flight, each with the length of its lease.
@@ -142,7 +143,7 @@ impl Resource {
     pub(crate) fn with_found(&self, found: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
         let limits = self.spec.limits.iter().cloned().chain(found).collect();
         let resource = Resource::new(&ResourceSpec { limits, ..(*self.spec).clone() })?;
-        Ok(resource.at_unix(self.unix_nanos_at_origin))
+        Ok(resource.with_wall_clock(self.wall_clock))
     }
 
     /// The specification.

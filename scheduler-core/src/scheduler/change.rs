@@ -34,7 +34,7 @@ impl<R: Clone> Scheduler<R> {
         if self.former.are_many() {
             return self.former.postpone(resource);
         }
-        let resource = resource.at_unix(self.resource.unix_nanos_at_origin());
+        let resource = resource.with_wall_clock(self.resource.wall_clock());
         let resource = self.unwritten.rewrite(resource);
         self.switch_limits(now, resource);
         self.enforce_found(now);

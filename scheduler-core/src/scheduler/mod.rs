@@ -41,6 +41,7 @@ use outbox::Outbox;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::Time;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use unwritten_limits::UnwrittenLimits;
 
 /// Owns the buckets of one resource and decides when each call may start.
@@ -266,7 +267,7 @@ impl<R: Clone> Scheduler<R> {
                 self.time_out_pending(now);
                 self.continue_change(now);
             }
-            Event::WallClock { unix_nanos_at_origin } => self.anchor(now, unix_nanos_at_origin),
+            Event::WallClock(wall_clock) => self.anchor(now, wall_clock),
             Event::Delivered(until) => self.delivered(until),
             Event::AnswersLate => self.answers_late(now),
             Event::Undelivered(id) => self.undelivered(now, &id),
@@ -320,14 +321,14 @@ impl<R: Clone> Scheduler<R> {
 
     /// Aligns windows to another wall clock. A former window's usage counts in every new window
     /// that it overlaps.
-    fn anchor(&mut self, now: Time, unix_nanos_at_origin: u64) {
-        if unix_nanos_at_origin == self.resource.unix_nanos_at_origin() {
+    fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
+        if wall_clock == self.resource.wall_clock() {
             return;
         }
-        self.resource = self.resource.clone().at_unix(unix_nanos_at_origin);
-        self.unwritten.at_unix(unix_nanos_at_origin);
+        self.resource = self.resource.clone().with_wall_clock(wall_clock);
+        self.unwritten.set_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
-        self.shadow_limits.anchor(now, unix_nanos_at_origin);
+        self.shadow_limits.anchor(now, wall_clock);
     }
 
     /// Refuses all waiting requests, so that they ask the successor.

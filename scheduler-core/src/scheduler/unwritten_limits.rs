@@ -15,6 +15,7 @@ use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::sync::Arc;
 
 /// The pause after a refusal that names none.
@@ -50,8 +51,8 @@ impl UnwrittenLimits {
         search.resource()
     }
 
-    pub(crate) fn at_unix(&mut self, unix_nanos_at_origin: u64) {
-        self.0.iter_mut().for_each(|search| search.at_unix(unix_nanos_at_origin));
+    pub(crate) fn set_wall_clock(&mut self, wall_clock: WallClockOrigin) {
+        self.0.iter_mut().for_each(|search| search.set_wall_clock(wall_clock));
     }
 
     /// Learns from the answer to a call. Returns what is to blame if the call was refused.

@@ -7,6 +7,7 @@ use jiff::{Timestamp, ToSpan};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -43,7 +44,8 @@ fn ten(alignment: Alignment) -> World {
     let algorithm = Algorithm::FixedWindow(alignment);
     let spec = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]);
     let unix = u64::try_from(ORIGIN.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap();
-    World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(unix), Epoch::FIRST, Time::ORIGIN))
+    let resource = Resource::new(&spec).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix));
+    World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN))
 }
 
 /// The first instant of a date.

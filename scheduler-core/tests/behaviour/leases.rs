@@ -3,6 +3,7 @@
 
 use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
 use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -259,7 +260,7 @@ fn a_call_is_remembered_as_long_as_it_is_renewed() {
 fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
     let mut before = play(&four(), "0 allow a requests=4 -> a@0");
     let snapshot = Snapshot { permits: Vec::new(), ..before.scheduler.snapshot(ms(1_000), 0) };
-    let ahead = Resource::new(&four()).unwrap().at_unix(800_000_000);
+    let ahead = Resource::new(&four()).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(800_000_000));
     play_on(
         World::of(Scheduler::restore(ahead, Epoch::new(2), ms(1_000), ms(1_000), &snapshot)),
         "19900 levels -> requests=0\n 20000 levels -> requests=4",

@@ -4,6 +4,7 @@ use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::event::Outcome;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -18,6 +19,11 @@ fn ten(algorithm: Algorithm) -> ResourceSpec {
 
 fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
+}
+
+/// The wall clock shows `unix_nanos` at the origin of time.
+fn resource_at(spec: &ResourceSpec, unix_nanos: u64) -> Resource {
+    Resource::new(spec).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix_nanos))
 }
 
 /// Per row: the capacity of a window, its length in ms, the number of jobs, and the time into the
@@ -139,7 +145,7 @@ fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
     }]);
     let mut before = play(&spec, "9000 reserve a requests=10 -> a@9000");
     let snapshot = before.scheduler.snapshot(ms(9_500), 0);
-    let ahead = Resource::new(&spec).unwrap().at_unix(3_000_000_000);
+    let ahead = resource_at(&spec, 3_000_000_000);
     play_on(
         World::of(Scheduler::restore(ahead, Epoch::new(2), ms(9_500), ms(9_500), &snapshot)),
         "
@@ -479,8 +485,13 @@ const UNIX: u64 = 1_795_000_000_000_000_000;
 
 /// A successor whose wall clock shows `then` when that of its predecessor shows `at`.
 fn succeeded(spec: &ResourceSpec, before: &mut World, at: Time, then: Time, unix: u64) -> World {
-    let resource = Resource::new(spec).unwrap().at_unix(unix);
-    World::of(Scheduler::restore(resource, Epoch::new(2), then, then, &before.scheduler.snapshot(at, 100)))
+    World::of(Scheduler::restore(
+        resource_at(spec, unix),
+        Epoch::new(2),
+        then,
+        then,
+        &before.scheduler.snapshot(at, 100),
+    ))
 }
 
 #[test]
@@ -497,7 +508,7 @@ fn a_successor_knows_usage_and_promises() {
     ];
     for (algorithm, set, next, freed) in table {
         let spec = ten(algorithm.clone());
-        let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
+        let resource = resource_at(&spec, UNIX);
         let world = World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN));
         let mut before = play_on(world, "300 reserve a requests=10 -> a@300");
         let b = before.ask(ms(600), &wish(Mode::Reserve, &[("requests", 6.0)]).named("b"));
@@ -530,7 +541,7 @@ fn a_successor_knows_usage_and_promises() {
 fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
     for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)] {
         let spec = ten(algorithm);
-        let resource = Resource::new(&spec).unwrap().at_unix(UNIX);
+        let resource = resource_at(&spec, UNIX);
         let mut before = play_on(
             World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN)),
             "
@@ -556,7 +567,7 @@ fn a_promise_counts_from_the_earliest_to_the_latest_time_that_is_possible() {
 fn promises_in_merged_windows_are_counted_one_by_one() {
     let mut spec = fixed(Alignment::Epoch);
     spec.limits.push(limit("units", 40.0, span(40_000)));
-    let world = World::of(Scheduler::new(Resource::new(&spec).unwrap().at_unix(UNIX), Epoch::FIRST, Time::ORIGIN));
+    let world = World::of(Scheduler::new(resource_at(&spec, UNIX), Epoch::FIRST, Time::ORIGIN));
     let mut before = play_on(
         world,
         "

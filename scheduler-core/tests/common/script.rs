@@ -41,6 +41,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::ids::Connection;
@@ -94,8 +95,8 @@ impl Player<'_> {
         match words[1..] {
             [] => self.world.handle(now, Event::Wake),
             ["clock", shown] => {
-                let unix_nanos_at_origin = millis(shown).nanos();
-                self.world.handle(now, Event::WallClock { unix_nanos_at_origin });
+                let wall_clock = WallClockOrigin::from_unix_nanos(millis(shown).nanos());
+                self.world.handle(now, Event::WallClock(wall_clock));
             }
             ["levels"] => return self.levels(now),
             ["left", id] => return self.left(now, id),

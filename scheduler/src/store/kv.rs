@@ -12,6 +12,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -177,13 +178,13 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// The store's wall time at the origin of `clock`, in nanoseconds since 1970. It is half a
-    /// round trip wrong at most. Of several readings, the one with the shortest round trip counts.
+    /// The store's wall clock at the origin of `clock`. It is half a round trip wrong at most. Of
+    /// several readings, the one with the shortest round trip counts.
     ///
     /// # Errors
     /// If the store can't be read or written.
-    pub async fn unix_nanos_at_origin(&self, clock: Clock) -> Result<u64, StoreError> {
-        let mut best: Option<(Span, u64)> = None;
+    pub async fn wall_clock_origin(&self, clock: Clock) -> Result<WallClockOrigin, StoreError> {
+        let mut best: Option<(Span, WallClockOrigin)> = None;
         for _ in 0..CLOCK_TRIES {
             let asked = clock.now();
             let revision = within(self.bucket.put(CLOCK_KEY, "".into())).await?;
@@ -193,13 +194,12 @@ impl Store {
             let Some(entry) = entry else { continue };
             let unix = u64::try_from(entry.created.unix_timestamp_nanos()).unwrap_or(0);
             let middle = asked + Span::from_nanos(took.nanos() / 2);
-            let at_origin = unix.saturating_sub(middle.nanos());
-            best = best.into_iter().chain([(took, at_origin)]).min();
+            best = best.into_iter().chain([(took, WallClockOrigin::of(middle, unix))]).min();
             if took <= SHORT_ROUND_TRIP {
                 break;
             }
         }
-        best.map(|(_, at_origin)| at_origin).ok_or_else(|| unavailable("its clock can't be read"))
+        best.map(|(_, wall_clock)| wall_clock).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
     /// Writes remembered permits, and returns the number of values. If there are too many permits,

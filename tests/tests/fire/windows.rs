@@ -5,8 +5,9 @@
 
 use crate::RAMPMETER;
 use async_nats::Message;
-use rampmeter_protocol::clock::{Clock, unix_nanos_at_origin};
+use rampmeter_protocol::clock::{Clock, wall_clock_origin};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_tests::dice::Dice;
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::pair::Pair;
@@ -81,8 +82,8 @@ fn told(answer: &Message) -> Vec<Value> {
 }
 
 /// How many calls certainly started in each window of this machine's clock.
-fn by_window(granted: &[Granted], unix_nanos_at_origin: u64) -> BTreeMap<u64, u64> {
-    let window = |at: Time| (unix_nanos_at_origin + at.nanos()) / Span::from(WINDOW).nanos();
+fn by_window(granted: &[Granted], wall_clock: WallClockOrigin) -> BTreeMap<u128, u64> {
+    let window = |at: Time| wall_clock.unix_nanos(at) / WINDOW.as_nanos();
     let mut counts = BTreeMap::new();
     for (asked, start) in granted.iter().filter(|(asked, start)| window(*asked) == window(*start)) {
         assert!(asked <= start);
@@ -100,7 +101,7 @@ async fn clocks_that_are_seconds_apart() {
     let configuration = scheduler::configuration(nats.url(), &hub());
     let mut pair = Pair::start_by(CLOCKS, RAMPMETER, &configuration).await;
     let (clock, (stop, stopped)) = (Clock::start(), watch::channel(false));
-    let unix_nanos_at_origin = unix_nanos_at_origin(clock.now());
+    let wall_clock = wall_clock_origin(clock.now());
     let asking = tokio::spawn(ask_on(Worker::connect(&nats, "hub").await, clock, run.dice(), stopped));
     for _ in 0..CYCLES.count() {
         let_pass(dice.span(BETWEEN), "kills come at any point of a window").await;
@@ -109,7 +110,7 @@ async fn clocks_that_are_seconds_apart() {
         pair.process_mut(leader).restart();
     }
     stop.send_replace(true);
-    let counts = by_window(&asking.await.unwrap(), unix_nanos_at_origin);
+    let counts = by_window(&asking.await.unwrap(), wall_clock);
     assert!(counts.values().all(|count| *count <= CAPACITY), "{counts:?}");
     // The capacity is also used: a change of leaders costs a part of a window only.
     assert!(counts.values().any(|count| *count > CAPACITY / 2), "{counts:?}");

@@ -178,11 +178,11 @@ impl ResourceLeader {
             self.limits.reach(record.rules).await;
         }
         self.take_rules();
-        let unix_nanos_at_origin = context.store.unix_nanos_at_origin(context.clock).await?;
+        let wall_clock = context.store.wall_clock_origin(context.clock).await?;
         let predecessor = PredecessorState::of(&self.state, found).await?;
         let now = self.state.now();
         // Windows are cut by the store's clock, and elapsed time counts on from here.
-        let resource = self.resource.clone().at_unix(unix_nanos_at_origin);
+        let resource = self.resource.clone().with_wall_clock(wall_clock);
         // Restoring a long record takes time, so that checkpoints and probes of other resources go
         // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
@@ -215,7 +215,7 @@ impl ResourceLeader {
         };
         let running = context.permits.run(parts).await?;
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());
-        tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, unix_nanos_at_origin));
+        tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, wall_clock));
         Ok(Term { epoch: first.epoch, writer, channels, running })
     }
 

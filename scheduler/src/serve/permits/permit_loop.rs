@@ -361,9 +361,9 @@ impl PermitLoop {
                 core.tally().store_losses += 1;
                 core.handle(now, Event::StoreLost);
             }
-            Order::WallClock { unix_nanos_at_origin, ahead_secs } => {
+            Order::WallClock { origin, ahead_secs } => {
                 core.tally().clock_ahead_secs = ahead_secs;
-                core.handle(now, Event::WallClock { unix_nanos_at_origin });
+                core.handle(now, Event::WallClock(origin));
             }
             Order::Provider(news) => self.take_provider_news(now, news),
             Order::Rules(rules) => self.take_rules(now, rules),

@@ -7,6 +7,7 @@ use crate::store::Moment;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
+use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
@@ -22,10 +23,10 @@ pub enum Order {
     CheckpointWritten(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
-    /// Cut windows by a wall clock that showed this at the origin of time.
+    /// Cut windows by another wall clock.
     WallClock {
-        /// The wall time at the origin of time, since 1970.
-        unix_nanos_at_origin: u64,
+        /// The wall clock.
+        origin: WallClockOrigin,
         /// How far the clock of this machine is ahead of it.
         ahead_secs: f64,
     },
