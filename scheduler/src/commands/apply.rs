@@ -8,7 +8,7 @@ use super::status::known_resources;
 use crate::config::{ResourceRules, Rules, parse_rules};
 use crate::connection::connect;
 use crate::serve::limits::present_rules::{PresentRules, written_by};
-use crate::store::RuleStore;
+use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
 use async_nats::Client;
 use rampmeter_protocol::cost::REQUESTS;
@@ -72,8 +72,8 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         output::line_if_read(note);
     }
     let after = present.rules.with(&rules);
-    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision };
-    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
+    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
+    replace((&client, &args.nats.prefix, &store), &present, &after, terms).await
 }
 
 /// # Errors

@@ -9,7 +9,7 @@ use super::status::known_resources;
 use crate::config::{ResourceRules, Rules};
 use crate::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
-use crate::store::RuleStore;
+use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
@@ -179,7 +179,7 @@ async fn reset(args: ResetArgs) -> anyhow::Result<()> {
     };
     let present = PresentRules::read(&store).await?;
     chosen(&present.rules, &args.resource)?;
-    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision };
+    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
     let after = present.rules.without(&args.resource);
     replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
 }

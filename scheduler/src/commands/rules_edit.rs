@@ -5,7 +5,7 @@ use super::status::ask_leader;
 use crate::config::Rules;
 use crate::serve::limits::present_rules::{PresentRules, write};
 use crate::serve::limits::rules_diff::{Paint, diff};
-use crate::store::RuleStore;
+use crate::store::{RuleStore, RulesRevision};
 use anyhow::bail;
 use async_nats::Client;
 use rampmeter_protocol::clock::Clock;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) struct EditConditions {
     pub(super) dry_run: bool,
     /// The revision that the change expects.
-    pub(super) if_revision: Option<u64>,
+    pub(super) if_revision: Option<RulesRevision>,
 }
 
 /// Shows what `after` changes, writes it if the store still has the present revision, and waits
@@ -75,14 +75,14 @@ fn is_same(before: &Rules, after: &Rules, name: &Name) -> bool {
 }
 
 /// Asks the leader of `name` until it follows this revision, and returns the outcome as text.
-async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: u64) -> anyhow::Result<String> {
+async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: RulesRevision) -> anyhow::Result<String> {
     let (subjects, clock) = (Subjects::new(prefix)?, Clock::start());
     let begun = clock.now();
     loop {
         let status = ask_leader(client, subjects.status(name), name).await;
         let waited = clock.now().since(begun);
         let known = |status: &rampmeter_protocol::status::Status| {
-            status.rules.as_ref().is_some_and(|rules| rules.revision >= revision)
+            status.rules.as_ref().is_some_and(|rules| rules.revision >= revision.get())
         };
         match status {
             Ok(status) if known(&status) => {

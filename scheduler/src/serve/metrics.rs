@@ -257,7 +257,7 @@ fn register_rules(registry: &mut Registry, rules: &Rulebook) {
     registry.register(
         "rules_revision",
         "The edition of the rules that counts; 0 without rules",
-        one(rules.revision as f64),
+        one(rules.revision.get() as f64),
     );
     let refused = f64::from(u8::from(rules.refused.is_some()));
     registry.register("rules_stale", "1 while a later edition of the rules is refused; /readyz says why", one(refused));

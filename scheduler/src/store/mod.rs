@@ -36,4 +36,4 @@ pub use page_record::StoredPages;
 pub use permit_record::PermitRecord;
 pub use record::{FullestKey, KeysRecord, LevelRecord, StateRecord};
 pub use rows::{CostRow, FreezeRow};
-pub use rules::{Edition, RuleStore};
+pub use rules::{Edition, RuleStore, RulesRevision};

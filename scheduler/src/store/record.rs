@@ -7,6 +7,7 @@ use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use super::permit_record::PermitRecord;
 use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, RateRow, UsedKeyRow};
+use super::rules::RulesRevision;
 use super::usage_record::UsageRecord;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
@@ -53,8 +54,8 @@ pub struct StateRecord {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub found: Vec<FoundRecord>,
     /// The edition of the rules in force at the writing; 0 if there were none.
-    #[serde(skip_serializing_if = "is_zero", default)]
-    pub rules: u64,
+    #[serde(rename = "rules", skip_serializing_if = "RulesRevision::is_none", default)]
+    pub rules_revision: RulesRevision,
     /// The server that held the store at the writing, by an id that changes with every start.
     /// Unknown in a cluster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -264,11 +265,6 @@ fn doubted(usage: Usage) -> Usage {
     Usage { doubted: true, ..usage }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(revision: &u64) -> bool {
-    *revision == 0
-}
-
 /// The level in 64 bits. A level below that range becomes the lowest one.
 fn saturated(micros: i128) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MIN)
@@ -351,7 +347,7 @@ mod tests {
             freezes: Vec::new(),
             costs: vec![cost_row()],
             found: Vec::new(),
-            rules: 0,
+            rules_revision: RulesRevision::NONE,
             server: None,
         };
         let [whole, cautious] = [state.snapshot(&[], StoredPages::new()), state.cautious_snapshot(StoredPages::new())]
@@ -407,7 +403,7 @@ mod tests {
             ],
             costs: vec![cost_row()],
             found: Vec::new(),
-            rules: 12,
+            rules_revision: RulesRevision::new(12),
             server: Some("NDGM".to_owned()),
         };
         let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;

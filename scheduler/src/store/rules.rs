@@ -2,12 +2,13 @@
 //! changes all or none.
 
 use super::bucket::{self, OpenError};
-use super::kv::Revision;
 use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The number of editions that are kept. If the latest is invalid, the last valid one before it
 /// counts.
@@ -27,11 +28,51 @@ pub struct RuleStore {
     bucket: kv::Store,
 }
 
+/// The revision of an edition of the rules, by the store's count. It grows with every edition.
+///
+/// ```
+/// use rampmeter_scheduler::store::RulesRevision;
+/// assert!(RulesRevision::NONE < RulesRevision::new(1));
+/// assert_eq!(RulesRevision::new(12).to_string(), "12");
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RulesRevision(u64);
+
+impl RulesRevision {
+    /// There are no rules.
+    pub const NONE: RulesRevision = RulesRevision(0);
+
+    /// The revision with this number in the store; 0 means none.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        RulesRevision(number)
+    }
+
+    /// Its number in the store, as in messages.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// Whether there are no rules.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl fmt::Display for RulesRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// One edition of the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edition {
-    /// Grows with every edition.
-    pub revision: Revision,
+    /// Its revision.
+    pub revision: RulesRevision,
     /// The text; `None` if the rules were deleted.
     pub text: Option<Vec<u8>>,
 }
@@ -117,7 +158,8 @@ impl RuleStore {
             let copy = copy.strip_prefix(COPY_PREFIX)?;
             let (revision, text) =
                 copy.split_once('\n').map_or((copy, None), |(revision, text)| (revision, Some(text)));
-            Some(Edition { revision: revision.parse().ok()?, text: text.map(|text| text.as_bytes().to_vec()) })
+            let revision = RulesRevision::new(revision.parse().ok()?);
+            Some(Edition { revision, text: text.map(|text| text.as_bytes().to_vec()) })
         }))
     }
 
@@ -134,9 +176,9 @@ impl RuleStore {
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written, or if the store does not take it.
-    pub async fn delete(&self, revision: Revision) -> Result<Revision, StoreError> {
-        let deleted = within(self.bucket.delete_expect_revision(RULES_KEY, Some(revision))).await;
-        let latest = within(self.bucket.entry(RULES_KEY)).await?.map(|entry| entry.revision);
+    pub async fn delete(&self, revision: RulesRevision) -> Result<RulesRevision, StoreError> {
+        let deleted = within(self.bucket.delete_expect_revision(RULES_KEY, Some(revision.get()))).await;
+        let latest = within(self.bucket.entry(RULES_KEY)).await?.map(|entry| RulesRevision::new(entry.revision));
         match (deleted, latest) {
             (Ok(()), Some(revision)) => Ok(revision),
             (Err(_), Some(latest)) if latest != revision => Err(StoreError::Superseded),
@@ -145,15 +187,14 @@ impl RuleStore {
         }
     }
 
-    /// Writes another edition if none was written since `revision`, which is 0 if there never was
-    /// one.
+    /// Writes another edition if none was written since `revision`.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written.
-    pub async fn write(&self, text: &str, revision: Revision) -> Result<Revision, StoreError> {
-        let update = self.bucket.update(RULES_KEY, text.to_owned().into(), revision);
+    pub async fn write(&self, text: &str, revision: RulesRevision) -> Result<RulesRevision, StoreError> {
+        let update = self.bucket.update(RULES_KEY, text.to_owned().into(), revision.get());
         match tokio::time::timeout(OPERATION, update).await {
-            Ok(Ok(revision)) => Ok(revision),
+            Ok(Ok(revision)) => Ok(RulesRevision::new(revision)),
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
             Ok(Err(error)) => Err(unavailable(error)),
             Err(elapsed) => Err(unavailable(elapsed)),
@@ -167,7 +208,7 @@ impl From<Entry> for Edition {
             Operation::Put => Some(entry.value.to_vec()),
             Operation::Delete | Operation::Purge => None,
         };
-        Edition { revision: entry.revision, text }
+        Edition { revision: RulesRevision::new(entry.revision), text }
     }
 }
 

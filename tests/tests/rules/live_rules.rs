@@ -9,7 +9,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler::store::{RuleStore, StoreError};
+use rampmeter_scheduler::store::{RuleStore, RulesRevision, StoreError};
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;
@@ -178,9 +178,9 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     // Two people have read the same difference: the second is refused with a message.
     let client = nats::connect(&nats).await;
     let store = RuleStore::existing(&client, &Name::new("rampmeter").unwrap()).await.unwrap().unwrap();
-    store.write(&rules(&[("few", 6)]), 1).await.unwrap();
-    assert!(matches!(store.write(&rules(&[("few", 7)]), 1).await, Err(StoreError::Superseded)));
-    assert!(matches!(store.delete(1).await, Err(StoreError::Superseded)));
+    store.write(&rules(&[("few", 6)]), RulesRevision::new(1)).await.unwrap();
+    assert!(matches!(store.write(&rules(&[("few", 7)]), RulesRevision::new(1)).await, Err(StoreError::Superseded)));
+    assert!(matches!(store.delete(RulesRevision::new(1)).await, Err(StoreError::Superseded)));
     scheduler::stop(running).await;
 }
 

@@ -4,7 +4,7 @@ use crate::commands::output;
 use crate::config::{self, Configured, Rules};
 use crate::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
-use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore, StateRecord, Store};
+use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore, RulesRevision, StateRecord, Store};
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
 use rampmeter_protocol::clock::{Clock, unix_ms};
@@ -136,7 +136,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         freezes: Vec::new(),
         costs: Vec::new(),
         found: Vec::new(),
-        rules: 0,
+        rules_revision: RulesRevision::NONE,
         server: store.server(),
     };
     store.write(&name, &record, revision).await.with_context(|| format!("`{name}`"))?;

@@ -65,7 +65,7 @@ pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, r
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::KeysRecord;
+    use crate::store::{KeysRecord, RulesRevision};
     use rampmeter_protocol::epoch::Epoch;
 
     fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
@@ -85,7 +85,7 @@ mod tests {
             freezes: Vec::new(),
             costs: Vec::new(),
             found: Vec::new(),
-            rules: 0,
+            rules_revision: RulesRevision::NONE,
             server: None,
         }
     }

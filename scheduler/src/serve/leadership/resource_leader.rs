@@ -175,7 +175,7 @@ impl ResourceLeader {
         let (revision, fresh) = (found.revision, is_fresh(&found));
         self.check_vacant(&found)?;
         if let FoundState::Record(record) = &found.state {
-            self.limits.reach(record.rules).await;
+            self.limits.reach(record.rules_revision).await;
         }
         self.take_rules();
         let wall_clock = context.store.wall_clock_origin(context.clock).await?;
@@ -189,9 +189,14 @@ impl ResourceLeader {
         let mut core = restoring.await.map_err(anyhow::Error::from)?;
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
-        let rules = self.limits.revision();
-        let first =
-            PendingCheckpoint { epoch: core.epoch(), moment: Moment::now(), checkpoint, rules, named_epoch: None };
+        let rules_revision = self.limits.revision();
+        let first = PendingCheckpoint {
+            epoch: core.epoch(),
+            moment: Moment::now(),
+            checkpoint,
+            rules_revision,
+            named_epoch: None,
+        };
         let writer = StateWriter::begin(&mut self.state, &first, revision).await?;
         if !fresh {
             core.handle(now, Event::CheckpointStored(number));

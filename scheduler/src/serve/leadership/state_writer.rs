@@ -84,7 +84,7 @@ impl StateWriter {
             freezes: handover.snapshot.freezes.iter().map(Into::into).collect(),
             costs: handover.snapshot.costs.iter().map(Into::into).collect(),
             found: handover.snapshot.found.iter().map(Into::into).collect(),
-            rules: handover.rules,
+            rules_revision: handover.rules_revision,
             server: store.server(),
         };
         self.write_with_pages(state, record).await?;
@@ -143,7 +143,7 @@ impl StateWriter {
 }
 
 fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
-    let PendingCheckpoint { checkpoint, epoch, moment, rules, .. } = pending;
+    let PendingCheckpoint { checkpoint, epoch, moment, rules_revision, .. } = pending;
     StateRecord {
         epoch: *epoch,
         leader: state.context().leader.clone(),
@@ -158,7 +158,7 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
         freezes: checkpoint.state.freezes.iter().map(Into::into).collect(),
         costs: checkpoint.state.costs.iter().map(Into::into).collect(),
         found: checkpoint.state.found.iter().map(Into::into).collect(),
-        rules: *rules,
+        rules_revision: *rules_revision,
         server: state.context().store.server(),
     }
 }

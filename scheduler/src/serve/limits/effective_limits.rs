@@ -1,6 +1,7 @@
 //! The limits of one resource: those of the rules, or else of the configuration or the provider.
 
-use crate::serve::limits::rulebook::{Rulebook, RulebookReceiver};
+use crate::serve::limits::rulebook::{Read, Rulebook};
+use crate::store::RulesRevision;
 use rampmeter_protocol::status::RulesStatus;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
@@ -21,7 +22,7 @@ pub struct NewRules {
 /// The edition of the rules that is in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InForce {
-    pub(crate) revision: u64,
+    pub(crate) revision: RulesRevision,
     pub(crate) status: Option<RulesStatus>,
 }
 
@@ -81,12 +82,12 @@ impl EffectiveLimits {
         (news || resource.is_some()).then(|| NewRules { resource: resource.map(Box::new), in_force })
     }
 
-    /// Waits until this edition of the rules is known, because the predecessor has promised starts
+    /// Waits until this revision of the rules is known, because the predecessor has promised starts
     /// under it.
-    pub(crate) async fn reach(&mut self, revision: u64) {
+    pub(crate) async fn reach(&mut self, revision: RulesRevision) {
         let reached = self.rules.wait_for(|rules| rules.revision >= revision);
         if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
-            let known = self.rules.borrow().revision;
+            let (revision, known) = (revision.get(), self.rules.borrow().revision.get());
             tracing::error!(resource = %self.spec.name, revision, known, "the rules of the last leader are gone; `rampmeter apply` them again");
         }
     }
@@ -102,7 +103,7 @@ impl EffectiveLimits {
         self.in_force.clone()
     }
 
-    pub(crate) fn revision(&self) -> u64 {
+    pub(crate) fn revision(&self) -> RulesRevision {
         self.in_force.revision
     }
 

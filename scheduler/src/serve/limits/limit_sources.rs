@@ -4,6 +4,7 @@ use crate::provider::{Contract, ProviderError};
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
 use crate::serve::limits::provider_view::ProviderView;
+use crate::store::RulesRevision;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{ProviderStatus, RulesStatus};
 use rampmeter_protocol::time::Time;
@@ -25,8 +26,8 @@ impl LimitSources {
         LimitSources { rules, provider: provider.map(ProviderView::new) }
     }
 
-    /// The edition of the rules in force.
-    pub(crate) fn revision(&self) -> u64 {
+    /// The revision of the rules in force.
+    pub(crate) fn revision(&self) -> RulesRevision {
         self.rules.revision
     }
 
@@ -41,7 +42,7 @@ impl LimitSources {
         let NewRules { resource, in_force } = rules;
         self.rules = in_force;
         let resource = resource?;
-        let revision = self.rules.revision;
+        let revision = self.rules.revision.get();
         tracing::info!(resource = %resource.name(), revision, "limits count as the rules have them");
         Some(LimitChange::between(present, resource))
     }
@@ -102,11 +103,11 @@ mod tests {
         let present = resource(300, 9000);
         assert_eq!(changed(sources.keep_to_contract(&present)), NOTHING, "no contract is known");
         assert_eq!(changed(sources.take_contract(Time::ORIGIN, &present, contract(300, 8000))), [8000.0]);
-        let in_force = InForce { revision: 4, status: None };
+        let in_force = InForce { revision: RulesRevision::new(4), status: None };
         let rules = NewRules { resource: Some(Box::new(resource(200, 9000))), in_force: in_force.clone() };
         let present = resource(300, 8000);
         assert_eq!(changed(sources.take_rules(&present, rules)), [200.0, 9000.0]);
-        assert_eq!(sources.revision(), 4);
+        assert_eq!(sources.revision(), RulesRevision::new(4));
         assert_eq!(changed(sources.keep_to_contract(&resource(200, 9000))), [300.0, 8000.0]);
         let same = NewRules { resource: None, in_force };
         assert_eq!(changed(sources.take_rules(&resource(300, 8000), same)), NOTHING);

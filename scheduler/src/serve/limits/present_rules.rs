@@ -1,7 +1,7 @@
 //! The rules in the store, as a command that changes them reads them.
 
 use crate::config::{Applied, Rules, parse_stored_rules};
-use crate::store::{RuleStore, StoreError};
+use crate::store::{RuleStore, RulesRevision, StoreError};
 use anyhow::{Context, bail};
 use rampmeter_protocol::clock::unix_ms;
 use sha2::{Digest, Sha256};
@@ -17,7 +17,7 @@ const HEAD: &str = "# Written by `rampmeter apply`: limits in place of the confi
 #[derive(Debug)]
 pub(crate) struct PresentRules {
     /// The revision of the latest edition, valid or not.
-    pub(crate) revision: u64,
+    pub(crate) revision: RulesRevision,
     /// The rules of the latest valid edition.
     pub(crate) rules: Rules,
     /// The limits in force now, for resources whose leaders were asked.
@@ -29,7 +29,12 @@ pub(crate) struct PresentRules {
 impl PresentRules {
     /// No rules.
     pub(crate) fn none() -> Self {
-        PresentRules { revision: 0, rules: Rules::default(), in_force: Rules::default(), refused: None }
+        PresentRules {
+            revision: RulesRevision::NONE,
+            rules: Rules::default(),
+            counting: Rules::default(),
+            refused: None,
+        }
     }
 
     /// Reads the rules in the store.
@@ -59,7 +64,7 @@ impl PresentRules {
 ///
 /// # Errors
 /// If another edition was written meanwhile, or the store does not take this one.
-pub(crate) async fn write(store: &RuleStore, present: &PresentRules, after: &Rules) -> anyhow::Result<u64> {
+pub(crate) async fn write(store: &RuleStore, present: &PresentRules, after: &Rules) -> anyhow::Result<RulesRevision> {
     let written = match after.resources.is_empty() {
         true => store.delete(present.revision).await,
         false => store.write(&format!("{HEAD}{}", after.text()), present.revision).await,

@@ -6,7 +6,7 @@
 
 use crate::config::{ResourceRules, Rules, parse_stored_rules};
 use crate::denials::Denials;
-use crate::store::{Edition, OpenError, RuleStore};
+use crate::store::{Edition, OpenError, RuleStore, RulesRevision};
 use async_nats::Client;
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
@@ -30,8 +30,8 @@ const SOURCE: &str = "rules";
 /// What is known of the rules.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rulebook {
-    /// The revision in force; 0 means that the configuration's limits are in force.
-    pub revision: u64,
+    /// The revision in force; none means that the configuration's limits are in force.
+    pub revision: RulesRevision,
     /// A later edition that can't be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRules>,
@@ -60,7 +60,7 @@ impl Rulebook {
     /// Whether there is something to show: some rules are in force, are refused, or can't be read.
     #[must_use]
     pub fn has_news(&self) -> bool {
-        self.revision > 0 || self.refused.is_some() || self.trouble.is_some()
+        !self.revision.is_none() || self.refused.is_some() || self.trouble.is_some()
     }
 
     /// The rules of `resource`, if it has some.
@@ -74,8 +74,8 @@ impl Rulebook {
     pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
         let own = self.of(resource);
         let applied = own.and_then(|own| own.applied.as_ref());
-        (self.revision > 0 || self.refused.is_some()).then(|| RulesStatus {
-            revision: self.revision,
+        (!self.revision.is_none() || self.refused.is_some()).then(|| RulesStatus {
+            revision: self.revision.get(),
             counts: own.is_some(),
             by: applied.map(|applied| applied.by.clone()),
             at: applied.map(|applied| applied.at.clone()),
@@ -96,7 +96,7 @@ impl Rulebook {
                     break;
                 }
                 Err(reason) => {
-                    refused.get_or_insert(RefusedRules { revision: edition.revision, reason });
+                    refused.get_or_insert(RefusedRules { revision: edition.revision.get(), reason });
                 }
             }
         }
@@ -113,24 +113,24 @@ impl Rulebook {
                 self.put_in_force(edition.revision, rules);
                 self.refuse(None);
             }
-            Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision, reason })),
+            Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision.get(), reason })),
         }
     }
 
-    fn put_in_force(&mut self, revision: u64, rules: Rules) {
+    fn count(&mut self, revision: RulesRevision, rules: Rules) {
         if self.revision == revision {
             return;
         }
         if revision < self.revision {
             tracing::error!(
-                revision,
-                known = self.revision,
-                "the rules in the store are older than those that were in force"
+                revision = revision.get(),
+                known = self.revision.get(),
+                "the rules in the store are older than those that counted"
             );
         }
         let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
         let resources = resources.join(", ");
-        tracing::info!(revision, resources, "rules are in force in place of the configuration's limits");
+        tracing::info!(revision = revision.get(), resources, "rules count in place of the configuration's limits");
         self.revision = revision;
         self.rules = Arc::new(rules);
     }
@@ -141,7 +141,7 @@ impl Rulebook {
         {
             tracing::error!(
                 revision,
-                in_force = self.revision,
+                counts = self.revision.get(),
                 reason,
                 "rules are refused; the last good ones stay in force"
             );
@@ -221,15 +221,15 @@ async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, e
     if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)
         && let Err(error) = store.keep(&edition).await
     {
-        tracing::warn!(revision, %error, "no copy of the rules in force could be kept");
-        *edition_in_force = Some(edition);
+        tracing::warn!(revision = revision.get(), %error, "no copy of the rules that count could be kept");
+        *counting = Some(edition);
     }
 }
 
 impl Rulebook {
     /// The latest edition that was seen.
-    fn latest(&self) -> u64 {
-        self.refused.as_ref().map_or(self.revision, |refused| refused.revision)
+    fn latest(&self) -> RulesRevision {
+        self.refused.as_ref().map_or(self.revision, |refused| RulesRevision::new(refused.revision))
     }
 }
 
@@ -241,19 +241,19 @@ mod tests {
         let text = format!(
             "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"1s\"\n"
         );
-        Edition { revision, text: Some(text.into_bytes()) }
+        Edition { revision: RulesRevision::new(revision), text: Some(text.into_bytes()) }
     }
 
     /// The edition in force, the capacity in it, and what is refused.
     fn seen(book: &Rulebook) -> (u64, Option<f64>, Option<u64>) {
         let api = Name::new("api").unwrap();
         let capacity = book.of(&api).map(|rules| rules.limits[0].capacity.units());
-        (book.revision, capacity, book.refused.as_ref().map(|refused| refused.revision))
+        (book.revision.get(), capacity, book.refused.as_ref().map(|refused| refused.revision))
     }
 
     #[test]
-    fn the_latest_valid_edition_is_in_force() {
-        let deleted = Edition { revision: 9, text: None };
+    fn the_latest_valid_edition_counts() {
+        let deleted = Edition { revision: RulesRevision::new(9), text: None };
         #[rustfmt::skip]
         let table = [
             (vec![],                                                      (0, None, None)),

@@ -37,7 +37,7 @@ impl CheckpointQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Moment;
+    use crate::store::{Moment, RulesRevision};
     use rampmeter_protocol::epoch::Epoch;
     use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
     use rampmeter_scheduler_core::durability::snapshot::Snapshot;
@@ -47,7 +47,13 @@ mod tests {
         let checkpoint =
             Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
         let moment = Moment { unix_ms: 0, boot: None };
-        PendingCheckpoint { checkpoint, epoch: Epoch::FIRST, moment, rules: 0, named_epoch: None }
+        PendingCheckpoint {
+            checkpoint,
+            epoch: Epoch::FIRST,
+            moment,
+            rules_revision: RulesRevision::NONE,
+            named_epoch: None,
+        }
     }
 
     #[test]

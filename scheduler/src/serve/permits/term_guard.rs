@@ -9,6 +9,7 @@ use crate::serve::permits::watch::leadership_check::{Finding, LeadershipCheck};
 use crate::serve::permits::watch::loopback_check::LoopbackCheck;
 use crate::serve::permits::watch::named_epoch::NamedEpoch;
 use crate::serve::permits::watch::stall_detector::HEARTBEAT;
+use crate::store::RulesRevision;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::{Span, Time};
@@ -133,21 +134,21 @@ impl TermGuard {
         }
     }
 
-    /// Hands out the next checkpoint if it is due, under this edition of the rules.
-    pub(crate) fn keep_checkpointed(&mut self, now: Time, rules: u64) {
+    /// Hands out the next checkpoint if it is due, under this revision of the rules.
+    pub(crate) fn keep_checkpointed(&mut self, now: Time, rules_revision: RulesRevision) {
         let due = self.next_checkpoint(now).is_some_and(|due| due <= now);
         if !due || self.leadership.is_listening() || !self.core.is_connected() {
             return;
         }
-        if let Some(pending) = self.core.checkpoint(now, rules) {
+        if let Some(pending) = self.core.checkpoint(now, rules_revision) {
             let epoch = self.epochs.of_checkpoint(pending.checkpoint.number, pending.epoch);
             self.checkpoints.push(PendingCheckpoint { epoch, named_epoch: self.epochs.alarm(now), ..pending });
         }
     }
 
     /// The whole state, for a successor.
-    pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
-        let handover = self.core.handover(now, rules);
+    pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
+        let handover = self.core.handover(now, rules_revision);
         Handover { epoch: self.epochs.stored(handover.epoch), ..handover }
     }
 

@@ -9,6 +9,7 @@ use crate::serve::http::token::{Caller, PageRight};
 use crate::serve::limits::present_rules::{PresentRules, write, written_by};
 use crate::serve::limits::rules_diff::{Paint, diff};
 use crate::serve::messages::inbound::Endpoint;
+use crate::store::RulesRevision;
 use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
@@ -137,7 +138,7 @@ pub(super) async fn delete_job(
 pub(super) struct RuleChange {
     rules: String,
     /// The revision to which the operator has seen the difference. Without it, nothing is written.
-    if_revision: Option<u64>,
+    if_revision: Option<RulesRevision>,
 }
 
 /// `POST /page/order/apply`

@@ -77,6 +77,6 @@ fn written(name: &Name, revision: u64, record: &StateRecord) -> Value {
         "checkpoint": checkpoint,
         "age_ms": Moment::now().unix_ms.saturating_sub(record.saved.unix_ms),
         "server": record.server,
-        "rules": record.rules,
+        "rules": record.rules_revision,
     })
 }

@@ -9,7 +9,7 @@ use crate::serve::permits::answers::delivery::Delivery;
 use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
 use crate::serve::permits::answers::tally::Tally;
 use crate::serve::permits::answers::traces::{SettleTrace, Traces};
-use crate::store::{MAX_PERMITS, Moment};
+use crate::store::{MAX_PERMITS, Moment, RulesRevision};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::epoch::Epoch;
@@ -302,17 +302,17 @@ impl CoreDriver {
     }
 
     /// The state to be written next, if the core wants one written.
-    pub(crate) fn checkpoint(&mut self, now: Time, rules: u64) -> Option<PendingCheckpoint> {
+    pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<PendingCheckpoint> {
         let checkpoint = self.core.checkpoint(now)?;
         let (epoch, moment) = (self.core.epoch(), Moment::now());
-        Some(PendingCheckpoint { checkpoint, epoch, moment, rules, named_epoch: None })
+        Some(PendingCheckpoint { checkpoint, epoch, moment, rules_revision, named_epoch: None })
     }
 
     /// The whole state, for a successor.
-    pub(crate) fn handover(&mut self, now: Time, rules: u64) -> Handover {
+    pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
         let snapshot = self.core.snapshot(now, MAX_PERMITS);
         let used = self.core.take_use();
-        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules, used }
+        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules_revision, used }
     }
 
     /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection

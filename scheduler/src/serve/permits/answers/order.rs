@@ -3,7 +3,7 @@
 use crate::serve::limits::effective_limits::NewRules;
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
-use crate::store::Moment;
+use crate::store::{Moment, RulesRevision};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
@@ -52,7 +52,7 @@ pub struct PendingCheckpoint {
     /// When the checkpoint was taken.
     pub moment: Moment,
     /// The edition of the rules that was in force.
-    pub rules: u64,
+    pub rules_revision: RulesRevision,
     /// The highest epoch above ours that a client has named lately.
     pub named_epoch: Option<Epoch>,
 }
@@ -82,7 +82,7 @@ pub struct Handover {
     /// When the state was taken.
     pub moment: Moment,
     /// The edition of the rules under which it was taken.
-    pub rules: u64,
     /// What was used and not yet reported.
+    pub rules_revision: RulesRevision,
     pub used: Use,
 }
