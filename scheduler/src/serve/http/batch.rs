@@ -1,8 +1,7 @@
 //! The elements of one HTTP request, and their answers as they come in.
 
-use super::element::{Answered, Ask, Outcome, SchedulerAnswer, refuse};
+use super::element::{Answered, Ask, Outcome, Stamp, Word, refuse};
 use rampmeter_protocol::code::{Code, Remedy};
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
 use rampmeter_protocol::settle::Settle;
@@ -84,14 +83,14 @@ impl<A: Ask> Batch<A> {
 
     fn take_one(&mut self, now: Time, answer: SchedulerAnswer, base_delay: &mut BaseDelay) {
         let sent = self.sent;
-        let stamped = |(at_ms, epoch)| Stamped { asked: sent, received: now, at_ms, epoch };
-        match answer {
-            SchedulerAnswer::Final(id, answered) => {
+        let stamped = |Stamp { at_ms, epoch }| Stamped { asked: sent, received: now, at_ms, epoch };
+        match word {
+            Word::Final(id, answered) => {
                 let slot = self.slot_of(id.as_ref());
                 let lapsed = slot.and_then(|slot| slot.take(answered, base_delay, stamped));
                 self.lapsed.extend(lapsed);
             }
-            SchedulerAnswer::Queued(id, stamp) => {
+            Word::Queued(id, stamp) => {
                 base_delay.observe(stamped(stamp));
                 if let Some(slot) = self.slot_of(id.as_ref()) {
                     slot.queued = true;
@@ -179,7 +178,7 @@ impl<A: Ask> Slot<A> {
         &mut self,
         answered: Answered,
         base_delay: &mut BaseDelay,
-        stamped: impl Fn((Option<u64>, Epoch)) -> Stamped,
+        stamped: impl Fn(Stamp) -> Stamped,
     ) -> Option<PermitId> {
         let id = self.ask.as_ref().and_then(Ask::id).cloned();
         match &answered.outcome {

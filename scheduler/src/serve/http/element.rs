@@ -122,7 +122,13 @@ pub(super) struct Granted {
     /// What is left of its limits, if the client asked.
     pub(super) left: Vec<Left<'static>>,
     /// The stamp and the epoch of the answer.
-    pub(super) stamp: (Option<u64>, Epoch),
+    pub(super) stamp: Stamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    pub(super) at_ms: Option<u64>,
+    pub(super) epoch: Epoch,
 }
 
 /// A refusal.
@@ -141,8 +147,8 @@ pub(super) struct Refused {
 pub(super) enum SchedulerAnswer {
     /// The final answer.
     Final(Option<PermitId>, Answered),
-    /// The request waits, by an answer of this stamp and epoch.
-    Queued(Option<PermitId>, (Option<u64>, Epoch)),
+    /// The request waits, by an answer with this stamp.
+    Queued(Option<PermitId>, Stamp),
     /// This scheduler does not answer any more, and another one will.
     Unavailable,
 }
@@ -154,13 +160,16 @@ impl SchedulerAnswer {
         let answered = |outcome| Answered { text: text.to_owned(), outcome };
         Some(match answer {
             Answer::Granted(grant) => {
-                let (delay, stamp) = (span(grant.delay_ms)?, (grant.at_ms, grant.epoch));
+                let delay = span(grant.delay_ms)?;
+                let stamp = Stamp { at_ms: grant.at_ms, epoch: grant.epoch };
                 let left = grant.left.into_iter().map(Left::into_owned).collect();
                 let granted = Granted { delay, left, stamp };
-                SchedulerAnswer::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
+                Word::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
             }
-            Answer::Queued(place) => SchedulerAnswer::Queued(permit_id(&place.id), (place.at_ms, place.epoch)),
-            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => SchedulerAnswer::Unavailable,
+            Answer::Queued(place) => {
+                Word::Queued(permit_id(&place.id), Stamp { at_ms: place.at_ms, epoch: place.epoch })
+            }
+            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => Word::Unavailable,
             Answer::Refused(refusal) => {
                 let (code, retry_after) = (refusal.code, refusal.retry_after_ms.and_then(span));
                 let limited_by = refusal.limited_by.map(|limit| limit.to_string());
