@@ -72,8 +72,8 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
         output::line_if_read(note);
     }
     let after = present.rules.with(&rules);
-    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
-    replace((&client, &args.nats.prefix, &store), &present, &after, terms).await
+    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
+    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
 }
 
 /// # Errors

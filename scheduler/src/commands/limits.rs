@@ -179,7 +179,7 @@ async fn reset(args: ResetArgs) -> anyhow::Result<()> {
     };
     let present = PresentRules::read(&store).await?;
     chosen(&present.rules, &args.resource)?;
-    let terms = Terms { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
+    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
     let after = present.rules.without(&args.resource);
     replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
 }

@@ -53,7 +53,7 @@ pub struct StateRecord {
     /// Unwritten limits that were found.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub found: Vec<FoundRecord>,
-    /// The edition of the rules in force at the writing; 0 if there were none.
+    /// The revision of the rules in force at the writing.
     #[serde(rename = "rules", skip_serializing_if = "RulesRevision::is_none", default)]
     pub rules_revision: RulesRevision,
     /// The server that held the store at the writing, by an id that changes with every start.

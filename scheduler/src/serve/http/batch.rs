@@ -1,6 +1,6 @@
 //! The elements of one HTTP request, and their answers as they come in.
 
-use super::element::{Answered, Ask, Outcome, Stamp, Word, refuse};
+use super::element::{Answered, Ask, Outcome, SchedulerAnswer, Stamp, refuse};
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::{BaseDelay, OneWayDelay, Stamped};
@@ -84,13 +84,13 @@ impl<A: Ask> Batch<A> {
     fn take_one(&mut self, now: Time, answer: SchedulerAnswer, base_delay: &mut BaseDelay) {
         let sent = self.sent;
         let stamped = |Stamp { at_ms, epoch }| Stamped { asked: sent, received: now, at_ms, epoch };
-        match word {
-            Word::Final(id, answered) => {
+        match answer {
+            SchedulerAnswer::Final(id, answered) => {
                 let slot = self.slot_of(id.as_ref());
                 let lapsed = slot.and_then(|slot| slot.take(answered, base_delay, stamped));
                 self.lapsed.extend(lapsed);
             }
-            Word::Queued(id, stamp) => {
+            SchedulerAnswer::Queued(id, stamp) => {
                 base_delay.observe(stamped(stamp));
                 if let Some(slot) = self.slot_of(id.as_ref()) {
                     slot.queued = true;

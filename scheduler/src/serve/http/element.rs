@@ -121,12 +121,14 @@ pub(super) struct Granted {
     pub(super) delay: Span,
     /// What is left of its limits, if the client asked.
     pub(super) left: Vec<Left<'static>>,
-    /// The stamp and the epoch of the answer.
+    /// When the answer was written.
     pub(super) stamp: Stamp,
 }
 
+/// When an answer was written, on the clock of its epoch's leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
+    /// In whole milliseconds, if the answer has a stamp.
     pub(super) at_ms: Option<u64>,
     pub(super) epoch: Epoch,
 }
@@ -164,12 +166,12 @@ impl SchedulerAnswer {
                 let stamp = Stamp { at_ms: grant.at_ms, epoch: grant.epoch };
                 let left = grant.left.into_iter().map(Left::into_owned).collect();
                 let granted = Granted { delay, left, stamp };
-                Word::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
+                SchedulerAnswer::Final(permit_id(&grant.id), answered(Outcome::Granted(granted)))
             }
             Answer::Queued(place) => {
-                Word::Queued(permit_id(&place.id), Stamp { at_ms: place.at_ms, epoch: place.epoch })
+                SchedulerAnswer::Queued(permit_id(&place.id), Stamp { at_ms: place.at_ms, epoch: place.epoch })
             }
-            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => Word::Unavailable,
+            Answer::Refused(refusal) if refusal.code.remedy() == Remedy::Repeat => SchedulerAnswer::Unavailable,
             Answer::Refused(refusal) => {
                 let (code, retry_after) = (refusal.code, refusal.retry_after_ms.and_then(span));
                 let limited_by = refusal.limited_by.map(|limit| limit.to_string());

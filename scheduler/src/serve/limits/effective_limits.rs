@@ -1,6 +1,6 @@
 //! The limits of one resource: those of the rules, or else of the configuration or the provider.
 
-use crate::serve::limits::rulebook::{Read, Rulebook};
+use crate::serve::limits::rulebook::{Rulebook, RulebookReceiver};
 use crate::store::RulesRevision;
 use rampmeter_protocol::status::RulesStatus;
 use rampmeter_scheduler_core::policy::resource::Resource;

@@ -32,7 +32,7 @@ impl PresentRules {
         PresentRules {
             revision: RulesRevision::NONE,
             rules: Rules::default(),
-            counting: Rules::default(),
+            in_force: Rules::default(),
             refused: None,
         }
     }

@@ -117,7 +117,7 @@ impl Rulebook {
         }
     }
 
-    fn count(&mut self, revision: RulesRevision, rules: Rules) {
+    fn put_in_force(&mut self, revision: RulesRevision, rules: Rules) {
         if self.revision == revision {
             return;
         }
@@ -125,12 +125,16 @@ impl Rulebook {
             tracing::error!(
                 revision = revision.get(),
                 known = self.revision.get(),
-                "the rules in the store are older than those that counted"
+                "the rules in the store are older than those that were in force"
             );
         }
         let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
         let resources = resources.join(", ");
-        tracing::info!(revision = revision.get(), resources, "rules count in place of the configuration's limits");
+        tracing::info!(
+            revision = revision.get(),
+            resources,
+            "rules are in force in place of the configuration's limits"
+        );
         self.revision = revision;
         self.rules = Arc::new(rules);
     }
@@ -141,7 +145,7 @@ impl Rulebook {
         {
             tracing::error!(
                 revision,
-                counts = self.revision.get(),
+                in_force = self.revision.get(),
                 reason,
                 "rules are refused; the last good ones stay in force"
             );
@@ -221,8 +225,8 @@ async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, e
     if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)
         && let Err(error) = store.keep(&edition).await
     {
-        tracing::warn!(revision = revision.get(), %error, "no copy of the rules that count could be kept");
-        *counting = Some(edition);
+        tracing::warn!(revision = revision.get(), %error, "no copy of the rules in force could be kept");
+        *edition_in_force = Some(edition);
     }
 }
 
@@ -252,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_valid_edition_counts() {
+    fn the_latest_valid_edition_is_in_force() {
         let deleted = Edition { revision: RulesRevision::new(9), text: None };
         #[rustfmt::skip]
         let table = [

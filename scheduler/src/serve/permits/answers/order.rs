@@ -51,7 +51,7 @@ pub struct PendingCheckpoint {
     pub epoch: Epoch,
     /// When the checkpoint was taken.
     pub moment: Moment,
-    /// The edition of the rules that was in force.
+    /// The revision of the rules in force.
     pub rules_revision: RulesRevision,
     /// The highest epoch above ours that a client has named lately.
     pub named_epoch: Option<Epoch>,
@@ -81,8 +81,8 @@ pub struct Handover {
     pub epoch: Epoch,
     /// When the state was taken.
     pub moment: Moment,
-    /// The edition of the rules under which it was taken.
-    /// What was used and not yet reported.
+    /// The revision of the rules under which the state was taken.
     pub rules_revision: RulesRevision,
+    /// What was used and not yet reported.
     pub used: Use,
 }
