@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
             WorldEvent::CallPermitted { to, ask, delay } => self.receive_permit(now, to, ask, delay),
             WorldEvent::StartDue { by, ask } => self.start(now, by, ask),
             WorldEvent::CallArrived { by, ask, wanted, wait, request } => {
-                self.call(now, by, ask, &wanted, wait, request)
+                self.call(now, by, ask, &wanted, wait, request);
             }
             WorldEvent::ResponseArrived { to, ask, reply } => self.receive_response(now, to, ask, reply),
             WorldEvent::PoliciesChange { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),

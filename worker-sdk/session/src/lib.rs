@@ -160,7 +160,7 @@ impl Session {
     }
 
     /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
-    /// [`Command::Heard`].
+    /// [`Command::SilenceOver`].
     #[must_use]
     pub fn reporting_silence(self) -> Self {
         Session { options: SessionOptions { reports_silence: true, ..self.options }, ..self }
