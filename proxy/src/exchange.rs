@@ -81,7 +81,7 @@ pub(crate) struct Peer {
 struct CheckedRequest {
     /// The span that its permits are asked for in.
     asked_in: Option<TraceContext>,
-    terms: RequestedPermit,
+    requested: RequestedPermit,
     outgoing: Outgoing,
     begun: Time,
 }
@@ -163,7 +163,7 @@ impl Exchange {
     }
 
     async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<AnswerBody> {
-        let (route, class) = (checked.terms.route.clone(), checked.terms.class.clone());
+        let (route, class) = (checked.requested.route.clone(), checked.requested.class.clone());
         let answered = match self.held.try_acquire() {
             Ok(_place) => {
                 let held = self.metrics.hold();
@@ -196,7 +196,7 @@ impl Exchange {
         if head.headers.get_all(HOST).iter().count() > 1 {
             return Err(Failure::Unclear("`host` is there more than once".to_owned()));
         }
-        let terms = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
+        let requested = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
         let target = self.settings.upstream.target(&head.uri);
         let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
         let bounds = &self.settings.bounds;
@@ -205,7 +205,7 @@ impl Exchange {
         let spans = self.settings.spans.as_ref();
         let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
         let outgoing = Outgoing { method: head.method, target, headers, body };
-        Ok((CheckedRequest { asked_in: trace.context(), terms, outgoing, begun }, trace))
+        Ok((CheckedRequest { asked_in: trace.context(), requested, outgoing, begun }, trace))
     }
 
     fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {
@@ -248,7 +248,7 @@ impl Exchange {
                 self.metrics.repeated();
                 continue;
             }
-            self.metrics.began(checked.terms.class.as_deref(), waited);
+            self.metrics.began(checked.requested.class.as_deref(), waited);
             let unsettled = match &self.settings.asking.tokens {
                 Some(units) => unsettled.with_usage(units.clone(), &response),
                 None => unsettled,
@@ -277,15 +277,15 @@ impl Exchange {
                 false => Ok(checked),
             };
         };
-        let CheckedRequest { asked_in, terms, outgoing, begun } = checked;
-        let mut terms = terms.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
+        let CheckedRequest { asked_in, requested, outgoing, begun } = checked;
+        let mut requested = requested.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
         if let Some(units) = &asking.tokens {
-            terms = terms.with_tokens(units, &body);
+            requested = requested.with_tokens(units, &body);
         }
         if let Some(price) = self.price(&outgoing, body).await {
-            terms = terms.with_price(&price);
+            requested = requested.with_price(&price);
         }
-        Ok(CheckedRequest { asked_in, terms, outgoing, begun })
+        Ok(CheckedRequest { asked_in, requested, outgoing, begun })
     }
 
     /// What the request costs by its body. A request without a price costs what its route says.
@@ -302,7 +302,7 @@ impl Exchange {
     async fn permit(&self, checked: &CheckedRequest) -> Result<Ready<'_>, Failure> {
         let waited = self.clock.now().since(checked.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
-        let acquire = checked.terms.acquire(&self.resource, waited, left);
+        let acquire = checked.requested.acquire(&self.resource, waited, left);
         let acquire = match checked.asked_in {
             Some(span) => acquire.traceparent(&span.to_string()),
             None => acquire,
@@ -385,7 +385,7 @@ impl Exchange {
 
     /// Logs a request without its path, query and headers, which may hold secrets.
     fn log(&self, checked: &CheckedRequest, status: StatusCode, logged: &LoggedRequest) {
-        let (route, class) = (&*checked.terms.route, checked.terms.class.as_deref());
+        let (route, class) = (&*checked.requested.route, checked.requested.class.as_deref());
         self.metrics.answered(route, class, "forwarded");
         let (resource, wait_ms) = (self.resource.name(), logged.waited.millis());
         let LoggedRequest { method, sendings, .. } = logged;

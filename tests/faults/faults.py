@@ -355,7 +355,7 @@ IN_PROXY = [
     ("little is read ahead", "most_ahead", r"self\.memory\.is_half_taken\(\)", "true"),
     ("bodies tell no labels", "with_labels_of", r"wanted\.is_empty\(\)", "true"),
     ("certificates have no names", "greet", r"ClientName::of\(.*\);", "None;"),
-    ("a price is forgotten", "estimated", r"terms\.with_price\(&price\)", "terms"),
+    ("a price is forgotten", "estimated", r"requested\.with_price\(&price\)", "requested"),
     ("a tunnel leads anywhere", "has", r"self\.name == wanted\.name && ", ""),
     ("a request in a tunnel is for any host", "is_meant_by", r"is_named && named\.all\(is_meant\)", "true"),
     ("a request in a tunnel may name no host", "is_meant_by", r"is_named && ", ""),

@@ -416,8 +416,8 @@ impl Ledger {
         }
     }
 
-    /// Takes held starts back. The buckets are then as they were before the holds, so that nothing
-    /// counts as changed.
+    /// Takes held starts back at the end of a dispatch. The dispatch has handled earlier changes,
+    /// and the buckets are as they were before the holds, so nothing counts as changed.
     pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
         let noted = std::mem::take(self.keys.changed_mut());
         holds.for_each(|(start, bill)| self.withdraw(now, start, bill));
