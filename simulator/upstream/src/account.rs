@@ -2,7 +2,7 @@
 
 use crate::{
     Arrival, Cost, Policy, PolicyStats, Rejection, Rule,
-    counter::{Counter, Standing},
+    counting::counter::{Counter, Standing},
 };
 use std::{num::NonZeroUsize, time::Duration};
 

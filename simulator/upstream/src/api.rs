@@ -1,8 +1,9 @@
 //! An upstream without HTTP around it.
 
 use crate::{
-    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused, counter::Standing,
-    dialect::Header, invalid_calls::Ban, refusal::Refusal, rule::Sharing, template::Values,
+    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused,
+    counting::counter::Standing, invalid_calls::Ban, preset::dialect::Header, preset::refusal::Refusal,
+    preset::rule::Sharing, preset::template::Values,
 };
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! A running service.
 
-use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, customer_api, service::Service};
+use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, http::customer_api, http::service::Service};
 use axum::serve::ListenerExt;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{

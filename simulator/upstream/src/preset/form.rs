@@ -4,7 +4,7 @@ use crate::RetryAfter;
 
 /// A header: its name and its value, with placeholders such as `<limit>`. A part in brackets is
 /// left out if it has a placeholder without a value. The whole header is left out if a placeholder
-/// outside of brackets has no value. [`fill`](crate::template::fill) knows all placeholders.
+/// outside of brackets has no value. [`fill`](crate::preset::template::fill) knows all placeholders.
 pub(crate) type Template = (&'static str, &'static str);
 
 /// What the answers of a dialect tell.

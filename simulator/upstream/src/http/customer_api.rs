@@ -2,9 +2,9 @@
 
 use crate::{
     Endpoint, PolicyStats,
-    policy_text::printed,
-    portal::{SUBJECT, TokenForm},
-    service::Service,
+    http::portal::{SUBJECT, TokenForm},
+    http::service::Service,
+    policy::text::printed,
 };
 use axum::{
     Form, Json, Router,

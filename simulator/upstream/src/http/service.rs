@@ -2,13 +2,13 @@
 
 use crate::{
     Admission, Dialect, Policy, ResponseTime, Stats,
-    answer::{answer, unknown},
-    call::{Call, CostParameters},
-    clock::Clock,
     config::Config,
-    ledger::{Ledger, Verdict},
-    portal::Portal,
-    stats_body::StatsBody,
+    http::answer::{answer, unknown},
+    http::call::{Call, CostParameters},
+    http::clock::Clock,
+    http::portal::Portal,
+    http::stats_body::StatsBody,
+    statistics::ledger::{Ledger, Verdict},
 };
 use axum::{
     Json, Router,

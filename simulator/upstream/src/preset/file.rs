@@ -2,10 +2,10 @@
 
 use crate::{
     Amount, Dialect, Policy, Preset, RetryAfter, Rule, Unit,
-    policy_text::read_duration,
+    policy::text::read_duration,
+    preset::refusal::Refusal,
+    preset::rule::{HeaderFamily, Sharing},
     preset::{InvalidCalls, Pricing},
-    refusal::Refusal,
-    rule::{HeaderFamily, Sharing},
 };
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
@@ -19,12 +19,12 @@ use std::{
 
 /// The presets that ship, by name.
 const SHIPPED: [(&str, &str); 6] = [
-    ("anthropic", include_str!("../presets/anthropic.toml")),
-    ("discord", include_str!("../presets/discord.toml")),
-    ("github", include_str!("../presets/github.toml")),
-    ("ietf", include_str!("../presets/ietf.toml")),
-    ("openai", include_str!("../presets/openai.toml")),
-    ("shopify", include_str!("../presets/shopify.toml")),
+    ("anthropic", include_str!("../../presets/anthropic.toml")),
+    ("discord", include_str!("../../presets/discord.toml")),
+    ("github", include_str!("../../presets/github.toml")),
+    ("ietf", include_str!("../../presets/ietf.toml")),
+    ("openai", include_str!("../../presets/openai.toml")),
+    ("shopify", include_str!("../../presets/shopify.toml")),
 ];
 
 /// Why there is no such [`Preset`].

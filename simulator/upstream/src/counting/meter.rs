@@ -1,8 +1,9 @@
 //! The state of one policy.
 
 use crate::{
-    Amount, Policy, Rejection, first_use_window::FirstUseWindow, fixed_window::FixedWindow, leaky_bucket::LeakyBucket,
-    model::Model, sliding_window::SlidingWindow, token_bucket::TokenBucket,
+    Amount, Policy, Rejection, counting::first_use_window::FirstUseWindow, counting::fixed_window::FixedWindow,
+    counting::leaky_bucket::LeakyBucket, counting::sliding_window::SlidingWindow, counting::token_bucket::TokenBucket,
+    policy::model::Model,
 };
 
 /// The state of one policy, by its model.

@@ -2,9 +2,9 @@
 
 use crate::{
     RetryAfter,
-    counter::Standing,
-    form::{self, Form, Group, Template},
-    template::{Values, fill},
+    counting::counter::Standing,
+    preset::form::{self, Form, Group, Template},
+    preset::template::{Values, fill},
 };
 use std::{collections::BTreeMap, fmt, str::FromStr};
 

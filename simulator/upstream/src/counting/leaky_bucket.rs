@@ -1,6 +1,6 @@
 //! The state of a leaky bucket.
 
-use crate::{Amount, Policy, Rejection, flow::Flow};
+use crate::{Amount, Policy, Rejection, counting::flow::Flow};
 
 /// A leaky bucket: calls fill it, rejected ones too, and it drains evenly. Its content is a volume
 /// of its [`Flow`].

@@ -1,6 +1,6 @@
 //! Counts by the label that calls carry.
 
-use crate::{Tally, tally::Outcome};
+use crate::{Tally, statistics::tally::Outcome};
 use std::collections::BTreeMap;
 
 /// The most classes with counts of their own. Labels come from the network, so memory must not grow

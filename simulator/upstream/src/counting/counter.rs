@@ -1,6 +1,6 @@
 //! What a limit has counted, for each key.
 
-use crate::{Amount, Arrival, Policy, PolicyStats, Rejection, Rule, meter::Meter};
+use crate::{Amount, Arrival, Policy, PolicyStats, Rejection, Rule, counting::meter::Meter};
 use std::{collections::BTreeMap, time::Duration};
 
 /// The most keys of a limit with a meter of their own. Keys come from the network, so memory must

@@ -2,7 +2,7 @@
 
 use crate::{
     Amount, Policy, PolicyError, PolicyOption, Unit,
-    model::{Model, Variant},
+    policy::model::{Model, Variant},
 };
 use jiff::{SignedDuration, Span, SpanRelativeTo};
 use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};

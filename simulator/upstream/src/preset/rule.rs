@@ -1,6 +1,6 @@
 //! One limit of an upstream, and what its answers tell of it.
 
-use crate::{Amount, Arrival, Policy, refusal::Refusal};
+use crate::{Amount, Arrival, Policy, preset::refusal::Refusal};
 use std::collections::BTreeMap;
 
 /// One limit of an upstream: a policy, and the calls that it counts.

@@ -1,8 +1,16 @@
 //! One rate limit.
 
+pub(super) mod amount;
+pub(super) mod cost;
+pub(super) mod error;
+pub(super) mod model;
+pub(super) mod option;
+pub(super) mod text;
+pub(super) mod unit;
+
 use crate::{
     Amount, PolicyError, PolicyOption, Unit,
-    model::{Model, Variant},
+    policy::model::{Model, Variant},
 };
 use std::{num::NonZeroU64, time::Duration};
 

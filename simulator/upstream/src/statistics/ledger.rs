@@ -2,11 +2,11 @@
 
 use crate::{
     Admission, Api, Arrival, Policy, Reply, Stats, Tally,
-    admission::AdmissionLog,
-    call::{BadCost, Call},
-    classes::Classes,
     config::Config,
-    tally::Outcome,
+    http::call::{BadCost, Call},
+    statistics::admission::AdmissionLog,
+    statistics::classes::Classes,
+    statistics::tally::Outcome,
 };
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The state of a token bucket.
 
-use crate::{Amount, Policy, Rejection, flow::Flow, model::Variant};
+use crate::{Amount, Policy, Rejection, counting::flow::Flow, policy::model::Variant};
 use std::num::NonZeroU64;
 
 /// A token bucket: a stock that flows in up to a maximum. Levels are volumes of its [`Flow`].

@@ -1,0 +1,8 @@
+//! What an upstream has counted.
+
+pub(super) mod admission;
+pub(super) mod classes;
+pub(super) mod ledger;
+pub(super) mod stats;
+pub(super) mod tally;
+pub(super) mod utilisation;
