@@ -15,42 +15,21 @@
 //! assert_eq!(request.cost.get("requests").map(|amount| amount.micros()), Some(1_000_000));
 //! ```
 
-pub mod amount;
-pub mod answer;
+mod operator;
+mod value;
+mod worker;
+
 pub mod bounds;
 pub mod clock;
-pub mod code;
-pub mod cost;
-pub mod epoch;
-pub mod explain;
-pub mod forecast;
 pub mod headers;
-pub mod id;
-pub mod incoming;
-pub mod labels;
-pub mod lateness;
-pub mod left;
-pub mod limit_order;
-pub mod millis;
-pub mod name;
-pub mod news;
-pub mod object;
-pub mod plain_types;
-pub mod price;
-pub mod purge;
 pub mod rate_limit;
-pub mod reason;
-pub mod request;
-pub mod resources;
-pub mod settle;
-pub mod shares;
 pub mod splitmix;
-pub mod status;
 pub mod subject;
 pub mod suggestion;
-pub mod text;
 pub mod time;
-pub mod token;
 pub mod trace_context;
-pub mod usage;
 pub mod wall_clock;
+
+pub use operator::{explain, forecast, limit_order, purge, reason, resources, shares, status, usage};
+pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_types, price, text};
+pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};

@@ -14,30 +14,21 @@
 //! tunnels of programs that only know `HTTPS_PROXY`.
 
 mod amounts;
-mod answer;
 mod checked_stream;
-mod connection;
 pub mod credential;
 mod drain;
 mod exchange;
-mod failure;
-mod head_check;
 mod headers;
 pub mod intercept;
 mod listener;
 pub mod metrics;
-mod outgoing;
 mod pool;
 mod proxy;
-mod request_body;
-mod requested_permit;
 pub mod route;
 pub mod settings;
 mod start_error;
 pub mod tls;
 pub mod tokens;
-mod trace;
-mod watched_files;
 
 pub use proxy::Proxy;
 pub use settings::Settings;

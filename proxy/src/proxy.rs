@@ -7,7 +7,7 @@ use crate::intercept::Interceptor;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
-use crate::request_body::BodyMemory;
+use crate::pool::request_body::BodyMemory;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::tls::Certificate;

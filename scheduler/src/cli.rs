@@ -2,8 +2,8 @@
 
 use crate::commands::output::is_reader_gone;
 use crate::commands::{
-    apply, bench, check, demo, explain, forecast, import, init, jobs, limit_orders, limits, proxy, pu, purge, serve,
-    simulate, state, status, top, upstream, usage,
+    bench, check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
+    proxy, pu, purge, serve, simulate, state, status, top, upstream, usage,
 };
 use crate::logging::LogFormat;
 use crate::{error_text, logging};

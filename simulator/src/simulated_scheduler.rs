@@ -3,7 +3,7 @@
 use crate::incident::{FAILOVER, Incident};
 use crate::outcome::{Granted, Levels, Request};
 use crate::simulated_store::SimulatedStore;
-use crate::worker::Address;
+use crate::workers::worker::Address;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;

@@ -1,7 +1,7 @@
 //! The simulated upstream. Its limits may differ from those that are configured.
 
-use crate::cost::amount_of;
 use crate::outcome::Levels;
+use crate::workers::cost::amount_of;
 use crate::world_error::WorldError;
 use rampmeter_dialects::{Reader, RetryAfterUnit};
 use rampmeter_protocol::amount::Amount;

@@ -1,11 +1,11 @@
 //! The parts of a simulation.
 
-use crate::cost::amount_of;
-use crate::fleet::Fleet;
 use crate::incident::Incident;
 use crate::network::Network;
-use crate::strategy::Strategy;
 use crate::upstream::Behaviour;
+use crate::workers::cost::amount_of;
+use crate::workers::fleet::Fleet;
+use crate::workers::strategy::Strategy;
 use crate::world_error::WorldError;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::cost::Cost;

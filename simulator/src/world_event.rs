@@ -3,7 +3,7 @@
 use crate::outcome::Levels;
 use crate::simulated_scheduler::ReplyTo;
 use crate::upstream::Reply;
-use crate::worker::{Address, WantedCall};
+use crate::workers::worker::{Address, WantedCall};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::AskNumber;
 use std::sync::Arc;

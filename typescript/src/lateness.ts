@@ -1,4 +1,4 @@
-// How late an answer is, by the clock of the scheduler that wrote it: protocol/src/lateness.rs.
+// How late an answer is, by the clock of the scheduler that wrote it: protocol/src/worker/lateness.rs.
 import type { Answer } from "./wire.js";
 
 /** How much later than promised a call may start: the scheduler's margin covers as much. */

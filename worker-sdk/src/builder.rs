@@ -1,9 +1,9 @@
 //! Options of a connection.
 
-use crate::driver::Driver;
-use crate::link::Link;
+use crate::connection::driver::Driver;
+use crate::connection::link::Link;
+use crate::connection::transport::{Transport, watched};
 use crate::policy::Policies;
-use crate::transport::{Transport, watched};
 use crate::{Client, Error};
 use async_nats::ConnectOptions;
 use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};

@@ -1,11 +1,11 @@
 //! A worker's connection.
 
 pub use crate::builder::ClientBuilder;
-pub use crate::stats::Stats;
+pub use crate::connection::stats::Stats;
 pub use async_nats::ConnectOptions;
 pub use rampmeter_protocol::token::AccessToken;
 
-use crate::link::{Link, Message};
+use crate::connection::link::{Link, Message};
 use crate::{Error, Resource};
 use rampmeter_protocol::name::Name;
 use std::sync::Arc;

@@ -36,7 +36,7 @@
 //! The step between them is [`Permit::begin`], right before the call.
 //!
 //! A scheduler that restarts, hands over or cannot be reached is no error. Requests keep their
-//! place, and the client repeats them until their [deadline](call::Acquire::deadline), if they have
+//! place, and the client repeats them until their [deadline](permit::call::Acquire::deadline), if they have
 //! one. An [`Unreachable`](policy::Unreachable) policy can replace this behaviour. Dropping a
 //! request cancels it. All decisions of the client are in [`rampmeter_worker_session`].
 //!
@@ -50,34 +50,23 @@
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
-mod acquire;
 mod builder;
-pub mod call;
 pub mod client;
+mod connection;
 mod cost;
-mod driver;
 pub mod error;
-mod link;
 #[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
 pub mod middleware;
-mod outcome;
 mod permit;
-mod permit_span;
 pub mod policy;
 mod price;
-mod request_future;
 mod resource;
-mod run;
-mod silence;
-mod stats;
-mod token_question;
-mod transport;
-mod unsettled;
 
-pub use call::Call;
 pub use client::Client;
 pub use cost::Cost;
 pub use error::Error;
-pub use outcome::Outcome;
 pub use permit::Permit;
+pub use permit::call;
+pub use permit::call::Call;
+pub use permit::outcome::Outcome;
 pub use resource::Resource;

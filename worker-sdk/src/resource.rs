@@ -1,9 +1,9 @@
 //! One rate-limited account.
 
-use crate::acquire::Acquire;
+use crate::connection::link::{Link, Message, Opened};
 use crate::error::RunError;
-use crate::link::{Link, Message, Opened};
-use crate::outcome::Reply;
+use crate::permit::acquire::Acquire;
+use crate::permit::outcome::Reply;
 use crate::{Cost, Error};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;

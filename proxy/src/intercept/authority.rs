@@ -5,8 +5,8 @@
 //! made anew once a day, and when a file of the authority changes.
 
 use super::Host;
+use crate::tls::watched_files::WatchedFiles;
 use crate::tls::{self, PemFault, TlsFileError, blocking, certificates, fault};
-use crate::watched_files::WatchedFiles;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose};
 use std::collections::BTreeMap;

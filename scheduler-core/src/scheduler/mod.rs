@@ -5,16 +5,13 @@
 //! that need more parts are methods of the scheduler itself.
 
 mod ask;
-mod backfill;
 mod change;
 mod charges;
 mod dispatch;
-mod dispatch_plan;
 mod feedback;
 mod former_limits;
 mod granting;
 mod key_labels;
-mod key_waits;
 mod outbox;
 pub(crate) mod parts;
 mod pending;
@@ -34,7 +31,7 @@ use crate::ledger::{Ledger, ShadowLimits, UseMeter};
 use crate::permits::{PendingAnswers, Permits, SentStarts};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
-use dispatch_plan::DispatchPlan;
+use dispatch::plan::DispatchPlan;
 use former_limits::FormerLimits;
 use key_labels::KeyLabels;
 use outbox::Outbox;

@@ -2,8 +2,8 @@
 
 use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
-use super::backfill::may_backfill;
-use super::key_waits::keys_of;
+use super::dispatch::backfill::may_backfill;
+use super::dispatch::key_waits::keys_of;
 use super::walk::{Selection, Walk};
 use crate::collections::Slot;
 use crate::command::Command;

@@ -374,7 +374,7 @@ fn one_event_starts_some_waiting_requests_and_the_next_goes_on_at_once() {
     assert!(waiting.iter().all(|request| world.start(*request) == Some(ms(1000))), "the horizon is 50 ms");
 }
 
-/// Reaches `dispatch_plan::MAX_STEPS`.
+/// Reaches `plan::MAX_STEPS`.
 #[test]
 fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     let mut world = World::new(&resource(vec![limit("requests", 1000.0, span(1000))]));

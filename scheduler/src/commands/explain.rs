@@ -1,11 +1,11 @@
 //! `rampmeter explain`
 
-use super::human::{count, duration, escaped, in_duration, wrapped};
 use super::nats_arg::NatsArg;
 use super::output;
-use super::reasons::{About, sentence, word};
+use super::output::human::{count, duration, escaped, in_duration, wrapped};
+use super::output::reasons::{About, sentence, word};
+use super::output::table::{right_aligned, table, text_width, trimmed};
 use super::status::ask;
-use super::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
 use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};

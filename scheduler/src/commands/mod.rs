@@ -1,35 +1,23 @@
 //! The subcommands.
 
-pub mod apply;
 pub mod bench;
 pub mod check;
 pub mod demo;
-mod embedded_nats;
 pub mod explain;
-pub mod forecast;
-mod human;
 pub mod import;
 pub mod init;
 pub mod jobs;
-mod learned_limits;
-mod limit_end;
-pub mod limit_orders;
 pub mod limits;
-mod limits_in_force;
 pub mod nats_arg;
-mod open_files;
 pub mod output;
+pub mod process;
 pub mod proxy;
 pub mod pu;
 pub mod purge;
-mod reasons;
-mod rules_edit;
 pub mod serve;
-pub mod signal;
 pub mod simulate;
 pub mod state;
 pub mod status;
-mod table;
 pub mod top;
 pub mod upstream;
 pub mod usage;

@@ -1,7 +1,7 @@
 //! `rampmeter pu`
 
 use super::output;
-use super::table::{right_aligned, table};
+use super::output::table::{right_aligned, table};
 use anyhow::Context;
 use clap::ValueEnum;
 use comfy_table::Table;

@@ -1,9 +1,8 @@
 //! `rampmeter serve`
 
-use super::embedded_nats;
-use super::open_files::allow_many_files;
+use super::process::open_files::allow_many_files;
+use super::process::signal::asked_to_stop;
 use super::proxy::{self, Proxies};
-use super::signal::asked_to_stop;
 use crate::config::{self, Config, ProxySettings};
 use crate::serve::{self, Running};
 use anyhow::bail;
@@ -51,7 +50,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let (servers, nats) = (config.nats.servers()?, config.nats.clone());
     let proxies = proxies(&config)?;
     let mut embedded = match args.embedded_nats {
-        true => Some(embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
+        true => Some(super::process::embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
         false => None,
     };
     let has_front = config.http.front;

@@ -1,8 +1,8 @@
 //! `rampmeter simulate`
 
-use super::human::duration;
 use super::output;
-use super::table::{right_aligned, table, trimmed};
+use super::output::human::duration;
+use super::output::table::{right_aligned, table, trimmed};
 use crate::config::{self, ConfigError};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};

@@ -1,11 +1,11 @@
 //! `rampmeter status`
 
-use super::human::{amount, count, duration, escaped, wrapped};
-use super::limit_end;
+use super::limits::limit_end;
 use super::nats_arg::NatsArg;
 use super::output;
-use super::reasons::{About, sentence};
-use super::table::{right_aligned, table, text_width, trimmed};
+use super::output::human::{amount, count, duration, escaped, wrapped};
+use super::output::reasons::{About, sentence};
+use super::output::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};

@@ -1,7 +1,7 @@
 //! `rampmeter upstream`
 
 use super::output;
-use super::signal::asked_to_stop;
+use super::process::signal::asked_to_stop;
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rampmeter_upstream::{Config, Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule, Upstream};

@@ -1,10 +1,10 @@
 //! `rampmeter usage`
 
-use super::human::{amount, count, escaped};
 use super::nats_arg::NatsArg;
 use super::output;
+use super::output::human::{amount, count, escaped};
+use super::output::table::{right_aligned, table, trimmed};
 use super::status::{ask, resource_names};
-use super::table::{right_aligned, table, trimmed};
 use crate::connection::connect;
 use async_nats::Client;
 use rampmeter_protocol::name::Name;

@@ -1,17 +1,17 @@
 //! Writes the commented configuration that users start from. `deploy/rampmeter.toml` is a copy of
 //! it.
 
-use super::algorithm::ALGORITHMS;
-use super::credential::CredentialTable;
 use super::http::{CheckTable, HttpTable};
-use super::intercept::InterceptTable;
 use super::keys::{Key, Shown};
-use super::nats_table::NatsTable;
+use super::limits::algorithm::ALGORITHMS;
+use super::limits::table::{ClassTable, LimitTable, ResourceTable};
+use super::nats::NatsTable;
+use super::nats::tls::TlsTable;
 use super::provider::ProviderTable;
+use super::proxy::credential::CredentialTable;
+use super::proxy::intercept::InterceptTable;
 use super::proxy::{ProxyTable, RouteTable};
-use super::table::{ClassTable, LimitTable, ResourceTable};
 use super::telemetry::TelemetryTable;
-use super::tls::TlsTable;
 use rampmeter_dialects::Dialect;
 
 const HEAD: &str = "\

@@ -103,7 +103,7 @@ macro_rules! keys {
         impl $table {
             /// Puts the values that are given into `settings`, and leaves all other fields as they
             /// are.
-            pub(super) fn fill(&self, settings: &mut $settings) {
+            pub(in $crate::config) fn fill(&self, settings: &mut $settings) {
                 $($(
                     if let Some(given) = &self.$key {
                         settings.$($field).+ = $crate::config::keys::value(given);
@@ -133,7 +133,7 @@ macro_rules! keys {
 
         impl $table {
             /// The keys, in the order of the commented file.
-            pub(super) const KEYS: &'static [$crate::config::keys::Key] = &[
+            pub(in $crate::config) const KEYS: &'static [$crate::config::keys::Key] = &[
                 $($crate::config::keys::Key {
                     rust_name: stringify!($key),
                     doc: &[$($doc),+],

@@ -1,7 +1,7 @@
 //! Writes limits as tables of the file: all keys that differ from their defaults, in one canonical
 //! form.
 
-use super::rules::limit_text;
+use crate::config::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::time::Span;

@@ -1,20 +1,21 @@
 //! Turns the file into checked settings.
 
-use super::algorithm::{algorithm, period};
-use super::applies::{applies, label_name};
-use super::dialect::{parsed, reader};
-use super::fair_share::fair_share;
-use super::faults::{Faults, read};
-use super::http_settings::HttpSettings;
-use super::nats_table::NatsTable;
-use super::pricing::Pricing;
+use super::http::settings::HttpSettings;
+use super::limits::algorithm::{algorithm, period};
+use super::limits::applies::{applies, label_name};
+use super::limits::dialect::{parsed, reader};
+use super::limits::fair_share::fair_share;
+use super::limits::pricing::Pricing;
+use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
+use super::nats::NatsTable;
 use super::provider;
 use super::proxy::{ProxySettings, proxies};
+use super::reading::faults::{Faults, read};
+use super::reading::source::{ConfigError, Source};
+use super::reading::value::{amount, name};
 use super::safety::on_store_loss;
-use super::source::{ConfigError, Source};
-use super::table::{AllowOrRefuse, ClassTable, FileTable, LimitTable, MarginTable, ResourceTable};
+use super::table::FileTable;
 use super::telemetry::TelemetrySettings;
-use super::value::{amount, name};
 use crate::provider::ProviderSettings;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;

@@ -1,10 +1,10 @@
 //! Rules: limits of resources that change while schedulers run, in the format of the configuration.
 
-use super::faults::{Faults, read};
+use super::limits::table::LimitTable;
 use super::load::{limit_field, limit_spec, readable};
-use super::source::{ConfigError, Source};
-use super::table::LimitTable;
-use super::value::name;
+use super::reading::faults::{Faults, read};
+use super::reading::source::{ConfigError, Source};
+use super::reading::value::name;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, SpecField};

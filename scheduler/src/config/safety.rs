@@ -1,8 +1,8 @@
 //! What happens while the store does not answer.
 
 use super::keys::value;
-use super::source::{ConfigError, Source};
-use super::table::{OnKvLoss, ResourceTable};
+use super::limits::table::{OnKvLoss, ResourceTable};
+use super::reading::source::{ConfigError, Source};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::OnStoreLoss;
 

@@ -2,7 +2,7 @@
 
 use super::keys::keys;
 use super::provider::{is_loopback, url, variable};
-use super::source::{ConfigError, Source};
+use super::reading::source::{ConfigError, Source};
 use crate::provider::SecretSource;
 use http::Uri;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Which calls share a bucket.
 
-use crate::cost::amount_of;
+use crate::workers::cost::amount_of;
 use crate::world::World;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;

@@ -17,7 +17,7 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::Time;
 
-/// Checks a world that ran under [late binding](crate::strategy::Strategy::LateBinding). Its
+/// Checks a world that ran under [late binding](crate::workers::strategy::Strategy::LateBinding). Its
 /// upstream enforces exactly what is configured, and its network loses nothing. No call may be
 /// answered 429, and [the rules for every world](judge_grants) hold.
 ///

@@ -1,10 +1,10 @@
 //! How workers get permission to call.
 
 use super::Run;
-use crate::permit_source::PermitSource;
 use crate::simulated_scheduler::{ReplyTo, SimulatedScheduler};
-use crate::strategy::Strategy;
-use crate::worker::{Address, RESOURCE, Stage, WantedCall};
+use crate::workers::permit_source::PermitSource;
+use crate::workers::strategy::Strategy;
+use crate::workers::worker::{Address, RESOURCE, Stage, WantedCall};
 use crate::world_event::WorldEvent;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::request::Mode;

@@ -1,11 +1,11 @@
 //! Calls and their responses.
 
 use super::Run;
-use crate::fleet::Arrivals;
 use crate::outcome::Call;
-use crate::strategy::Strategy;
 use crate::upstream::Reply;
-use crate::worker::{Address, RESOURCE, Stage, WantedCall, Worker};
+use crate::workers::fleet::Arrivals;
+use crate::workers::strategy::Strategy;
+use crate::workers::worker::{Address, RESOURCE, Stage, WantedCall, Worker};
 use crate::world_event::WorldEvent;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};

@@ -1,11 +1,11 @@
 //! Workers: how they begin, stop and die.
 
 use super::Run;
-use crate::backlog::Backlog;
 use crate::dice::Dice;
-use crate::fleet::{Arrivals, Fleet};
 use crate::outcome::FleetOutcome;
-use crate::worker::{Address, RESOURCE, Stage, Worker};
+use crate::workers::backlog::Backlog;
+use crate::workers::fleet::{Arrivals, Fleet};
+use crate::workers::worker::{Address, RESOURCE, Stage, Worker};
 use crate::world_event::WorldEvent;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};

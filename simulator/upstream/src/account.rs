@@ -2,7 +2,7 @@
 
 use crate::{
     Arrival, Cost, Policy, PolicyStats, Rejection, Rule,
-    counting::counter::{Counter, Standing},
+    counter::{Counter, Standing},
 };
 use std::{num::NonZeroUsize, time::Duration};
 

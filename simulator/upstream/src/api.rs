@@ -1,9 +1,8 @@
 //! An upstream without HTTP around it.
 
 use crate::{
-    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused,
-    counting::counter::Standing, invalid_calls::Ban, preset::dialect::Header, preset::refusal::Refusal,
-    preset::rule::Sharing, preset::template::Values,
+    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused, counter::Standing,
+    invalid_calls::Ban, preset::dialect::Header, preset::template::Values, refusal::Refusal, rule::Sharing,
 };
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! Counts calls that an upstream calls invalid, and closes it when there are too many.
 
-use crate::{
-    Amount, Rejection, counting::meter::Meter, preset::InvalidCalls, preset::refusal::Refusal, preset::rule::Sharing,
-};
+use crate::{Amount, Rejection, counting::meter::Meter, preset::InvalidCalls, refusal::Refusal, rule::Sharing};
 
 /// Counts invalid calls. If there are too many, every call is refused until there is room again.
 /// Those refusals do not count.

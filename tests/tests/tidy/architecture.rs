@@ -20,12 +20,22 @@ fn the_tree_is_the_real_one() {
                 path.to_owned()
             }
         };
-        assert!(repository::root().join(&path).is_dir(), "{path} is no folder");
-        assert!(shown.insert(path), "{line}: twice");
+        for path in expanded(&path) {
+            assert!(repository::root().join(&path).is_dir(), "{path} is no folder");
+            assert!(shown.insert(path), "{line}: twice");
+        }
     }
     for folder in folders_to_be_shown() {
         assert!(shown.contains(&folder), "{folder} is not in the tree");
     }
+}
+
+/// The paths that `a{b,c}d` stands for, as shells read it.
+fn expanded(path: &str) -> Vec<String> {
+    let Some((before, (names, after))) = path.split_once('{').and_then(|(a, b)| Some((a, b.split_once('}')?))) else {
+        return vec![path.to_owned()];
+    };
+    names.split(',').map(|name| format!("{before}{name}{after}")).collect()
 }
 
 fn folders_to_be_shown() -> Vec<String> {

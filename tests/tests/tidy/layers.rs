@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The folders of a folder from the top down: each may import those behind it. An import through a
 /// file beside the folders counts like an import.
 const LAYERS: &[(&str, &[&str])] = &[
+    ("protocol/src", &["operator", "worker", "value"]),
+    ("proxy/src", &["exchange", "checked_stream", "pool", "intercept", "tls"]),
     (
         "scheduler-core/src",
         &[
@@ -27,12 +29,21 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("scheduler/src", &["commands", "serve", "store", "config", "provider"]),
-    ("scheduler/src/commands", &["bench", "demo", "jobs", "proxy", "state", "top"]),
+    ("scheduler/src/commands", &["bench", "demo", "jobs", "proxy", "state", "top", "limits", "process", "output"]),
+    ("scheduler/src/config", &["scenario", "proxy", "http", "limits", "nats", "reading"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
     ("scheduler/src/serve", &["http", "leadership", "permits", "limits", "messages"]),
-    ("simulator/src", &["judge", "run"]),
+    ("simulator/src", &["judge", "run", "results", "workers"]),
+    ("simulator/upstream/src", &["http", "preset", "statistics", "counting", "policy"]),
+    ("worker-sdk/src", &["middleware", "permit", "connection"]),
+    ("worker-sdk/session/src", &["outbox", "asks", "silence", "fallback"]),
+    ("worker-sdk/jobs/src", &["worker", "store", "lane"]),
+    ("tests/src", &["drills", "workers", "schedulers", "upstreams", "servers"]),
     ("worker-sdk/evalscript/src", &["builtins", "machine", "parser"]),
 ];
+
+/// The most files of one folder of sources.
+const MAX_FILES: usize = 18;
 
 /// Folders of the scheduler that know no worker: what both share is in `protocol`.
 const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
@@ -69,11 +80,19 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ),
     (
         "worker-sdk/jobs/src/queue.rs",
-        "worker-sdk/jobs/src/worker.rs",
+        "worker-sdk/jobs/src/worker/mod.rs",
         "`Queue::worker` leads to the worker of the queue",
     ),
-    ("worker-sdk/src/permit.rs", "worker-sdk/src/request_future.rs", "a permit that became void asks for another"),
-    ("worker-sdk/src/resource.rs", "worker-sdk/src/acquire.rs", "`Resource::acquire` begins a request to the resource"),
+    (
+        "worker-sdk/src/permit/mod.rs",
+        "worker-sdk/src/permit/request_future.rs",
+        "a permit that became void asks for another",
+    ),
+    (
+        "worker-sdk/src/resource.rs",
+        "worker-sdk/src/permit/acquire.rs",
+        "`Resource::acquire` begins a request to the resource",
+    ),
 ];
 
 #[test]
@@ -98,6 +117,18 @@ fn folders_import_downwards() {
     }
     let known = UPWARDS.iter().map(|(folder, from, to, _)| (*folder, (*from).to_owned(), (*to).to_owned()));
     assert_eq!(found, known.collect());
+}
+
+/// A folder whose files are more than a list is read in one look.
+#[test]
+fn folders_are_small() {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for file in packages().iter().flat_map(|(source, _)| files(source, "rs")) {
+        let (folder, _) = file.path.rsplit_once('/').unwrap();
+        *counts.entry(folder.to_owned()).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > MAX_FILES);
+    assert_eq!(counts, BTreeMap::new(), "more than {MAX_FILES} files: make folders of subjects");
 }
 
 #[test]

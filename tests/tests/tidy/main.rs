@@ -230,8 +230,8 @@ fn the_judge_of_the_simulator_shares_no_arithmetic_with_the_core() {
 
 #[test]
 fn the_judge_of_the_fire_drills_stands_alone() {
-    let judge = file("tests/src/judge.rs").unwrap().text;
-    assert!(!judge.contains("rampmeter") && !judge.contains("crate::"), "tests/src/judge.rs");
+    let judge = file("tests/src/drills/judge.rs").unwrap().text;
+    assert!(!judge.contains("rampmeter") && !judge.contains("crate::"), "tests/src/drills/judge.rs");
 }
 
 /// Versions, lints and profiles are said once, at the root.

@@ -3,7 +3,7 @@
 
 use crate::job::Written;
 use crate::lane::LaneMessage;
-use crate::retry::retry_for_a_while;
+use crate::store::retry::retry_for_a_while;
 use crate::store::{Store, unique};
 use crate::{Published, QueueError};
 use async_nats::HeaderMap;

@@ -87,42 +87,25 @@
 //! The stream of jobs has limits, not the `WorkQueue` policy, under which acknowledging an arrival
 //! would delete the job.
 
-mod arrivals;
-mod attempt;
-mod attempts;
 mod batch;
-mod connection;
-mod difference;
 mod error;
-mod failure;
-mod held_lease;
 mod job;
-mod job_runner;
 mod known_classes;
 mod lane;
-mod lane_lease;
-mod lane_run;
-mod layout;
-mod opening;
-mod places;
 mod position;
-mod pull;
 mod queue;
 mod queue_builder;
-mod retry;
-mod retry_policy;
-mod shared;
 mod status;
 mod store;
 mod worker;
 
-pub use attempt::Attempt;
 pub use batch::PartlyPublished;
 pub use error::{QueueError, QueueErrorKind};
-pub use failure::Failure;
 pub use job::{Job, Published};
 pub use position::Position;
 pub use queue::Queue;
 pub use queue_builder::QueueBuilder;
 pub use status::{DeadLetter, GroupStatus};
+pub use worker::attempt::Attempt;
+pub use worker::failure::Failure;
 pub use worker::{Worker, WorkerBuilder};

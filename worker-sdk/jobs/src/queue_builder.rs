@@ -1,10 +1,10 @@
 //! Options of a queue.
 
-use crate::connection::Connection;
 use crate::lane::class_name;
-use crate::layout::{Layout, QueueOptions};
-use crate::opening::{existing_stream, made_stream, make_consumer};
 use crate::store::Store;
+use crate::store::connection::Connection;
+use crate::store::layout::{Layout, QueueOptions};
+use crate::store::opening::{existing_stream, made_stream, make_consumer};
 use crate::{Queue, QueueError};
 use async_nats::ConnectOptions;
 use async_nats::jetstream::stream::Stream;

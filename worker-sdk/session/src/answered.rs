@@ -1,11 +1,11 @@
 //! How a session handles the answers of a scheduler.
 
-use super::ask::Ask;
-use super::command::{Denial, Grant};
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
-use super::outbox::outbox_of;
-use super::renewing::Place;
-use super::{Session, Settle};
+use crate::asks::ask::Ask;
+use crate::command::{Denial, Grant};
+use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use crate::outbox::outbox_of;
+use crate::renewing::Place;
+use crate::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::code::Remedy;
 use rampmeter_protocol::epoch::Epoch;
@@ -31,7 +31,7 @@ struct Stamp {
 impl Session {
     /// Handles one answer or an array of them. An unreadable payload is ignored: silence follows,
     /// and the session asks again.
-    pub(super) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
+    pub(crate) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if !payload.trim_ascii_start().starts_with(b"[") {
             return serde_json::from_slice(payload).map_or((), |answer| self.handle_answer(now, batch, answer));
         }

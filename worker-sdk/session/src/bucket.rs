@@ -5,7 +5,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// One token every `interval`, and several at once after a rest: the generic cell rate algorithm in
 /// whole nanoseconds.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     interval: Span,
     /// How far ahead of time tokens may be spent.
     slack: Span,
@@ -14,33 +14,33 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// A full bucket, which gives `burst` tokens at once.
-    pub(super) fn new(interval: Span, burst: u64) -> Self {
+    pub(crate) fn new(interval: Span, burst: u64) -> Self {
         assert!(interval > Span::ZERO && burst > 0, "a bucket has a rate, and holds at least one");
         let slack = Span::from_nanos(interval.nanos().saturating_mul(burst - 1));
         Bucket { interval, slack, spent_until: Time::ORIGIN }
     }
 
     /// When the next token may be taken.
-    pub(super) fn opens(&self) -> Time {
+    pub(crate) fn opens(&self) -> Time {
         self.spent_until - self.slack
     }
 
     /// When a token may be taken after `ahead` other tokens.
-    pub(super) fn opens_behind(&self, ahead: u64) -> Time {
+    pub(crate) fn opens_behind(&self, ahead: u64) -> Time {
         self.opens() + Span::from_nanos(self.interval.nanos().saturating_mul(ahead))
     }
 
     /// The time from one token to the next.
-    pub(super) fn interval(&self) -> Span {
+    pub(crate) fn interval(&self) -> Span {
         self.interval
     }
 
     /// Gives nothing before `until`, and no burst at that time.
-    pub(super) fn hold_until(&mut self, until: Time) {
+    pub(crate) fn hold_until(&mut self, until: Time) {
         self.spent_until = self.spent_until.max(until + self.slack);
     }
 
-    pub(super) fn take(&mut self, now: Time) {
+    pub(crate) fn take(&mut self, now: Time) {
         assert!(self.opens() <= now, "nothing is there before {}", self.opens());
         self.spent_until = self.spent_until.max(now) + self.interval;
     }

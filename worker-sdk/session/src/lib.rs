@@ -25,60 +25,45 @@
 //! ```
 
 mod answered;
-mod ask;
 mod asks;
-mod backoff;
 mod bucket;
-mod cancelled;
 mod command;
 mod dice;
 mod event;
 mod fallback;
-mod fallback_policy;
 mod freeze;
-mod ids;
-mod known_epoch;
-mod known_schedulers;
 mod leases;
-mod longest_silence;
 mod numbers;
 mod outbox;
-mod patience;
-mod payload;
-mod reachability;
 mod renewing;
-mod retries;
-mod safe_rate;
-mod secret_key;
 mod sending;
-mod silence_report;
-mod unreachable;
-mod unsent;
+mod silence;
+mod without_scheduler;
 
 pub use command::{Command, Denial, Grant};
 pub use event::Event;
+pub use fallback::patience::{Patience, PatienceError};
+pub use fallback::safe_rate::{SafeRate, SafeRateError};
+pub use fallback::unreachable::Unreachable;
 pub use freeze::Freeze;
 pub use numbers::{AskNumber, BatchNumber, ResourceNumber};
-pub use patience::{Patience, PatienceError};
-pub use safe_rate::{SafeRate, SafeRateError};
-pub use unreachable::Unreachable;
 
-use ask::{Ask, Due};
 use asks::Asks;
-use cancelled::Cancelled;
+use asks::ask::{Ask, Due};
+use asks::cancelled::Cancelled;
+use asks::ids::Ids;
+use asks::longest_silence::LongestSilence;
+use asks::secret_key::SecretKey;
 use dice::Dice;
-use ids::Ids;
 use leases::Leases;
-use longest_silence::LongestSilence;
 use outbox::Outbox;
+use outbox::retries::Retries;
 use rampmeter_protocol::epoch::{Epoch, highest_of_an_event};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
-use retries::Retries;
-use secret_key::SecretKey;
 use std::collections::VecDeque;
 
 /// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It

@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::leases::Lease;
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
-use super::payload::ArrayPayload;
+use super::outbox::payload::ArrayPayload;
 use super::{Session, SessionOptions};
 use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::{Code, Remedy};

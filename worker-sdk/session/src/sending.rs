@@ -1,11 +1,11 @@
 //! What a session sends, and what it repeats.
 
-use super::Session;
-use super::command::Command;
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
-use super::outbox::outbox_of;
-use super::payload::ArrayPayload;
-use super::unsent::MessageGroup;
+use crate::Session;
+use crate::asks::unsent::MessageGroup;
+use crate::command::Command;
+use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use crate::outbox::outbox_of;
+use crate::outbox::payload::ArrayPayload;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The time over which workers spread their first requests to a new leader. All workers of a fleet
@@ -19,7 +19,7 @@ const MAX_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
     /// Notes that messages may get through (again).
-    pub(super) fn connected(&mut self, now: Time) {
+    pub(crate) fn connected(&mut self, now: Time) {
         let away = self.disconnected_at.take().map_or(Span::ZERO, |since| now.since(since));
         self.connected = true;
         for index in 0..self.outboxes.len() {
@@ -30,7 +30,7 @@ impl Session {
     }
 
     /// Notes that no answer can come from now on.
-    pub(super) fn disconnected(&mut self, now: Time) {
+    pub(crate) fn disconnected(&mut self, now: Time) {
         if self.connected {
             self.connected = false;
             self.disconnected_at = Some(now);
@@ -39,7 +39,7 @@ impl Session {
         }
     }
 
-    pub(super) fn undelivered(&mut self, now: Time, batch: BatchNumber) {
+    pub(crate) fn undelivered(&mut self, now: Time, batch: BatchNumber) {
         for number in self.asks.of_batch(batch) {
             self.ask_later(now, number);
         }
@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// Sends an ask again, after a back-off.
-    pub(super) fn ask_later(&mut self, now: Time, number: AskNumber) {
+    pub(crate) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
         let outbox = outbox_of(&mut self.outboxes, resource);
@@ -55,7 +55,7 @@ impl Session {
     }
 
     /// Sends an ask again.
-    pub(super) fn ask_again(&mut self, now: Time, number: AskNumber) {
+    pub(crate) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
         let (resource, was_sent) = (ask.resource, ask.was_sent());
@@ -68,7 +68,7 @@ impl Session {
     /// Sends everything again. After a long silence the scheduler may know none of the asks. It
     /// answers now, so that the back-off ends. Asks that were never sent wait only if other clients
     /// have waited too.
-    pub(super) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
+    pub(crate) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
         let opens = now + self.dice.span_up_to(most);
@@ -84,14 +84,14 @@ impl Session {
     }
 
     /// Which asks this one may travel with.
-    pub(super) fn message_group(&self, number: AskNumber) -> MessageGroup {
+    pub(crate) fn message_group(&self, number: AskNumber) -> MessageGroup {
         let Some(request) = self.asks.get(number).map(|ask| &ask.request) else { return MessageGroup::default() };
         let class = request.class.clone().filter(|_| self.options.one_class_per_message);
         MessageGroup { class, is_alone: request.price.is_some() }
     }
 
     /// How long a resource's schedulers have owed an answer.
-    pub(super) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
+    pub(crate) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
         let last_contact = self.outbox(resource).schedulers.reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(last_contact)))
@@ -100,7 +100,7 @@ impl Session {
     /// The next message. Renewals go first, because their time is short. Settles go before asks,
     /// because returned permits may serve the asks. Resources share one budget of resends, so they
     /// take turns: the next one has the oldest last resend.
-    pub(super) fn send(&mut self, now: Time) -> Option<Command> {
+    pub(crate) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;
         }

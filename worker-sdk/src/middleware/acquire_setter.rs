@@ -1,6 +1,6 @@
 //! What middleware asks for on behalf of an HTTP request.
 
-use crate::acquire::Acquire;
+use crate::permit::acquire::Acquire;
 use std::fmt;
 use std::sync::Arc;
 

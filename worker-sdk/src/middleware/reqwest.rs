@@ -1,10 +1,10 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
 use crate::Resource;
-use crate::acquire::Acquire;
 use crate::middleware::acquire_setter::AcquireSetter;
-use crate::outcome::Reply;
-use crate::request_future::RequestSpec;
+use crate::permit::acquire::Acquire;
+use crate::permit::outcome::Reply;
+use crate::permit::request_future::RequestSpec;
 use http::Extensions;
 use reqwest_middleware::reqwest::{Request, Response};
 use reqwest_middleware::{Error, Middleware, Next, Result};

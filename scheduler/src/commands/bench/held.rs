@@ -1,7 +1,7 @@
 //! The memory that held requests take in their clients, the proxy and the scheduler. All three are
 //! in this process.
 
-use crate::commands::open_files::files_left;
+use crate::commands::process::open_files::files_left;
 use crate::commands::proxy::Proxies;
 use anyhow::Context;
 use rampmeter_protocol::clock::Clock;

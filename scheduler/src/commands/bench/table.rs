@@ -1,7 +1,7 @@
 //! The table of figures for people.
 
 use super::case::{Measured, Path};
-use crate::commands::table::{right_aligned, table};
+use crate::commands::output::table::{right_aligned, table};
 use comfy_table::Table;
 
 /// One row for each path of each case.

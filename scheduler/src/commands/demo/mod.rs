@@ -28,9 +28,9 @@ pub use figures::{Comparison, Figures, Wait};
 pub use options::Options;
 pub use progress::Progress;
 
-use super::open_files::allow_many_files;
 use super::output;
-use super::signal::asked_to_stop;
+use super::process::open_files::allow_many_files;
+use super::process::signal::asked_to_stop;
 use coordination::Coordination;
 use phase::Phase;
 use worker::Manner;

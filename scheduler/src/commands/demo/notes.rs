@@ -3,7 +3,7 @@
 use super::backoff::LONGEST;
 use super::class::Class;
 use super::figures::{Comparison, Figures};
-use crate::commands::human::wrapped;
+use crate::commands::output::human::wrapped;
 
 /// The columns of a narrow terminal.
 const COLUMNS: usize = 80;

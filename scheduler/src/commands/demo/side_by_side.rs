@@ -3,7 +3,7 @@
 use super::class::Class;
 use super::figures::{Comparison, Figures};
 use super::text::{percent, wait};
-use crate::commands::table::{right_aligned, table};
+use crate::commands::output::table::{right_aligned, table};
 use comfy_table::Table;
 
 /// One row for each figure.

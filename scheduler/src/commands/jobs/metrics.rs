@@ -4,7 +4,7 @@
 use super::access::open;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::signal::asked_to_stop;
+use crate::commands::process::signal::asked_to_stop;
 use crate::metrics_page;
 use crate::samples::{Counter, Gauge, Labels, Samples};
 use anyhow::Context;

@@ -3,11 +3,11 @@
 mod access;
 mod metrics;
 
-use crate::commands::human;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::table::{right_aligned, table, trimmed};
-use crate::config::duration;
+use crate::commands::output::human;
+use crate::commands::output::table::{right_aligned, table, trimmed};
+use crate::config::reading::duration;
 use access::{builder, open};
 use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;

@@ -6,10 +6,10 @@ mod language_models;
 mod pages;
 mod price;
 
-use super::embedded_nats;
-use super::open_files::allow_many_files;
-use super::signal::asked_to_stop;
-use crate::config::{self, Config, NatsTable, ProxySettings, duration};
+use super::process::embedded_nats;
+use super::process::open_files::allow_many_files;
+use super::process::signal::asked_to_stop;
+use crate::config::{self, Config, NatsTable, ProxySettings, reading::duration};
 use crate::serve::{self, Running};
 use crate::telemetry;
 use anyhow::{Context, bail};

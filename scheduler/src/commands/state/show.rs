@@ -1,9 +1,9 @@
 //! Shows the stored state.
 
-use crate::commands::human::{amount, count, duration, escaped, wrapped};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::table::{right_aligned, table, text_width, trimmed};
+use crate::commands::output::human::{amount, count, duration, escaped, wrapped};
+use crate::commands::output::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
 use crate::store::{Found, FoundState, FullestKey, Moment, StateRecord, Store};
 use anyhow::Context;

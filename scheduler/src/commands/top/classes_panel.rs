@@ -1,7 +1,7 @@
 //! The classes of a resource, the most urgent first.
 
 use super::sheet::{Sheet, SheetCell, SheetColumn, SheetRow};
-use crate::commands::human::{count, duration};
+use crate::commands::output::human::{count, duration};
 use rampmeter_protocol::status::ClassStatus;
 
 const COLUMNS: [SheetColumn; 4] = [

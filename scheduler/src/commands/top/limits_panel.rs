@@ -1,7 +1,7 @@
 //! The limits of a resource, with a bar for what each has left.
 
 use super::sheet::{Sheet, SheetCell, SheetColumn, SheetRow, Tone};
-use crate::commands::human::{amount, duration};
+use crate::commands::output::human::{amount, duration};
 use crate::commands::status::{next_free, period};
 use rampmeter_protocol::status::LimitStatus;
 

@@ -18,7 +18,7 @@ mod watch;
 
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::table::text_width;
+use crate::commands::output::table::text_width;
 use crate::connection::connect;
 use anyhow::bail;
 use dashboard::Dashboard;

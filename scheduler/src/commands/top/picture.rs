@@ -7,7 +7,7 @@ use super::panel::Panel;
 use super::queue_panel;
 use super::resources_panel::waiting_for;
 use super::sheet::{Sheet, Tone};
-use crate::commands::human::{amount, count};
+use crate::commands::output::human::{amount, count};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};

@@ -2,7 +2,7 @@
 
 use super::survey::SurveyedResource;
 use crate::commands::explain::describe;
-use crate::commands::human::{amount, count, duration, wrapped};
+use crate::commands::output::human::{amount, count, duration, wrapped};
 use crate::commands::status::{heading, notes, period};
 use rampmeter_protocol::explain::Explanation;
 use rampmeter_protocol::name::Name;

@@ -3,7 +3,7 @@
 use super::sheet::{Sheet, SheetCell, SheetColumn, SheetRow};
 use super::survey::WaitingList;
 use crate::commands::explain::holder;
-use crate::commands::human::{count, duration, escaped, in_duration};
+use crate::commands::output::human::{count, duration, escaped, in_duration};
 use rampmeter_protocol::explain::Explained;
 
 const NUMBER: SheetColumn = SheetColumn::number("#");

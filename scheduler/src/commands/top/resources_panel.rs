@@ -2,8 +2,8 @@
 
 use super::sheet::{Sheet, SheetCell, SheetColumn, SheetRow, Tone};
 use super::survey::{Survey, SurveyedResource};
-use crate::commands::human::{amount, count};
-use crate::commands::reasons::word;
+use crate::commands::output::human::{amount, count};
+use crate::commands::output::reasons::word;
 use crate::commands::top::pace::Paces;
 use rampmeter_protocol::status::Status;
 

@@ -1,6 +1,6 @@
 //! What schedulers tell: the status of each resource, and the requests that wait for one of them.
 
-use crate::commands::limit_orders::{order, order_freeze};
+use crate::commands::limits::limit_orders::{order, order_freeze};
 use crate::commands::status::{ask, known_resources};
 use async_nats::Client;
 use futures::future::join_all;

@@ -6,7 +6,7 @@ use super::picture::Picture;
 use super::popup::Popup;
 use super::screen::Screen;
 use super::survey::{Survey, Surveyor};
-use crate::commands::signal::asked_to_stop;
+use crate::commands::process::signal::asked_to_stop;
 use crossterm::event::{Event, EventStream};
 use futures::StreamExt;
 use rampmeter_protocol::explain::Explanation;

@@ -1,6 +1,5 @@
 //! The state of one policy, by its algorithm.
 
-pub(super) mod counter;
 pub(super) mod first_use_window;
 pub(super) mod fixed_window;
 pub(super) mod flow;

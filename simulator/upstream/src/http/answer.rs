@@ -1,6 +1,6 @@
 //! The HTTP answer to a call.
 
-use crate::{Cost, Dialect, Reply, http::call::BadCost, statistics::ledger::Verdict};
+use crate::{Cost, Dialect, Reply, http::call::BadCost, http::ledger::Verdict};
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, Method, StatusCode, Uri},

@@ -5,6 +5,7 @@ pub(super) mod call;
 pub(super) mod clock;
 pub(super) mod customer_api;
 pub(super) mod fault;
+pub(super) mod ledger;
 pub(super) mod portal;
 pub(super) mod response_time;
 pub(super) mod service;

@@ -6,9 +6,9 @@ use crate::{
     http::answer::{answer, unknown},
     http::call::{Call, CostParameters},
     http::clock::Clock,
+    http::ledger::{Ledger, Verdict},
     http::portal::Portal,
     http::stats_body::StatsBody,
-    statistics::ledger::{Ledger, Verdict},
 };
 use axum::{
     Json, Router,

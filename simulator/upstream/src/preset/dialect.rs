@@ -2,7 +2,7 @@
 
 use crate::{
     RetryAfter,
-    counting::counter::Standing,
+    counter::Standing,
     preset::form::{self, Form, Group, Template},
     preset::template::{Values, fill},
 };

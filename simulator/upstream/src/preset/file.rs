@@ -3,9 +3,9 @@
 use crate::{
     Amount, Dialect, Policy, Preset, RetryAfter, Rule, Unit,
     policy::text::read_duration,
-    preset::refusal::Refusal,
-    preset::rule::{HeaderFamily, Sharing},
     preset::{InvalidCalls, Pricing},
+    refusal::Refusal,
+    rule::{HeaderFamily, Sharing},
 };
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{

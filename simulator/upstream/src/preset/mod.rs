@@ -3,12 +3,10 @@
 pub(super) mod dialect;
 pub(super) mod file;
 pub(super) mod form;
-pub(super) mod refusal;
 pub(super) mod retry_after;
-pub(super) mod rule;
 pub(super) mod template;
 
-use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, preset::refusal::Refusal};
+use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, refusal::Refusal};
 use std::{
     collections::BTreeMap,
     num::{NonZeroU64, NonZeroUsize},

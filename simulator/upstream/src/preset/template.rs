@@ -2,8 +2,8 @@
 
 use crate::{
     Amount, Cost, Unit,
-    counting::counter::Standing,
-    preset::rule::{HeaderFamily, Sharing},
+    counter::Standing,
+    rule::{HeaderFamily, Sharing},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;

@@ -2,7 +2,6 @@
 
 pub(super) mod admission;
 pub(super) mod classes;
-pub(super) mod ledger;
 pub(super) mod stats;
 pub(super) mod tally;
 pub(super) mod utilisation;

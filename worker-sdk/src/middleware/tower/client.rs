@@ -1,10 +1,10 @@
 //! A layer around an HTTP client.
 
 use crate::Resource;
-use crate::acquire::Acquire;
 use crate::error::RunError;
 use crate::middleware::acquire_setter::AcquireSetter;
-use crate::outcome::Reply;
+use crate::permit::acquire::Acquire;
+use crate::permit::outcome::Reply;
 use http::request::Parts;
 use http::{Request, Response};
 use std::pin::Pin;

@@ -2,8 +2,8 @@
 
 use super::policy::{self, Policy};
 use super::refusal::{RATE_LIMIT, refusal};
-use crate::acquire::Acquire;
 use crate::middleware::acquire_setter::AcquireSetter;
+use crate::permit::acquire::Acquire;
 use crate::{Outcome, Resource};
 use http::header::HeaderName;
 use http::request::Parts;

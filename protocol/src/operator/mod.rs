@@ -1,0 +1,11 @@
+//! What operators ask for and are shown: status, explanations, use, and orders.
+
+pub mod explain;
+pub mod forecast;
+pub mod limit_order;
+pub mod purge;
+pub mod reason;
+pub mod resources;
+pub mod shares;
+pub mod status;
+pub mod usage;

@@ -1,0 +1,405 @@
+//! One request, from its head to the head of its answer.
+//!
+//! 1. The request is checked, and its route tells what it asks for.
+//! 2. It is held until its permit starts. Meanwhile the proxy reads on, so that it notices a client
+//!    that is gone. A dropped request gives its permit back.
+//! 3. It is sent. The permit of a request that certainly did not leave is given back.
+//! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, at its
+//!    old age.
+//! 5. Any other answer is streamed to the client, and settled at its end.
+
+pub(super) mod answer;
+pub(super) mod failure;
+pub(super) mod outgoing;
+pub(super) mod requested_permit;
+pub(super) mod trace;
+
+use crate::checked_stream::closes;
+use crate::credential::AppliedCredential;
+use crate::drain::Drain;
+use crate::headers::{self, ClientInfo, Pseudonym};
+use crate::intercept::{HTTP, HTTPS, Host, Interceptor, Tunnel};
+use crate::metrics::Metrics;
+use crate::pool::request_body::{BodyMemory, RequestBody};
+use crate::pool::{CallError, Pool};
+use crate::settings::Settings;
+use crate::tls::ClientName;
+use answer::{AnswerBody, Relay, Silence, UnsettledCall};
+use failure::Failure;
+use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
+use http::request::Parts;
+use http::uri::Scheme;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use outgoing::Outgoing;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::trace_context::TraceContext;
+use rampmeter_worker_sdk::{Call, Resource};
+use requested_permit::RequestedPermit;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use trace::{Answered, Held, RequestTrace};
+use tracing::Instrument;
+
+/// The most times that one request is sent. Each 429 pauses the whole fleet; after several in a
+/// row, another try is useless.
+const MAX_SENDINGS: u32 = 16;
+const WAIT_MS: HeaderName = HeaderName::from_static("x-rampmeter-wait-ms");
+/// With the value `false`, OpenAI and Anthropic say that repeating after a 429 is useless.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
+
+/// Answers requests.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) settings: Settings,
+    pub(crate) resource: Resource,
+    pub(crate) pool: Pool,
+    /// Without an interceptor, there are no tunnels.
+    pub(crate) interceptor: Option<Interceptor>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) pseudonym: Pseudonym,
+    pub(crate) memory: BodyMemory,
+    /// One place for each request that may be held at a time.
+    pub(crate) held: Semaphore,
+    /// One place for each call that may be in flight at a time.
+    pub(crate) in_flight: Arc<Semaphore>,
+    /// One place for each price that may be computed at a time.
+    pub(crate) pricing: Semaphore,
+    pub(crate) drain: Drain,
+    pub(crate) clock: Clock,
+}
+
+/// The connection that a request came on.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    pub(crate) is_encrypted: bool,
+    /// The name in the client's certificate, if it has shown one.
+    pub(crate) name: Option<ClientName>,
+    /// The host that the client believes to be at the other end, if it came through a tunnel.
+    pub(crate) tunnel: Option<Arc<Host>>,
+}
+
+/// A request that was checked and is on its way.
+struct CheckedRequest {
+    /// The span that its permits are asked for in.
+    asked_in: Option<TraceContext>,
+    requested: RequestedPermit,
+    outgoing: Outgoing,
+    begun: Time,
+}
+
+/// A call that may be made now.
+struct Ready<'a> {
+    call: Call,
+    place: OwnedSemaphorePermit,
+    credential: Option<AppliedCredential<'a>>,
+}
+
+/// The part of a request that the log has.
+struct LoggedRequest {
+    method: Method,
+    waited: Span,
+    sendings: u32,
+}
+
+impl Exchange {
+    /// The answer to `request`, which came from `peer`.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<AnswerBody> {
+        let begun = self.clock.now();
+        let (version, closes) = (request.version(), closes(request.headers()));
+        let (mut head, body) = request.into_parts();
+        if let Some(name) = peer.name.clone() {
+            head.extensions.insert(name);
+        }
+        let mut response = match self.check(head, body, &peer, begun) {
+            Ok((checked, trace)) => self.hold(checked, trace).await,
+            Err(failure) => self.refused("-", None, &failure),
+        };
+        if version == Version::HTTP_2 {
+            response.headers_mut().remove(CONNECTION);
+        } else if closes {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    /// The answer to a request for a tunnel. A granted tunnel begins after the answer.
+    pub(crate) fn connect(
+        &self,
+        request: &mut Request<Incoming>,
+        peer: &Peer,
+    ) -> (Response<AnswerBody>, Option<Tunnel>) {
+        match self.tunnel(request, peer) {
+            Ok(tunnel) => (Response::new(AnswerBody::Own(Full::default())), Some(tunnel)),
+            Err(failure) => {
+                let mut response = self.refused("-", None, &failure);
+                if request.version() == Version::HTTP_2 {
+                    response.headers_mut().remove(CONNECTION);
+                }
+                (response, None)
+            }
+        }
+    }
+
+    fn tunnel(&self, request: &mut Request<Incoming>, peer: &Peer) -> Result<Tunnel, Failure> {
+        // A tunnel takes the place of one connection. A connection of HTTP/2 could have many.
+        let is_alone = request.version() < Version::HTTP_2 && peer.tunnel.is_none();
+        let interceptor = self.interceptor.as_ref().filter(|_| is_alone).ok_or(Failure::Tunnel)?;
+        let host = request.uri().authority().and_then(|wanted| interceptor.find(wanted, HTTPS));
+        Ok(Tunnel::new(host.ok_or(Failure::ForeignHost)?, hyper::upgrade::on(request)))
+    }
+
+    /// Refuses a request that names a host for which this proxy does not answer.
+    fn check_host(&self, head: &Parts, peer: &Peer) -> Result<(), Failure> {
+        if let Some(host) = &peer.tunnel {
+            return if host.is_meant_by(head) { Ok(()) } else { Err(Failure::Misdirected) };
+        }
+        // Over HTTP/1, only a program that takes this for its proxy sends a whole URL. Over HTTP/2,
+        // every program sends one.
+        let named = head.uri.authority().filter(|_| head.version < Version::HTTP_2);
+        let port = if head.uri.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
+        match named.zip(self.interceptor.as_ref()) {
+            Some((named, interceptor)) if interceptor.find(named, port).is_none() => Err(Failure::ForeignHost),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<AnswerBody> {
+        let (route, class) = (checked.requested.route.clone(), checked.requested.class.clone());
+        let answered = match self.held.try_acquire() {
+            Ok(_place) => {
+                let held = self.metrics.hold();
+                let answered = Box::pin(self.run(checked)).instrument(trace.for_log()).await;
+                held.answered();
+                answered
+            }
+            Err(_) => Err(Failure::TooManyHeld),
+        };
+        let (failure, held) =
+            (answered.as_ref().err().map(Failure::code), answered.as_ref().ok().map(|(_, held)| *held));
+        let refused = |failure| trace.for_log().in_scope(|| self.refused(&route, class.as_deref(), &failure));
+        let response = answered.map_or_else(refused, |(response, _)| response);
+        trace.answered(&Answered { route: &route, status: response.status().as_u16(), failure, held });
+        response
+    }
+
+    /// Checks a request, and makes it one to the upstream.
+    fn check(
+        &self,
+        head: Parts,
+        body: Incoming,
+        peer: &Peer,
+        begun: Time,
+    ) -> Result<(CheckedRequest, RequestTrace), Failure> {
+        self.check_host(&head, peer)?;
+        if self.pseudonym.is_in(&head.headers) {
+            return Err(Failure::Loop);
+        }
+        if head.headers.get_all(HOST).iter().count() > 1 {
+            return Err(Failure::Unclear("`host` is there more than once".to_owned()));
+        }
+        let requested = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
+        let target = self.settings.upstream.target(&head.uri);
+        let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
+        let bounds = &self.settings.bounds;
+        let body = RequestBody::new(body, bounds.replay_bytes, self.memory.clone(), self.clock);
+        let mut headers = self.headers(&head, peer);
+        let spans = self.settings.spans.as_ref();
+        let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
+        let outgoing = Outgoing { method: head.method, target, headers, body };
+        Ok((CheckedRequest { asked_in: trace.context(), requested, outgoing, begun }, trace))
+    }
+
+    fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {
+        let wanted = &self.settings.headers;
+        let client = wanted.forwarded.then(|| ClientInfo {
+            address: peer.address,
+            is_encrypted: peer.is_encrypted,
+            is_trusted: wanted.trusted_proxies.iter().any(|network| network.contains(&peer.address)),
+        });
+        let mut headers = head.headers.clone();
+        headers::forward(&mut headers, head.version, client, &self.pseudonym);
+        if self.settings.asking.tokens.is_some() {
+            // Usage cannot be read in an answer that is compressed.
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
+        let authority = head.uri.authority().and_then(|authority| HeaderValue::try_from(authority.as_str()).ok());
+        match (wanted.keep_host, authority) {
+            (true, Some(authority)) => drop(headers.insert(HOST, authority)),
+            (true, None) => {}
+            // If this header is missing, hyper's client sets it to the upstream's host.
+            (false, _) => drop(headers.remove(HOST)),
+        }
+        headers
+    }
+
+    /// Sends the request until it is not answered 429. Returns the answer, and how the request was
+    /// held.
+    async fn run(&self, checked: CheckedRequest) -> Result<(Response<AnswerBody>, Held), Failure> {
+        let checked = &self.estimated(checked).await?;
+        let mut sendings = 0;
+        loop {
+            let Ready { call, place, credential } = self.permit(checked).await?;
+            let (started, waited) = (self.clock.now(), self.clock.now().since(checked.begun));
+            let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
+            self.metrics.first_byte(self.clock.now().since(started));
+            sendings += 1;
+            let unsettled = UnsettledCall::new(call, &response, place, self.clock);
+            if is_worth_repeating(&response) && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
+                unsettled.settle();
+                self.metrics.repeated();
+                continue;
+            }
+            self.metrics.began(checked.requested.class.as_deref(), waited);
+            let unsettled = match &self.settings.asking.tokens {
+                Some(units) => unsettled.with_usage(units.clone(), &response),
+                None => unsettled,
+            };
+            self.log(
+                checked,
+                response.status(),
+                &LoggedRequest { method: checked.outgoing.method.clone(), waited, sendings },
+            );
+            return Ok((self.relayed(response, unsettled, waited), Held { wait: waited, sendings }));
+        }
+    }
+
+    /// The request with the cost that its body states, if bodies count. The body is read first.
+    async fn estimated(&self, checked: CheckedRequest) -> Result<CheckedRequest, Failure> {
+        let asking = &self.settings.asking;
+        if !asking.reads_bodies() || checked.outgoing.body.has_ended() {
+            return Ok(checked);
+        }
+        let reading = checked.outgoing.body.whole(self.settings.bounds.replay_bytes);
+        let read = tokio::time::timeout(self.settings.times.first_byte.duration(), reading).await;
+        let Some(body) = read.map_err(|_| CallError::SlowClient)? else {
+            return match checked.outgoing.body.has_failed() {
+                true => Err(Failure::BrokenBody),
+                // The body is longer than what is kept, and so longer than what models accept.
+                false => Ok(checked),
+            };
+        };
+        let CheckedRequest { asked_in, requested, outgoing, begun } = checked;
+        let mut requested = requested.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
+        if let Some(units) = &asking.tokens {
+            requested = requested.with_tokens(units, &body);
+        }
+        if let Some(price) = self.price(&outgoing, body).await {
+            requested = requested.with_price(&price);
+        }
+        Ok(CheckedRequest { asked_in, requested, outgoing, begun })
+    }
+
+    /// What the request costs by its body. A request without a price costs what its route says.
+    async fn price(&self, outgoing: &Outgoing, body: Vec<u8>) -> Option<Vec<(String, f64)>> {
+        let price = self.settings.asking.price.clone()?;
+        let (method, path) = (outgoing.method.clone(), outgoing.target.path().to_owned());
+        let _turn = self.pricing.acquire().await;
+        let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
+        let computed = computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned()));
+        computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()
+    }
+
+    /// Waits for a permit, a place and a credential, and begins the call.
+    async fn permit(&self, checked: &CheckedRequest) -> Result<Ready<'_>, Failure> {
+        let waited = self.clock.now().since(checked.begun);
+        let left = self.settings.times.max_wait.saturating_sub(waited);
+        let acquire = checked.requested.acquire(&self.resource, waited, left);
+        let acquire = match checked.asked_in {
+            Some(span) => acquire.traceparent(&span.to_string()),
+            None => acquire,
+        };
+        let granted = async {
+            let permit = acquire.await?;
+            let place = self.place(left).await?;
+            let credential = self.credential().await?;
+            // The permit may have lapsed meanwhile.
+            Ok(Ready { call: permit.ready().await?.begin(), place, credential })
+        };
+        tokio::select! {
+            granted = granted => granted,
+            _broken = checked.outgoing.body.broken() => Err(Failure::BrokenBody),
+            () = self.drain.is_over() => Err(Failure::Stopping),
+        }
+    }
+
+    async fn place(&self, longest: Span) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(place) = self.in_flight.clone().try_acquire_owned() {
+            return Ok(place);
+        }
+        let place = tokio::time::timeout(longest.duration(), self.in_flight.clone().acquire_owned()).await;
+        place.ok().and_then(Result::ok).ok_or(Failure::NoPlace)
+    }
+
+    async fn credential(&self) -> Result<Option<AppliedCredential<'_>>, Failure> {
+        match &self.settings.credential {
+            Some(credential) => credential.applied().await.map(Some).ok_or(Failure::NoCredential),
+            None => Ok(None),
+        }
+    }
+
+    async fn call(
+        &self,
+        outgoing: &Outgoing,
+        call: Call,
+        credential: Option<&AppliedCredential<'_>>,
+    ) -> Result<(Response<Incoming>, Call), Failure> {
+        let mut answered = self.pool.call(outgoing.request(credential), &outgoing.body).await;
+        let was_sent = !matches!(answered, Err(CallError::NoConnection(_)));
+        if matches!(answered, Err(CallError::Ending(_))) && outgoing.is_repeatable() {
+            tracing::debug!("a call met the end of a kept connection, and is made on a new one");
+            answered = self.pool.call_anew(outgoing.request(credential), &outgoing.body).await;
+        }
+        match answered {
+            Ok(response) => {
+                if let (StatusCode::UNAUTHORIZED, Some(credential)) = (response.status(), credential) {
+                    credential.refused();
+                }
+                Ok((response, call))
+            }
+            Err(error) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a call has no answer");
+                if !was_sent {
+                    call.give_back();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    fn relayed(&self, response: Response<Incoming>, unsettled: UnsettledCall, waited: Span) -> Response<AnswerBody> {
+        let (mut head, body) = response.into_parts();
+        headers::strip(&mut head.headers);
+        head.version = Version::HTTP_11;
+        if self.settings.headers.tell_wait {
+            head.headers.insert(WAIT_MS, HeaderValue::from(waited.duration().as_millis() as u64));
+        }
+        head.extensions = http::Extensions::new();
+        let silence = Silence::of_at_most(self.settings.times.next_byte);
+        Response::from_parts(head, AnswerBody::Upstream(Box::new(Relay::new(body, unsettled, silence))))
+    }
+
+    fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<AnswerBody> {
+        self.metrics.answered(route, class, failure.code());
+        tracing::debug!(resource = self.resource.name(), route, class, code = failure.code(), %failure, "not forwarded");
+        failure.response().map(AnswerBody::Own)
+    }
+
+    /// Logs a request without its path, query and headers, which may hold secrets.
+    fn log(&self, checked: &CheckedRequest, status: StatusCode, logged: &LoggedRequest) {
+        let (route, class) = (&*checked.requested.route, checked.requested.class.as_deref());
+        self.metrics.answered(route, class, "forwarded");
+        let (resource, wait_ms) = (self.resource.name(), logged.waited.millis());
+        let LoggedRequest { method, sendings, .. } = logged;
+        tracing::debug!(resource, %method, route, class, wait_ms, sendings, status = status.as_u16(), "forwarded");
+    }
+}
+
+fn is_worth_repeating(response: &Response<Incoming>) -> bool {
+    let says_no = response.headers().get(SHOULD_RETRY).is_some_and(|value| value == "false");
+    response.status() == StatusCode::TOO_MANY_REQUESTS && !says_no
+}

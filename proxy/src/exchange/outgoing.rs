@@ -1,0 +1,39 @@
+//! A request as it is sent to the upstream.
+
+use crate::credential::AppliedCredential;
+use crate::pool::request_body::{RequestBody, Sending};
+use http::{HeaderMap, HeaderName, Method, Request, Uri};
+
+/// Headers by which an upstream knows a request that it has seen before, whatever its method.
+const IDEMPOTENCY_KEYS: [HeaderName; 2] =
+    [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
+
+/// A request as it is sent to the upstream, perhaps several times.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    pub(crate) target: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: RequestBody,
+}
+
+impl Outgoing {
+    /// The request from its beginning, which shows `credential`.
+    pub(crate) fn request(&self, credential: Option<&AppliedCredential<'_>>) -> Request<Sending> {
+        let mut request = Request::new(self.body.send());
+        *request.method_mut() = self.method.clone();
+        *request.uri_mut() = self.target.clone();
+        *request.headers_mut() = self.headers.clone();
+        if let Some(credential) = credential {
+            credential.put_into(request.headers_mut());
+        }
+        request
+    }
+
+    /// Whether a proxy may send it again though the upstream may have received it (RFC 9110,
+    /// section 9.2.2).
+    pub(crate) fn is_repeatable(&self) -> bool {
+        let is_known_again = IDEMPOTENCY_KEYS.iter().any(|name| self.headers.contains_key(name));
+        (self.method.is_idempotent() || is_known_again) && self.body.can_be_sent()
+    }
+}

@@ -1,0 +1,273 @@
+//! Encryption towards clients, and the authorities of the upstream.
+
+pub(super) mod watched_files;
+
+use rampmeter_nats::key_file;
+use rampmeter_protocol::clock::Clock;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::danger::ClientCertVerifier;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
+use watched_files::WatchedFiles;
+
+/// The protocols that clients may choose, the better one first.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The certificate of a proxy and its private key, as PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and those of intermediate authorities behind it.
+    pub cert_file: PathBuf,
+    /// The private key.
+    pub key_file: PathBuf,
+    /// The authorities that clients need a certificate of. Without them, clients need none.
+    pub client_ca_file: Option<PathBuf>,
+}
+
+/// The first name in the certificate of a client, which its request carries along.
+#[derive(Clone, Debug)]
+pub struct ClientName(pub Arc<str>);
+
+impl ClientName {
+    /// The name of the client that has begun this session.
+    pub(crate) fn of(session: &ServerConnection) -> Option<Self> {
+        let certificate = webpki::EndEntityCert::try_from(session.peer_certificates()?.first()?).ok()?;
+        let name = certificate.valid_dns_names().next().map(Arc::from);
+        name.map(ClientName)
+    }
+}
+
+/// Why a file is of no use. The text contains no part of a key.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {reason}", path.display())]
+pub struct TlsFileError {
+    path: PathBuf,
+    reason: String,
+    source: Option<FileFault>,
+}
+
+/// What is wrong with the text of a file.
+#[derive(Debug, thiserror::Error)]
+enum FileFault {
+    #[error(transparent)]
+    Unreadable(#[from] std::io::Error),
+    #[error(transparent)]
+    Pem(#[from] PemFault),
+}
+
+/// What is wrong with PEM. The error of the parser may quote a key, so it is not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PemFault {
+    #[error("a section has no `-----END` line")]
+    NoEnd,
+    #[error("a `-----BEGIN` line is not a line of its own")]
+    NoBeginning,
+    #[error("a section is not in Base64")]
+    NoBase64,
+    #[error("there is no such section")]
+    NoSection,
+    #[error("this kind of key is not supported")]
+    UnsupportedKey,
+}
+
+impl From<pem::Error> for PemFault {
+    fn from(error: pem::Error) -> Self {
+        #[expect(clippy::wildcard_enum_match_arm, reason = "a text in memory that is bounded has no other fault")]
+        match error {
+            pem::Error::MissingSectionEnd { .. } => PemFault::NoEnd,
+            pem::Error::IllegalSectionStart { .. } => PemFault::NoBeginning,
+            pem::Error::Base64Decode(_) => PemFault::NoBase64,
+            _ => PemFault::NoSection,
+        }
+    }
+}
+
+/// The certificate that counts now. It is read again when a file changes.
+#[derive(Debug)]
+pub(crate) struct Certificate {
+    files: CertificateFiles,
+    clock: Clock,
+    /// The lock guards what was read. It is held while files are read, so that each client gets
+    /// what they say now.
+    current: Mutex<Current>,
+}
+
+struct Current {
+    acceptor: TlsAcceptor,
+    watched: WatchedFiles,
+}
+
+impl std::fmt::Debug for Current {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Current")
+    }
+}
+
+impl Certificate {
+    /// # Errors
+    /// If a file is of no use.
+    pub(crate) fn read(files: CertificateFiles, clock: Clock) -> Result<Self, TlsFileError> {
+        let watched = WatchedFiles::new(files.all(), clock.now());
+        let current = Mutex::new(Current { acceptor: files.acceptor()?, watched });
+        Ok(Certificate { files, clock, current })
+    }
+
+    /// The acceptor for the next client. While changed files are of no use, the former ones count.
+    pub(crate) async fn acceptor(&self) -> TlsAcceptor {
+        let mut current = self.current.lock().await;
+        if current.watched.have_changed(self.clock.now()) {
+            let files = self.files.clone();
+            match blocking(&self.files.cert_file, move || files.acceptor()).await {
+                Ok(acceptor) => current.acceptor = acceptor,
+                Err(error) => {
+                    let error = &error as &dyn std::error::Error;
+                    tracing::warn!(error, "the former certificate stays in use");
+                }
+            }
+        }
+        current.acceptor.clone()
+    }
+}
+
+impl CertificateFiles {
+    fn all(&self) -> Vec<PathBuf> {
+        [Some(&self.cert_file), Some(&self.key_file), self.client_ca_file.as_ref()]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
+    }
+
+    fn acceptor(&self) -> Result<TlsAcceptor, TlsFileError> {
+        let key = |text: &[u8]| Ok(PrivateKeyDer::from_pem_slice(text)?);
+        let key = pem(&self.key_file, key, "it has no private key in PEM; `openssl pkey` writes one")?;
+        let config = match &self.client_ca_file {
+            Some(file) => ServerConfig::builder().with_client_cert_verifier(verifier(file)?),
+            None => ServerConfig::builder().with_no_client_auth(),
+        };
+        let config = config.with_single_cert(certificates(&self.cert_file)?, key);
+        Ok(acceptor(config.map_err(|error| fault(&self.key_file, error.to_string()))?))
+    }
+}
+
+/// An acceptor with `config`, for both versions of HTTP.
+pub(crate) fn acceptor(mut config: ServerConfig) -> TlsAcceptor {
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A client of servers whose certificates the authorities in `file` have signed.
+///
+/// # Errors
+/// If the file is of no use.
+pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
+    Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
+}
+
+/// A verifier that refuses clients without a certificate that the authorities in `file` have
+/// signed.
+fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsFileError> {
+    let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(file)?));
+    verifier.build().map_err(|error| fault(file, error.to_string()))
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate).map_err(|error| fault(file, error.to_string()))?;
+    }
+    Ok(roots)
+}
+
+/// The certificates in `file`, of which there is at least one.
+///
+/// # Errors
+/// If the file has none.
+pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+    let all = |text: &[u8]| {
+        let all: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>()?;
+        if all.is_empty() { Err(PemFault::NoSection) } else { Ok(all) }
+    };
+    pem(file, all, "it has no certificate in PEM; `openssl x509` writes one")
+}
+
+/// What `read` finds in `file`.
+///
+/// # Errors
+/// If there is no such file, it is too long, or `read` finds nothing.
+pub(crate) fn pem<T>(
+    file: &Path,
+    read: impl Fn(&[u8]) -> Result<T, PemFault>,
+    otherwise: &str,
+) -> Result<T, TlsFileError> {
+    let because = |reason: &str, source| TlsFileError { source: Some(source), ..fault(file, reason.to_owned()) };
+    let text = key_file::bounded(file).map_err(|error| because("it can't be read", error.into()))?;
+    read(&text).map_err(|error| because(otherwise, error.into()))
+}
+
+/// Says of the file at `path` why it is of no use.
+pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
+    TlsFileError { path: path.to_owned(), reason, source: None }
+}
+
+/// What `read` finds in files, one of which is at `path`. It runs on a thread that may wait for a
+/// disk.
+///
+/// # Errors
+/// Those of `read`, or if the runtime ends.
+pub(crate) async fn blocking<T: Send + 'static>(
+    path: &Path,
+    read: impl FnOnce() -> Result<T, TlsFileError> + Send + 'static,
+) -> Result<T, TlsFileError> {
+    spawn_blocking(read).await.unwrap_or_else(|error| Err(fault(path, error.to_string())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::error::Error;
+
+    /// All texts of an error, down to its first cause.
+    fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
+        std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string).collect()
+    }
+
+    /// Reaches `key_file::MAX_BYTES`.
+    #[test]
+    fn a_file_that_is_too_long_is_not_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len((1 << 20) + 1).unwrap();
+        let told = chain(&certificates(file.path()).unwrap_err());
+        let path = file.path().display();
+        assert_eq!(
+            told,
+            [
+                format!("{path}: it can't be read"),
+                "it has more than 1048576 bytes; name a file with keys or certificates alone".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_fault_in_pem_is_named_and_quotes_nothing() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let table = [
+            ("", PemFault::NoSection),
+            ("-----BEGIN CERTIFICATE-----\ncanary\n", PemFault::NoEnd),
+            ("-----BEGIN CERTIFICATE----- canary", PemFault::NoBeginning),
+            ("-----BEGIN CERTIFICATE-----\ncanary!\n-----END CERTIFICATE-----\n", PemFault::NoBase64),
+        ];
+        for (text, fault) in table {
+            std::fs::write(file.path(), text).unwrap();
+            let error = certificates(file.path()).unwrap_err();
+            assert!(!format!("{error:?}").contains("canary"), "{error:?}");
+            assert_eq!(chain(&error)[1..], [fault.to_string()], "{text}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Waiting for keys: a request that a key's bucket holds up waits in the queue of that key, and
+//! blocks no request with other keys.
+//!
+//! The first request of a key queue moves to the queue of its class once the key can pay for it.
+//!
+//! There, another key may hold the request up. It then moves to the queue of that key, and the
+//! first key reserves the needed amount until the other can pay. Each key reserves for one request
+//! only: the first in the order of key queues. So the first request of all never loses what is
+//! reserved for it, and no request waits for ever.
+
+use crate::collections::Slot;
+use crate::ids::Tier;
+use crate::ledger::Ledger;
+use crate::limits::just_past;
+use crate::policy::Bill;
+use crate::queue::KeyQueuePosition;
+use crate::scheduler::Scheduler;
+use crate::scheduler::waits::starved;
+use rampmeter_protocol::time::Time;
+use std::sync::Arc;
+
+/// The buckets of the keys that a bill charges.
+pub(in crate::scheduler) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
+    bill.keyed().filter_map(|charge| ledger.find_key(charge.limit, &charge.key)).collect()
+}
+
+impl<R: Clone> Scheduler<R> {
+    /// Moves a request from the queue of its class to that of a key that holds it up. Returns false
+    /// if no key does.
+    pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
+        let Some(charge) = self.waits(now).blocking_key(slot, tier).cloned() else { return false };
+        let bucket = self.ledger.insert_awaited(now, &charge);
+        let cost = self.ledger.limit_of_key(&charge).rate().credit(charge.amount);
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));
+        self.ledger.note_changed_keys(keys_of(&self.ledger, &bill));
+        true
+    }
+
+    /// Examines each key that has changed, or whose alarm goes off.
+    pub(crate) fn examine_keys(&mut self, now: Time) {
+        let latest = now + self.resource.spec().horizon;
+        while self.plan.has_steps()
+            && let Some(bucket) = self.ledger.pop_changed_key().or_else(|| self.queues.keys.next_alarm_until(latest))
+        {
+            self.plan.take_step();
+            self.examine_key(now, bucket, latest);
+        }
+    }
+
+    /// Moves the first request of a key queue to the queue of its class, or sets the alarm for when
+    /// it may go. The second request is examined after the first has left, or in the next dispatch.
+    fn examine_key(&mut self, now: Time, bucket: Slot, latest: Time) {
+        self.queues.keys.clear_alarm(bucket);
+        let queue = self.queues.keys.get(bucket);
+        let Some((position, first)) = queue.and_then(|queue| queue.first(starved(&self.resource, now))) else {
+            let is_awaited = !self.queues.keys.close_deserted(bucket);
+            return self.ledger.set_awaited(bucket, is_awaited);
+        };
+        let permit = self.permits.get(first);
+        let limit = self.ledger.key_at(bucket).expect("a bucket with a key queue stays").limit;
+        let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
+        let due = self.waits(now).earliest_of_key(position, &charge, self.resource.tier(position.class));
+        if due <= latest {
+            self.admit(now, bucket, position, first);
+            return self.queues.keys.set_alarm(bucket, just_past(latest));
+        }
+        let is_quota = self.resource[limit].is_quota();
+        // A refused request notes its key, which is examined again.
+        if !is_quota || !self.turn_away_if_spent(now, first) {
+            self.queues.keys.set_alarm(bucket, due);
+        }
+    }
+
+    /// Moves the first request of a key queue to the queue of its class.
+    fn admit(&mut self, now: Time, bucket: Slot, position: KeyQueuePosition, slot: Slot) {
+        let is_kept_for_another = self.waits(now).kept_for_before(position, bucket).is_some();
+        self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
+        self.enter_queue(slot);
+    }
+
+    /// When the next key is to be examined.
+    pub(crate) fn next_key_alarm(&self) -> Option<Time> {
+        self.queues.keys.next_alarm().map(|(alarm, _)| alarm - self.resource.spec().horizon)
+    }
+}

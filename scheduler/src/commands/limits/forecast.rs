@@ -1,0 +1,84 @@
+//! `rampmeter forecast`
+
+use crate::commands::nats_arg::NatsArg;
+use crate::commands::output;
+use crate::commands::output::human::{duration, in_duration};
+use crate::commands::output::table::{right_aligned, table, trimmed};
+use crate::commands::status::{ask_leader, resource_names};
+use crate::connection::connect;
+use rampmeter_protocol::forecast::LimitForecast;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::subject::Subjects;
+use serde::Serialize;
+
+const MILLIS_PER_HOUR: f64 = 3_600_000.0;
+
+/// What `forecast` takes.
+#[derive(Debug, clap::Args)]
+pub struct ForecastArgs {
+    /// The resource; all resources, if none is named.
+    resource: Option<Name>,
+    /// Print the forecasts as a JSON array.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
+/// The forecasts of one resource.
+#[derive(Debug, Serialize)]
+struct ResourceForecast<'a> {
+    resource: &'a Name,
+    forecasts: &'a [LimitForecast],
+}
+
+impl<'a> ResourceForecast<'a> {
+    fn of(status: &'a Status) -> Self {
+        ResourceForecast { resource: &status.resource, forecasts: &status.forecasts }
+    }
+}
+
+/// Prints when limits end.
+///
+/// # Errors
+/// If NATS can't be reached, or no scheduler answers.
+pub async fn run(args: ForecastArgs) -> anyhow::Result<()> {
+    let client = connect(&args.nats.table(), "rampmeter-forecast").await?;
+    let subjects = Subjects::new(&args.nats.prefix)?;
+    let names = match args.resource {
+        Some(name) => vec![name],
+        None => resource_names(&client, &subjects).await?,
+    };
+    let mut all = Vec::new();
+    for name in &names {
+        all.push(ask_leader(&client, subjects.status(name), name).await?);
+    }
+    if args.json {
+        return output::json(&all.iter().map(ResourceForecast::of).collect::<Vec<_>>());
+    }
+    all.iter().try_for_each(|status| output::print(render(status)))
+}
+
+fn render(status: &Status) -> String {
+    if status.forecasts.is_empty() {
+        return format!("{}\nno limit of an hour or longer has a history yet\n\n", status.resource);
+    }
+    let mut table = table(&["limit", "early (p10)", "likely (p50)", "late (p90)", "ends in time", "resets", "history"]);
+    for forecast in &status.forecasts {
+        table.add_row([
+            forecast.limit.to_string(),
+            end(forecast.p10_ms),
+            end(forecast.p50_ms),
+            end(forecast.p90_ms),
+            format!("{:.0} %", 100.0 * forecast.share),
+            forecast.resets_ms.map_or("–".to_owned(), in_duration),
+            duration(forecast.history_hours as f64 * MILLIS_PER_HOUR),
+        ]);
+    }
+    format!("{}\n{}\n\n", status.resource, trimmed(&right_aligned(table, 1..7)))
+}
+
+fn end(at: Option<f64>) -> String {
+    at.map_or("–".to_owned(), in_duration)
+}

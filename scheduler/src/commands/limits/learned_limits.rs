@@ -1,0 +1,47 @@
+//! The unwritten limits that were found, as a configuration.
+
+use crate::commands::output;
+use crate::commands::output::human::duration;
+use crate::commands::status::ask;
+use crate::config::{ResourceRules, limit_text, limits_in_force};
+use anyhow::bail;
+use async_nats::Client;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{FoundStatus, Status, StatusQuestion};
+use rampmeter_protocol::subject::Subjects;
+use toml::{Table, Value};
+
+const HEAD: &str = "\
+# Limits that were found. `dialect`, classes and all else are as the configuration has them.
+";
+
+/// Prints what was found of these resources.
+///
+/// # Errors
+/// If nothing was found, or a leader's answer is unreadable.
+pub(in crate::commands) async fn show(client: &Client, prefix: &Name, names: &[Name]) -> anyhow::Result<()> {
+    let subjects = Subjects::new(prefix)?;
+    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })?;
+    let mut text = String::new();
+    for name in names {
+        let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
+        let limits = limits_in_force(name, status.limits_toml.as_deref().unwrap_or_default())?;
+        text.push_str(&found_of(&status, &limits));
+    }
+    if text.is_empty() {
+        bail!("nothing was found; a resource with `discover` finds limits while calls are made");
+    }
+    output::line(format_args!("{HEAD}{}", text.trim_end()))
+}
+
+/// The found limits of a resource; nothing if it has none.
+fn found_of(status: &Status, limits: &ResourceRules) -> String {
+    let found = |table: &Table| {
+        let name = table.get("name").and_then(Value::as_str)?;
+        let limit = status.limits.iter().find(|limit| *limit.name == *name)?;
+        let FoundStatus { by, for_ms, .. } = limit.found.as_ref()?;
+        Some(format!("\n# Found by {by} {} ago.\n[[resource.limit]]\n{}", duration(*for_ms), limit_text(table)))
+    };
+    let tables: String = limits.written.iter().filter_map(found).collect();
+    if tables.is_empty() { tables } else { format!("\n[[resource]]\nname = \"{}\"\n{tables}", status.resource) }
+}

@@ -1,0 +1,59 @@
+//! What commands print. A reader that goes away, as `head` does, ends the command and is no
+//! failure.
+
+pub(super) mod human;
+pub(super) mod reasons;
+pub(super) mod table;
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write, stdout};
+
+/// The reader of standard output has gone: there is nothing left to do.
+#[derive(Debug, thiserror::Error)]
+#[error("standard output was closed")]
+struct ReaderGone;
+
+/// Whether a command ended because the reader of its output has gone.
+#[must_use]
+pub fn is_reader_gone(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.is::<ReaderGone>())
+}
+
+/// Prints a text, and ends the line.
+///
+/// # Errors
+/// If the reader has gone, or standard output takes nothing.
+pub(super) fn line(text: impl Display) -> anyhow::Result<()> {
+    print(format_args!("{text}\n"))
+}
+
+/// Prints a text that ends its own lines.
+///
+/// # Errors
+/// If the reader has gone, or standard output takes nothing.
+pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
+    let mut output = stdout().lock();
+    match write!(output, "{text}").and_then(|()| output.flush()) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        Err(error) => Err(anyhow::Error::new(error).context("standard output takes nothing")),
+    }
+}
+
+/// Prints a line. A reader that has gone is no failure, for a command that has other work to do.
+pub(super) fn line_if_read(text: impl Display) {
+    print_if_read(format_args!("{text}\n"));
+}
+
+/// Prints a text that ends its own lines. A reader that has gone is no failure.
+pub(super) fn print_if_read(text: impl Display) {
+    print(text).ok();
+}
+
+/// Prints a value as JSON.
+///
+/// # Errors
+/// If the reader has gone, or standard output takes nothing.
+pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    line(serde_json::to_string_pretty(value)?)
+}

@@ -1,0 +1,78 @@
+//! `[nats]` of the file.
+
+pub(super) mod tls;
+
+use super::keys::keys;
+use anyhow::Context;
+use rampmeter_nats::servers::Servers;
+use rampmeter_nats::tls::Tls;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use serde::{Deserialize, Deserializer};
+
+keys! {
+    /// `[nats]`
+    #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    pub struct NatsTable {
+        /// The server, or several of a cluster, with a user if the server wants one:
+        /// `nats://user:password@a:4222,nats://b:4222` or `nats://token@a:4222`.
+        /// Also: `--nats`, `RAMPMETER_NATS`.
+        pub url: String = Default(r#""nats://127.0.0.1:4222""#),
+        /// The file with the credentials (JWT and seed), if the server wants some.
+        pub credentials_file: Option<String> = Example(r#""/etc/rampmeter/nats.creds""#),
+        /// The file with the seed of an `NKey`, if the server wants one. Not beside credentials.
+        pub nkey_file: Option<String> = Example(r#""/etc/rampmeter/nats.nk""#),
+        /// How the connection is encrypted. Without this the server and the URL decide:
+        /// `tls://host:4222` requires TLS. With it there are
+        #[serde(deserialize_with = "tls::tls")]
+        pub tls: Tls = Example(r#"{ ca_file = "/etc/rampmeter/nats-ca.pem" }"#),
+        /// The first token of all subjects, and the name of the KV bucket.
+        pub prefix: Name = Default(r#""rampmeter""#),
+        /// The first token of the subjects that answers come to.
+        /// The user of the scheduler must be allowed to subscribe to them.
+        pub inbox_prefix: Name = Default(r#""_INBOX""#),
+        /// The number of replicas of the KV bucket: 1, 3 or 5. A cluster wants 3.
+        #[serde(deserialize_with = "replicas")]
+        pub replicas: usize = Default("1"),
+    }
+}
+
+impl NatsTable {
+    /// The defaults with the server at `url`.
+    #[must_use]
+    pub fn at(url: &str) -> Self {
+        NatsTable { url: url.to_owned(), ..NatsTable::default() }
+    }
+
+    /// The servers at `url`.
+    ///
+    /// # Errors
+    /// If the URL names none.
+    pub fn servers(&self) -> anyhow::Result<Servers> {
+        self.url.parse().context("`nats.url`")
+    }
+}
+
+impl Default for NatsTable {
+    fn default() -> Self {
+        NatsTable {
+            url: "nats://127.0.0.1:4222".to_owned(),
+            credentials_file: None,
+            nkey_file: None,
+            tls: Tls::default(),
+            prefix: Subjects::default().prefix().clone(),
+            inbox_prefix: Name::new("_INBOX").expect("a valid name"),
+            replicas: 1,
+        }
+    }
+}
+
+/// A Raft group has an odd number of members, and `JetStream` at most five.
+fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let replicas = usize::deserialize(deserializer)?;
+    match replicas {
+        1 | 3 | 5 => Ok(replicas),
+        other => Err(serde::de::Error::custom(format!("there can be 1, 3 or 5 replicas, not {other}"))),
+    }
+}

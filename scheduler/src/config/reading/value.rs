@@ -1,0 +1,109 @@
+//! Single values of a configuration.
+
+use super::duration;
+use super::source::{ConfigError, Source};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// A bound of 0 would shut out all clients, and the core counts in 32 bits.
+const BOUNDS: RangeInclusive<usize> = 1..=u32::MAX as usize;
+
+/// A duration in the file.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::config) struct Duration(Span);
+
+impl<'de> Deserialize<'de> for Duration {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(DurationVisitor)
+    }
+}
+
+struct DurationVisitor;
+
+impl Visitor<'_> for DurationVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration such as \"60s\" or \"PT1M\"")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+        duration::parse(text).map(Duration).map_err(E::custom)
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Duration, E> {
+        Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Duration, E> {
+        Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
+    }
+}
+
+impl From<Duration> for Span {
+    fn from(duration: Duration) -> Self {
+        duration.0
+    }
+}
+
+impl From<Duration> for Option<Span> {
+    fn from(duration: Duration) -> Self {
+        Some(duration.0)
+    }
+}
+
+/// The most of something that is kept at once.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "usize")]
+pub(in crate::config) struct Bound(usize);
+
+impl TryFrom<usize> for Bound {
+    type Error = String;
+
+    fn try_from(most: usize) -> Result<Self, String> {
+        match BOUNDS.contains(&most) {
+            true => Ok(Bound(most)),
+            false => Err(format!("a bound is from {} to {}", BOUNDS.start(), BOUNDS.end())),
+        }
+    }
+}
+
+impl From<Bound> for usize {
+    fn from(bound: Bound) -> Self {
+        bound.0
+    }
+}
+
+pub(in crate::config) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
+    Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))
+}
+
+pub(in crate::config) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
+    Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
+}
+
+pub(in crate::config) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
+    duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
+}
+
+pub(in crate::config) fn optional_span(
+    source: &Source,
+    text: Option<&Spanned<String>>,
+) -> Result<Option<Span>, ConfigError> {
+    text.map(|text| span(source, text)).transpose()
+}
+
+/// A time of a scenario, from its beginning.
+pub(in crate::config) fn time(
+    source: &Source,
+    text: Option<&Spanned<String>>,
+    otherwise: Time,
+) -> Result<Time, ConfigError> {
+    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
+}

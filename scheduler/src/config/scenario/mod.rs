@@ -1,0 +1,228 @@
+//! The file of a scenario: a world to simulate.
+
+pub(super) mod fleet;
+
+use super::limits::dialect::{parsed, reader};
+use super::limits::table::ResourceTable;
+use super::load::resource_spec;
+use super::reading::faults::read_prepared;
+use super::reading::source::{ConfigError, Source};
+use super::reading::value::{span, time};
+use fleet::FleetTable;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::upstream::Behaviour;
+use rampmeter_simulator::world::World;
+use rampmeter_simulator::world_error::WorldError;
+use rampmeter_upstream::{Policy, Preset};
+use serde::Deserialize;
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioTable {
+    #[serde(default = "one")]
+    seed: u64,
+    /// The end of the world. It is needed if a fleet makes calls without end.
+    until: Option<Spanned<String>>,
+    resource: Spanned<ResourceTable>,
+    #[serde(default)]
+    network: NetworkTable,
+    #[serde(default)]
+    upstream: UpstreamTable,
+    fleet: Vec<FleetTable>,
+}
+
+/// The shortest and longest delay of each kind of message in milliseconds, and the share of
+/// messages with each fault.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct NetworkTable {
+    request_ms: Option<Spanned<[f64; 2]>>,
+    grant_ms: Option<Spanned<[f64; 2]>>,
+    call_ms: Option<Spanned<[f64; 2]>>,
+    response_ms: Option<Spanned<[f64; 2]>>,
+    loss: Option<Spanned<f64>>,
+    duplicates: Option<Spanned<f64>>,
+    reordering: Option<Spanned<f64>>,
+}
+
+/// The real behaviour of the upstream, if it differs from the resource.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct UpstreamTable {
+    /// A known upstream. It replaces all other keys except `changes`.
+    preset: Option<Spanned<String>>,
+    /// Limits in the format of `rampmeter upstream --limit`.
+    limits: Vec<Spanned<String>>,
+    concurrency: Option<Spanned<NonZeroUsize>>,
+    /// The headers that tell what a call took and what is left.
+    dialect: Option<Spanned<String>>,
+    retry_after: Option<Spanned<String>>,
+    /// Other limits from some time on. The scheduler does not learn of them.
+    changes: Vec<ChangeTable>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChangeTable {
+    at: Spanned<String>,
+    limits: Vec<Spanned<String>>,
+}
+
+/// The longest delay, an hour: no worker waits longer for a message.
+const LONGEST_DELAY_MS: f64 = 3_600_000.0;
+
+fn one() -> u64 {
+    1
+}
+
+/// The world in `text`. Faults name `path` as its file, and `seed` replaces the file's.
+///
+/// # Errors
+/// The faults in its tables and in its resource, or the first one in the rest.
+pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
+    let source = Source { path, text, is_stored: false };
+    let (table, mut faults) = read_prepared::<ScenarioTable>(&source, |_| "", as_scenario)?;
+    let spec = resource_spec(&source, &mut faults, &table.resource);
+    let spec = faults.or(spec)?;
+    let until = time(&source, table.until.as_ref(), Time::NEVER)?;
+    let behaviour = behaviour(&source, &table.upstream)?;
+    let reader = reader(&source, table.resource.get_ref(), behaviour.reader())?;
+    let world = World::new(spec, seed.unwrap_or(table.seed))
+        .across(network(&source, &table.network)?)
+        .against(behaviour)
+        .reading(reader)
+        .until(until);
+    let with = |world: World, fleet: &FleetTable| Ok(world.with(fleet.fleet(&source, until)?));
+    let world = table.fleet.iter().try_fold(world, with)?;
+    world.check().map_err(|error| source.fault(&span_of(&table, &error), error.to_string()))?;
+    Ok(world)
+}
+
+/// Makes a scenario of a configuration with fleets: drops the tables of its servers, and turns its
+/// list of one resource into a table.
+fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
+    root.remove("nats");
+    root.remove("http");
+    root.remove("proxy");
+    let Some(resource) = root.get_mut("resource") else { return Ok(()) };
+    if let DeValue::Array(resources) = resource.get_ref() {
+        let [only] = &resources[..] else {
+            let first = resources.first().map_or(resource.span(), Spanned::span);
+            return Err(source.fault(&first, format!("a scenario has one [[resource]], not {}", resources.len())));
+        };
+        *resource = only.clone();
+    }
+    Ok(())
+}
+
+/// The place at which an error is shown: the name of its fleet, if the error is about one.
+fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
+    let fleet = match error {
+        WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,
+        WorldError::Resource(_) => return table.resource.span(),
+        WorldError::Upstream(_) => return table.upstream.limits.first().map_or(0..0, Spanned::span),
+    };
+    let named = table.fleet.iter().rev().find(|table| table.name.get_ref() == fleet);
+    named.map_or(0..0, |table| table.name.span())
+}
+
+/// Reads a scenario.
+///
+/// # Errors
+/// If it can't be read, or the first fault in it.
+pub fn load_scenario(path: &Path, seed: Option<u64>) -> Result<World, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse_scenario(path, &text, seed)
+}
+
+fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError> {
+    let usual = Network::default();
+    Ok(Network {
+        request: delay(source, table.request_ms.as_ref(), usual.request)?,
+        grant: delay(source, table.grant_ms.as_ref(), usual.grant)?,
+        call: delay(source, table.call_ms.as_ref(), usual.call)?,
+        response: delay(source, table.response_ms.as_ref(), usual.response)?,
+        loss: part(source, table.loss.as_ref())?,
+        duplicates: part(source, table.duplicates.as_ref())?,
+        reordering: part(source, table.reordering.as_ref())?,
+    })
+}
+
+fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, ConfigError> {
+    let preset = preset(source, table)?;
+    let limits = preset.as_ref().map_or(table.limits.len(), |preset| preset.rules().len());
+    let change = |change: &ChangeTable| {
+        let at = Time::ORIGIN + span(source, &change.at)?;
+        if change.limits.len() != limits {
+            let reason = "a change names as many limits as there are, in their order".to_owned();
+            return Err(source.fault(&change.at.span(), reason));
+        }
+        Ok((at, policies(source, &change.limits)?))
+    };
+    Ok(Behaviour {
+        policies: policies(source, &table.limits)?,
+        concurrency: table.concurrency.as_ref().map(|concurrency| *concurrency.get_ref()),
+        dialect: parsed(source, table.dialect.as_ref())?.unwrap_or_default(),
+        retry_after: parsed(source, table.retry_after.as_ref())?.unwrap_or_default(),
+        preset,
+        changes: table.changes.iter().map(change).collect::<Result<_, _>>()?,
+    })
+}
+
+/// The preset of this name, or in the file of this name beside the scenario. No other setting of
+/// the upstream may stand beside a preset.
+fn preset(source: &Source, table: &UpstreamTable) -> Result<Option<Preset>, ConfigError> {
+    let Some(name) = &table.preset else { return Ok(None) };
+    let limits = table.limits.first().map(Spanned::span);
+    let others = [limits, table.concurrency.as_ref().map(Spanned::span)];
+    let texts = [&table.dialect, &table.retry_after].map(|text| text.as_ref().map(Spanned::span));
+    if let Some(other) = others.into_iter().chain(texts).flatten().next() {
+        return Err(source.fault(&other, "a preset says this already; leave it out, or write a preset of your own"));
+    }
+    let preset = Preset::open(name.get_ref(), source.path.parent().unwrap_or(Path::new("")));
+    preset.map(Some).map_err(|error| source.fault(&name.span(), error.to_string()))
+}
+
+fn policies(source: &Source, limits: &[Spanned<String>]) -> Result<Vec<Policy>, ConfigError> {
+    let policy =
+        |limit: &Spanned<String>| limit.get_ref().parse().map_err(|error| source.fault(&limit.span(), chain(&error)));
+    limits.iter().map(policy).collect()
+}
+
+/// An error with its causes, in a line.
+fn chain(error: &rampmeter_upstream::PolicyError) -> String {
+    let cause = std::error::Error::source(error);
+    cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+fn part(source: &Source, part: Option<&Spanned<f64>>) -> Result<f64, ConfigError> {
+    let Some(part) = part else { return Ok(0.0) };
+    match *part.get_ref() {
+        within if (0.0..1.0).contains(&within) => Ok(within),
+        beyond => Err(source.fault(&part.span(), format!("a part of all messages is from 0 to below 1, not {beyond}"))),
+    }
+}
+
+fn delay(source: &Source, millis: Option<&Spanned<[f64; 2]>>, usual: Delay) -> Result<Delay, ConfigError> {
+    let Some(millis) = millis else { return Ok(usual) };
+    match *millis.get_ref() {
+        [least, most] if least >= 0.0 && least <= most && most <= LONGEST_DELAY_MS => {
+            Ok(Delay { least: of_millis(least), most: of_millis(most) })
+        }
+        [least, most] => {
+            let reason = format!("a delay is [least, most] in ms, from 0 to {LONGEST_DELAY_MS}, not [{least}, {most}]");
+            Err(source.fault(&millis.span(), reason))
+        }
+    }
+}
+
+fn of_millis(millis: f64) -> Span {
+    Span::from_nanos((millis * 1e6) as u64)
+}

@@ -1,0 +1,207 @@
+//! The figures of a run, for people and scripts.
+
+use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
+use crate::results::usage::most_used;
+use crate::workers::fleet::Fleet;
+use crate::world::World;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// The figures of a run. Strangers count only in what was used, and in `fleets`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The strategy of the workers.
+    pub strategy: String,
+    /// Calls that the upstream served.
+    pub ok: usize,
+    /// Calls that the upstream answered with 429.
+    pub rejected: usize,
+    /// From the beginning to the last response, or to the end of the world.
+    pub seconds: f64,
+    /// The limit that was used most.
+    pub binding: String,
+    /// The share of its capacity and refill that was used.
+    pub used: f64,
+    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984). Shares are
+    /// weighted, and count the limit that a client uses most.
+    pub jain: f64,
+    /// Calls that were wanted and not served when the world ended.
+    pub unfinished: usize,
+    /// Clients that asked and were never served.
+    pub starved: usize,
+    /// By fleet, in the order of the scenario, strangers included.
+    pub fleets: Vec<Group>,
+    /// By class, the most urgent first.
+    pub classes: Vec<Group>,
+    /// By client that sent a request, by name; workers without a client count as one.
+    pub clients: Vec<Group>,
+}
+
+/// The figures for some of the calls.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// The name of the fleet, class or client.
+    pub name: String,
+    /// Calls that the upstream served.
+    pub ok: usize,
+    /// Calls that the upstream answered with 429.
+    pub rejected: usize,
+    /// Calls that were wanted and not served when the world ended.
+    pub unfinished: usize,
+    /// Waits of served calls, since a worker first wanted them.
+    pub wait_ms: Waits,
+}
+
+/// Waits in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// The median.
+    pub p50: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// The name of clients without one.
+const UNNAMED: &str = "(unnamed)";
+
+impl Report {
+    /// The figures of `outcome`, which is the outcome of `world`.
+    ///
+    /// # Panics
+    /// If the outcome is that of another world.
+    #[must_use]
+    pub fn new(world: &World, outcome: &Outcome) -> Self {
+        let length = (Time::ORIGIN + outcome.finished()).min(world.until).since(Time::ORIGIN);
+        let (binding, used) = most_used(world, outcome, length);
+        let fleets = fleets(world, outcome);
+        let own: Vec<FleetResult<'_>> = fleets.iter().filter(|result| !result.fleet.foreign).copied().collect();
+        let clients = clients(&own);
+        let shares: Vec<f64> = clients.iter().map(|(name, client)| client.share(world, name)).collect();
+        let all = Group::new("", own.iter().copied());
+        Report {
+            strategy: world.strategy.to_string(),
+            ok: all.ok,
+            rejected: all.rejected,
+            seconds: length.secs(),
+            binding: binding.name.to_string(),
+            used,
+            jain: jain(&shares),
+            unfinished: all.unfinished,
+            starved: clients.values().filter(|client| client.is_starved()).count(),
+            fleets: fleets.iter().map(|result| Group::new(&result.fleet.name, [*result])).collect(),
+            classes: classes(world, &own),
+            clients: clients.iter().map(|(name, client)| client.group(name)).collect(),
+        }
+    }
+}
+
+impl Group {
+    fn new<'a>(name: &str, fleets: impl IntoIterator<Item = FleetResult<'a>>) -> Self {
+        let fleets: Vec<FleetResult<'_>> = fleets.into_iter().collect();
+        let unfinished =
+            fleets.iter().map(|result| result.outcome.unfinished.len() + result.outcome.backlog.len()).sum();
+        Group::of_calls(name, fleets.iter().flat_map(|result| &result.outcome.calls), unfinished)
+    }
+
+    fn of_calls<'a>(name: &str, calls: impl IntoIterator<Item = &'a Call>, unfinished: usize) -> Self {
+        let (served, rejected): (Vec<_>, Vec<_>) = calls.into_iter().partition(|call| call.ok);
+        let wait_ms = Waits::of(served.iter().map(|call| call.wait).collect());
+        Group { name: name.to_owned(), ok: served.len(), rejected: rejected.len(), unfinished, wait_ms }
+    }
+}
+
+impl Waits {
+    fn of(mut waits: Vec<Span>) -> Self {
+        waits.sort_unstable();
+        let [p50, p99, max] = [50, 99, 100].map(|percent| percentile(&waits, percent).millis());
+        Waits { p50, p99, max }
+    }
+}
+
+/// A fleet and its outcome.
+#[derive(Clone, Copy)]
+struct FleetResult<'a> {
+    fleet: &'a Fleet,
+    outcome: &'a FleetOutcome,
+}
+
+fn fleets<'a>(world: &'a World, outcome: &'a Outcome) -> Vec<FleetResult<'a>> {
+    world.fleets.iter().zip(&outcome.fleets).map(|(fleet, outcome)| FleetResult { fleet, outcome }).collect()
+}
+
+fn classes(world: &World, fleets: &[FleetResult<'_>]) -> Vec<Group> {
+    let resource = Resource::new(&world.resource).expect("the world has run");
+    let default = resource.classes()[resource.default_class().index()].name.clone();
+    let of_class = |name: &str| {
+        let fleets = fleets.iter().filter(|result| result.fleet.class.as_deref().unwrap_or(&default) == name);
+        Group::new(name, fleets.copied())
+    };
+    resource.classes().iter().map(|class| of_class(&class.name)).collect()
+}
+
+/// A client that sent a request.
+#[derive(Default)]
+struct Client<'a> {
+    calls: Vec<&'a Call>,
+    unfinished: usize,
+}
+
+impl Client<'_> {
+    fn group(&self, name: &str) -> Group {
+        Group::of_calls(name, self.calls.iter().copied(), self.unfinished)
+    }
+
+    fn is_starved(&self) -> bool {
+        self.calls.iter().all(|call| !call.ok)
+    }
+
+    /// For how many seconds it used the limit that it used most, divided by its weight.
+    fn share(&self, world: &World, name: &str) -> f64 {
+        let served = self.calls.iter().filter(|call| call.ok);
+        served.map(|call| world.dominant_share(&call.cost)).sum::<f64>() / world.weight(name)
+    }
+}
+
+fn clients<'a>(fleets: &[FleetResult<'a>]) -> BTreeMap<String, Client<'a>> {
+    let mut clients: BTreeMap<String, Client<'_>> = BTreeMap::new();
+    for FleetResult { fleet, outcome } in fleets {
+        let name = |worker| fleet.client(worker).map_or(UNNAMED.to_owned(), |client| client.to_string());
+        for call in &outcome.calls {
+            clients.entry(name(call.worker)).or_default().calls.push(call);
+        }
+        for (worker, _) in &outcome.unfinished {
+            clients.entry(name(*worker)).or_default().unfinished += 1;
+        }
+    }
+    clients
+}
+
+/// (Σx)² / (n · Σx²): one if all shares are equal (Jain, Chiu and Hawe, 1984).
+#[must_use]
+pub fn jain(shares: &[f64]) -> f64 {
+    let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evenness() {
+        for (shares, index) in [(&[3.0, 3.0, 3.0][..], 1.0), (&[1.0, 0.0], 0.5), (&[0.0, 0.0], 1.0)] {
+            assert_eq!(jain(shares), index, "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn waits_are_waits_that_occurred() {
+        let waits = Waits::of((1..=200).rev().map(Span::from_millis).collect());
+        assert_eq!(waits, Waits { p50: 100.0, p99: 198.0, max: 200.0 });
+        assert_eq!(Waits::of(Vec::new()), Waits::default());
+    }
+}

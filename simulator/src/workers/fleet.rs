@@ -1,0 +1,193 @@
+//! Fleets of equal workers.
+
+use crate::workers::cost::{CostModel, Draw};
+use rampmeter_protocol::labels::{Labels, LabelsError};
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+/// A fleet of equal workers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// Its name in reports.
+    pub name: String,
+    /// The number of workers.
+    pub workers: usize,
+    /// The class of their requests; by default the resource's default class.
+    pub class: Option<String>,
+    /// How the workers divide into clients.
+    pub clients: Clients,
+    /// The name of the client if all workers are [one](Clients::One); by default the fleet's name.
+    pub client: Option<String>,
+    /// Labels of its requests, besides the one that names the client.
+    pub labels: BTreeMap<String, Values>,
+    /// What a call costs.
+    pub cost: CostModel,
+    /// A second cost, which alternates with the first.
+    pub shift: Option<Shift>,
+    /// The mode of their requests.
+    pub mode: Mode,
+    /// Where their work comes from.
+    pub arrivals: Arrivals,
+    /// How many calls each worker makes; `None` means without end.
+    pub calls: Option<u32>,
+    /// The mean pause between a response and the next request; each pause is half to one and a half
+    /// times as long. The pause before the first request is a random part of the mean. Workers
+    /// pause only if arrivals are a [`Arrivals::Loop`].
+    pub think: Span,
+    /// When the workers begin.
+    pub from: Time,
+    /// When the workers stop asking and cancel their waiting requests.
+    pub until: Time,
+    /// How the workers die.
+    pub crashes: Option<Crashes>,
+    /// Whether these are strangers, which use the account without permits.
+    pub foreign: bool,
+}
+
+/// Where the work of a fleet comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrivals {
+    /// Each worker waits for its response, pauses, and asks again.
+    Loop,
+    /// Work arrives at random and waits for a free worker.
+    Poisson {
+        /// The mean number of arrivals per second.
+        per_second: f64,
+    },
+    /// Work arrives in bursts, the first when the fleet begins, and waits for free workers.
+    Bursts {
+        /// The arrivals in one burst.
+        calls: u32,
+        /// The time from one burst to the next.
+        every: Span,
+    },
+}
+
+/// How workers die: without notice, with their permits and waiting requests. Messages that were
+/// sent before still arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Crashes {
+    /// How long a worker lives on average.
+    pub every: Span,
+    /// How long a worker is gone before it starts again.
+    pub pause: Span,
+    /// No worker dies after this time.
+    pub until: Time,
+}
+
+/// How the workers of a fleet divide into clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// The workers name no client.
+    Unnamed,
+    /// All workers are one client.
+    One,
+    /// Each worker is a client.
+    Each,
+}
+
+/// The values that the requests of a fleet have for one label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// The same value for all.
+    One(String),
+    /// This many values, such as `guild-0` to `guild-49`. Workers get them in turn and keep them.
+    Of(NonZeroU32),
+}
+
+impl Values {
+    /// The value for one worker.
+    fn of(&self, worker: usize, label: &str) -> String {
+        match self {
+            Values::One(value) => value.clone(),
+            Values::Of(count) => format!("{label}-{}", worker % count.get() as usize),
+        }
+    }
+}
+
+/// A cost that alternates with the fleet's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shift {
+    /// How long each of the two costs lasts.
+    pub every: Span,
+    /// The alternate cost of a call.
+    pub to: CostModel,
+}
+
+impl Fleet {
+    /// This many workers of the default class, which wait for their turn, never pause and never
+    /// stop.
+    #[must_use]
+    pub fn new(name: &str, workers: usize) -> Self {
+        Fleet {
+            name: name.to_owned(),
+            workers,
+            class: None,
+            clients: Clients::Unnamed,
+            client: None,
+            labels: BTreeMap::new(),
+            cost: CostModel::new(),
+            shift: None,
+            mode: Mode::Wait,
+            arrivals: Arrivals::Loop,
+            calls: None,
+            think: Span::ZERO,
+            from: Time::ORIGIN,
+            until: Time::NEVER,
+            crashes: None,
+            foreign: false,
+        }
+    }
+
+    /// The same fleet, with calls that also cost this much of `unit`.
+    #[must_use]
+    pub fn costing(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
+        self.cost = self.cost.with(unit, draw);
+        self
+    }
+
+    /// The same fleet, divided into these clients.
+    #[must_use]
+    pub fn of_clients(self, clients: Clients) -> Self {
+        Fleet { clients, ..self }
+    }
+
+    /// The same fleet, in this class.
+    #[must_use]
+    pub fn of_class(self, class: &str) -> Self {
+        Fleet { class: Some(class.to_owned()), ..self }
+    }
+
+    /// The client of one worker.
+    pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
+        match self.clients {
+            Clients::Unnamed => None,
+            Clients::One => Some(Arc::from(self.client.as_ref().unwrap_or(&self.name).as_str())),
+            Clients::Each => Some(Arc::from(format!("{}-{worker}", self.name))),
+        }
+    }
+
+    /// The labels of a worker's requests, including the one that names its client.
+    ///
+    /// # Errors
+    /// If there are more labels, or longer ones, than a request may have.
+    pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
+        let mut labels = Labels::new();
+        for (label, values) in &self.labels {
+            labels.set(label.clone(), values.of(worker, label))?;
+        }
+        if let (Some(label), Some(client)) = (naming_client, self.client(worker)) {
+            labels.set(label.to_owned(), client.to_string())?;
+        }
+        Ok(labels)
+    }
+
+    /// The cost of calls that workers of this fleet want at `now`.
+    pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
+        let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
+        shifted.map_or(&self.cost, |shift| &shift.to)
+    }
+}

@@ -1,0 +1,64 @@
+//! How workers get permission to call.
+
+use crate::incident::Incident;
+use crate::simulated_scheduler::SimulatedScheduler;
+use crate::workers::plain_rule::PlainRule;
+use crate::workers::strategy::Strategy;
+use crate::world::World;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::policy::resource::Resource;
+
+/// How workers get permission to call.
+pub(crate) enum PermitSource {
+    /// Every call may start at once.
+    Open,
+    /// Each worker has buckets of its own.
+    Shares(Vec<PlainRule>),
+    /// All workers share one counter.
+    Counter(PlainRule),
+    /// The real core.
+    Scheduler(Box<SimulatedScheduler>),
+}
+
+impl PermitSource {
+    /// The source of permits of a world's workers; strangers bypass it.
+    pub(crate) fn new(world: &World, resource: Resource) -> Self {
+        let (fleets, limits) = (&world.fleets, &world.resource.limits);
+        let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
+        match world.strategy {
+            Strategy::BackOff | Strategy::RetryAfter => PermitSource::Open,
+            Strategy::StaticShare => PermitSource::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
+            Strategy::PlainRule => PermitSource::Counter(PlainRule::new(limits, 1)),
+            Strategy::Reserve | Strategy::LateBinding => {
+                let is_fenced = world.incidents.iter().any(|(_, incident)| matches!(incident, Incident::Crash));
+                PermitSource::Scheduler(Box::new(SimulatedScheduler::new(resource, world.reader(), is_fenced)))
+            }
+        }
+    }
+
+    /// The next time at which the source acts by itself.
+    pub(crate) fn next_wakeup(&self) -> Time {
+        self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
+    }
+
+    /// The number of waiting requests.
+    pub(crate) fn waiting(&self) -> usize {
+        self.scheduler().map_or(0, SimulatedScheduler::waiting)
+    }
+
+    /// The scheduler, if this is one.
+    pub(crate) fn scheduler(&self) -> Option<&SimulatedScheduler> {
+        match self {
+            PermitSource::Scheduler(scheduler) => Some(scheduler),
+            PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) => None,
+        }
+    }
+
+    /// The scheduler, if this is one.
+    pub(crate) fn scheduler_mut(&mut self) -> Option<&mut SimulatedScheduler> {
+        match self {
+            PermitSource::Scheduler(scheduler) => Some(scheduler),
+            PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) => None,
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! The cost of a call as worker, scheduler and upstream express it.
+
+use crate::dice::Dice;
+use crate::upstream::{self, Upstream};
+use crate::workers::cost::CostModel;
+use crate::workers::fleet::Fleet;
+use crate::world_error::WorldError;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::policy::bill::Bill;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::refusal::Refusal;
+use std::ptr;
+use std::sync::Arc;
+
+/// What one call costs.
+#[derive(Debug)]
+pub(crate) struct Price {
+    /// The cost in a worker's request.
+    pub(crate) cost: Arc<Cost<'static>>,
+    /// The charges to the scheduler's buckets.
+    pub(crate) bill: Bill,
+    /// The cost as the upstream reads it.
+    pub(crate) charge: rampmeter_upstream::Cost,
+}
+
+/// What the calls of all fleets cost.
+pub(crate) struct Prices<'a> {
+    resource: Resource,
+    fleets: &'a [Fleet],
+    /// Prices of models with a constant cost.
+    constant: Vec<(&'a CostModel, Arc<Price>)>,
+}
+
+impl<'a> Prices<'a> {
+    /// # Errors
+    /// If a call could cost more than the resource or its upstream would ever serve.
+    pub(crate) fn new(resource: Resource, upstream: &Upstream, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
+        let mut prices = Prices { resource, fleets, constant: Vec::new() };
+        for fleet in fleets {
+            let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
+            for model in [&fleet.cost].into_iter().chain(shifted) {
+                let highest = Price::of(&prices.resource, &prices.labels(fleet), model.most()).map_err(|refusal| {
+                    let limit = refusal.limited_by().map(|limit| &prices.resource.limits()[limit.index()].spec().name);
+                    let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
+                    WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
+                })?;
+                if !upstream.could_serve(&prices.labels(fleet), &highest.charge) {
+                    let reason = "the upstream can never serve what a call may cost".to_owned();
+                    return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
+                }
+                if model.is_constant() {
+                    prices.constant.push((model, Arc::new(highest)));
+                }
+            }
+        }
+        Ok(prices)
+    }
+
+    /// The price of a fleet's call that a worker wants at `now`.
+    pub(crate) fn draw(&self, fleet: usize, now: Time, dice: &mut Dice) -> Arc<Price> {
+        let model = self.fleets[fleet].cost_at(now);
+        match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
+            Some((_, price)) => Arc::clone(price),
+            None => {
+                let price = Price::of(&self.resource, &self.labels(&self.fleets[fleet]), model.draw(dice));
+                Arc::new(price.expect("no dearer than the dearest, which fits"))
+            }
+        }
+    }
+
+    /// All workers of a fleet match the same limits.
+    fn labels(&self, fleet: &Fleet) -> Labels<'static> {
+        let naming_client = self.resource.spec().fair_share.as_ref().map(|fair| fair.label.as_str());
+        fleet.labels(0, naming_client).expect("checked with the world")
+    }
+}
+
+impl Price {
+    fn of(resource: &Resource, labels: &Labels<'_>, cost: Cost<'static>) -> Result<Self, Refusal> {
+        let bill = resource.bill(labels, cost.iter())?;
+        Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
+    }
+}

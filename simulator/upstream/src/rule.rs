@@ -1,0 +1,141 @@
+//! One limit of an upstream, and what its answers tell of it.
+
+use crate::{Amount, Arrival, Policy, refusal::Refusal};
+use std::collections::BTreeMap;
+
+/// One limit of an upstream: a policy, and the calls that it counts.
+///
+/// ```
+/// use rampmeter_upstream::{Account, Arrival, Cost, Rule};
+/// use std::time::Duration;
+///
+/// let rule = Rule::new("requests=1/10s".parse()?).for_each(&["guild"]).only("route", &["roles*"]);
+/// let mut account = Account::of(vec![rule]);
+/// let mut call = |route: &str, guild: &str| {
+///     let label = |name: &str| Some(if name == "route" { route } else { guild }.to_owned());
+///     account.admit_call(Duration::ZERO, &Arrival { cost: &Cost::new(), label: &label }).is_ok()
+/// };
+/// assert!(call("roles", "a") && call("roles", "b") && !call("roles/1", "a") && call("messages", "a"));
+/// # Ok::<(), rampmeter_upstream::PolicyError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub(crate) policy: Policy,
+    pub(crate) name: Option<String>,
+    /// Labels; each combination of their values counts separately.
+    pub(crate) key: Vec<String>,
+    /// By label, the values of calls that it counts; `roles*` means all that begin with `roles`.
+    pub(crate) matching: BTreeMap<String, Vec<String>>,
+    pub(crate) header_family: HeaderFamily,
+    /// The remaining amount is shown rounded to a multiple of this, up or down.
+    pub(crate) rounded_to: Option<Amount>,
+    pub(crate) sharing: Sharing,
+    /// How this limit refuses calls; by default as the other limits do.
+    pub(crate) refusal: Option<Refusal>,
+}
+
+/// The headers in which responses show a limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum HeaderFamily {
+    /// The usual headers of the dialect.
+    #[default]
+    Usual,
+    /// The dialect's headers for limits of this family.
+    Named(String),
+    /// No headers, as long as the limit refuses no call.
+    Hidden,
+}
+
+/// Whose calls a limit counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Sharing {
+    /// Counts calls of the caller in one part of the API.
+    #[default]
+    User,
+    /// Counts all calls of the caller. Its refusals have no headers about limits.
+    Global,
+    /// Counts calls of other accounts, too. A refusal by it is not the caller's fault.
+    Shared,
+}
+
+impl Rule {
+    /// A limit of all calls.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            name: None,
+            key: Vec::new(),
+            matching: BTreeMap::new(),
+            header_family: HeaderFamily::default(),
+            rounded_to: None,
+            sharing: Sharing::default(),
+            refusal: None,
+        }
+    }
+
+    /// The same limit under a name, which answers tell.
+    #[must_use]
+    pub fn named(self, name: &str) -> Self {
+        Self { name: Some(name.to_owned()), ..self }
+    }
+
+    /// The same limit for each combination of values of these labels. It does not count calls that
+    /// lack one of the labels.
+    #[must_use]
+    pub fn for_each(self, labels: &[&str]) -> Self {
+        Self { key: labels.iter().map(|label| (*label).to_owned()).collect(), ..self }
+    }
+
+    /// The same limit, only for calls whose label has one of these values. A value that ends in `*`
+    /// matches all values that begin like it.
+    #[must_use]
+    pub fn only(mut self, label: &str, values: &[&str]) -> Self {
+        self.matching.insert(label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
+        self
+    }
+
+    /// The policy.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Its name, else the text of its policy.
+    pub(crate) fn title(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.policy.to_string())
+    }
+
+    /// The values that name the bucket of a call; `None` for a call that it does not count.
+    pub(crate) fn key_of(&self, arrival: &Arrival<'_>) -> Option<Vec<String>> {
+        let counts = |(label, values): (&String, &Vec<String>)| {
+            (arrival.label)(label).is_some_and(|value| values.iter().any(|pattern| fits(pattern, &value)))
+        };
+        if !self.matching.iter().all(counts) {
+            return None;
+        }
+        self.key.iter().map(|label| (arrival.label)(label)).collect()
+    }
+}
+
+impl From<Policy> for Rule {
+    fn from(policy: Policy) -> Self {
+        Self::new(policy)
+    }
+}
+
+impl Sharing {
+    /// The name of the scope in Discord's header.
+    pub(crate) fn scope(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Global => "global",
+            Self::Shared => "shared",
+        }
+    }
+}
+
+fn fits(pattern: &str, value: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == value, |beginning| value.starts_with(beginning))
+}

@@ -1,0 +1,6 @@
+//! APIs that limit calls, or answer as a test writes down.
+
+pub mod api;
+pub mod guilds;
+pub mod raw_upstream;
+pub mod scripted_api;

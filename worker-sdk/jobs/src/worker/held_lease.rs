@@ -1,0 +1,74 @@
+//! Holding a lane lease. The holder renews it at the server, and knows how long it certainly holds
+//! it.
+
+use crate::store::connection::Connection;
+use async_nats::jetstream::AckKind;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::{Span, Time};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// How often a lane lease is renewed before it ends.
+const RENEWALS: u32 = 3;
+
+/// A lane lease in hand. Dropping it ends the renewal; the server gives it to another worker once
+/// it has ended.
+pub(crate) struct HeldLease {
+    clock: Clock,
+    until: watch::Receiver<Time>,
+    renewal: JoinHandle<()>,
+}
+
+/// The lane lease has ended, and another worker may have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lost;
+
+impl HeldLease {
+    /// Confirms that a lane lease has arrived; `None` if the server does not answer.
+    pub(crate) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
+        let clock = Clock::start();
+        // The server counts from the receipt of the confirmation, which is later.
+        let first = clock.now() + Span::from(lease);
+        connection.acknowledge(&reply, AckKind::Progress).await.then_some(())?;
+        let (sender, until) = watch::channel(first);
+        let renewal = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(lease / RENEWALS).await;
+                let renewed_at = clock.now();
+                if connection.acknowledge(&reply, AckKind::Progress).await {
+                    sender.send_replace(renewed_at + Span::from(lease));
+                }
+            }
+        });
+        Some(HeldLease { clock, until, renewal })
+    }
+
+    /// Fails if another worker may have the lane lease.
+    pub(crate) fn check(&self) -> Result<(), Lost> {
+        if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Lost) }
+    }
+
+    /// Runs `work` for as long as the lane lease is held.
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+        let done = tokio::select! {
+            biased;
+            () = self.lost() => return Err(Lost),
+            done = work => done,
+        };
+        self.check().map(|()| done)
+    }
+
+    async fn lost(&self) {
+        while self.check().is_ok() {
+            let until = *self.until.borrow();
+            tokio::time::sleep_until(self.clock.instant(until).into()).await;
+        }
+    }
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        self.renewal.abort();
+    }
+}

@@ -1,0 +1,76 @@
+//! Several messages in one payload.
+
+use rampmeter_protocol::trace_context::{TraceContext, TraceContexts};
+use serde::Serialize;
+
+/// The most elements of one array. More elements would save nothing, because the cost per message
+/// is already spread over 64.
+const MAX_ELEMENTS: usize = 64;
+/// The size above which an array is full. Another element of the largest size still fits far below
+/// the 1 MiB that servers accept.
+const ENOUGH_BYTES: usize = 256 * 1024;
+
+/// A JSON array that is being written. A single element is written without brackets.
+#[derive(Debug, Default)]
+pub(crate) struct ArrayPayload {
+    bytes: Vec<u8>,
+    elements: usize,
+    traces: TraceContexts,
+}
+
+impl ArrayPayload {
+    pub(crate) fn push(&mut self, element: &impl Serialize) {
+        if self.elements > 0 {
+            self.bytes.push(b',');
+        }
+        serde_json::to_writer(&mut self.bytes, element).expect("messages are plain data, and memory takes them");
+        self.elements += 1;
+    }
+
+    /// The same for an element that belongs to a trace.
+    pub(crate) fn push_traced(&mut self, element: &impl Serialize, trace: Option<TraceContext>) {
+        self.traces.add(self.elements, trace);
+        self.push(element);
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.elements == MAX_ELEMENTS || self.bytes.len() >= ENOUGH_BYTES
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.elements == 0
+    }
+
+    /// The payload, and the traces of its elements.
+    pub(crate) fn finish_traced(mut self) -> (Vec<u8>, TraceContexts) {
+        let traces = std::mem::take(&mut self.traces).of_elements(self.elements);
+        (self.finish(), traces)
+    }
+
+    pub(crate) fn finish(mut self) -> Vec<u8> {
+        if self.elements > 1 {
+            self.bytes.insert(0, b'[');
+            self.bytes.push(b']');
+        }
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(element: &str, most: usize) {
+        let mut array = ArrayPayload::default();
+        while !array.is_full() {
+            array.push(&element);
+        }
+        assert_eq!(array.elements, most);
+    }
+
+    #[test]
+    fn an_array_is_full_by_number_or_by_size() {
+        check("x", MAX_ELEMENTS);
+        check(&"x".repeat(ENOUGH_BYTES / 4), 4);
+    }
+}

@@ -1,0 +1,46 @@
+//! How long to wait before the next message to an absent scheduler.
+
+use crate::dice::Dice;
+use rampmeter_protocol::time::{Span, Time};
+
+/// The base of all pauses. A scheduler that hands over has a successor within milliseconds.
+const SHORTEST: Span = Span::from_millis(5);
+/// The longest pause. Without a back-off, waiting callers would send 100 thousand useless messages
+/// per second.
+const LONGEST: Span = Span::from_millis(250);
+
+/// Exponential, capped, with full jitter. All asks of a resource share it, because they travel
+/// together.
+#[derive(Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+    until: Time,
+}
+
+impl Backoff {
+    /// When the next attempt may be made.
+    pub(crate) fn until(&self) -> Time {
+        self.until
+    }
+
+    /// Counts a failure. Failures during the wait have the same cause and do not count.
+    pub(crate) fn fail(&mut self, now: Time, dice: &mut Dice) {
+        if now < self.until {
+            return;
+        }
+        let doubled = SHORTEST.nanos().saturating_mul(2 << self.failures.min(16));
+        let most = Span::from_nanos(doubled.min(LONGEST.nanos()));
+        self.until = now + SHORTEST + dice.span_up_to(most.saturating_sub(SHORTEST));
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// Notes that a scheduler has answered, and forgets all failures.
+    pub(crate) fn succeed(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Waits until `until`, and forgets all failures.
+    pub(crate) fn hold_until(&mut self, until: Time) {
+        *self = Backoff { failures: 0, until };
+    }
+}

@@ -1,0 +1,21 @@
+//! What a session knows of one resource's schedulers.
+
+use super::known_epoch::KnownEpoch;
+use super::reachability::Reachability;
+use super::report::SilenceReport;
+use crate::fallback::policy::FallbackPolicy;
+use rampmeter_protocol::lateness::BaseDelay;
+use rampmeter_protocol::time::Time;
+
+/// Which scheduler leads, how far away it is, and what happens while none answers.
+#[derive(Debug, Default)]
+pub(crate) struct KnownSchedulers {
+    pub(crate) epoch: KnownEpoch,
+    /// The base delay of the answers of that epoch's leader.
+    pub(crate) base_delay: BaseDelay,
+    pub(crate) reachability: Reachability,
+    pub(crate) silence_report: SilenceReport,
+    pub(crate) fallback: FallbackPolicy,
+    /// When the last freeze that was announced ends.
+    pub(crate) frozen_until: Time,
+}

@@ -1,0 +1,96 @@
+//! How callers reach the driver.
+
+use crate::Error;
+use crate::connection::stats::Counters;
+use rampmeter_protocol::bounds::MAX_MILLIS;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::token::AccessToken;
+use rampmeter_worker_session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// A message from a caller to the driver.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A resource is used for the first time. The order of these messages numbers the resources.
+    Open { name: Name, freezes: watch::Sender<Freeze> },
+    /// A caller requests a permit.
+    Ask(PendingRequest),
+    /// The caller of this request no longer waits.
+    Cancel { ask: AskNumber, resource: ResourceNumber },
+    /// Another event for the session.
+    Event(Event<'static>),
+    /// A caller requests the access token of a resource.
+    Token { resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>> },
+    /// The session ends. The driver signals `done` when all messages have been sent.
+    Close { done: Option<oneshot::Sender<()>> },
+}
+
+/// An ask and the sender of its answer.
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    pub(crate) ask: AskNumber,
+    pub(crate) resource: ResourceNumber,
+    pub(crate) request: Box<PermitRequest<'static>>,
+    pub(crate) deadline: Time,
+    pub(crate) answer: oneshot::Sender<Result<Grant, Denial>>,
+}
+
+/// The shared state of all handles of one client. The driver ends when the last handle is dropped.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) clock: Clock,
+    pub(crate) counters: Arc<Counters>,
+    messages: mpsc::UnboundedSender<Message>,
+    asks: AtomicU64,
+    /// The lock guards the numbers of resources, for as long as it takes to open one.
+    resources: Mutex<BTreeMap<Name, Opened>>,
+}
+
+/// A resource that the driver knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) number: ResourceNumber,
+    pub(crate) freezes: watch::Receiver<Freeze>,
+}
+
+impl Link {
+    pub(crate) fn new(clock: Clock, messages: mpsc::UnboundedSender<Message>, counters: Arc<Counters>) -> Self {
+        Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
+    }
+
+    /// The resource with this name. Its opening reaches the driver before any request for it.
+    pub(crate) fn open(&self, name: &Name) -> Opened {
+        let mut resources = self.resources.lock().expect("opening a resource does not panic");
+        let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));
+        let opened = resources.entry(name.clone()).or_insert_with(|| {
+            let (sender, freezes) = watch::channel(Freeze::NONE);
+            self.send(Message::Open { name: name.clone(), freezes: sender });
+            Opened { number, freezes }
+        });
+        opened.clone()
+    }
+
+    /// If the driver has ended, the message is dropped. Its answer channel then tells the caller.
+    pub(crate) fn send(&self, message: Message) {
+        self.messages.send(message).ok();
+    }
+
+    pub(crate) fn next_ask(&self) -> AskNumber {
+        AskNumber(self.asks.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// When a wait of `longest` that begins now ends. A wait that is too long for the wire has no
+    /// end.
+    pub(crate) fn deadline(&self, longest: Option<Duration>) -> Time {
+        let bounded = longest.map(Span::from).filter(|longest| longest.millis() <= MAX_MILLIS);
+        bounded.map_or(Time::NEVER, |longest| self.clock.now() + longest)
+    }
+}

@@ -1,0 +1,221 @@
+//! The connection to NATS. It decides nothing.
+
+use crate::connection::link::Message;
+use crate::connection::silence::{Silence, log_silence};
+use crate::{Error, connection::token_question};
+use async_nats::{Client, ConnectOptions, HeaderMap, Subject};
+use bytes::Bytes;
+use futures::stream::SelectAll;
+use futures::{FutureExt, Stream, StreamExt};
+use rampmeter_nats::inbox::{Inbox, InboxReply};
+use rampmeter_nats::servers::Servers;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::time::Span;
+use rampmeter_protocol::token::AccessToken;
+use rampmeter_protocol::trace_context::{TRACEPARENT, TraceContexts};
+use rampmeter_worker_session::{BatchNumber, Event, ResourceNumber};
+use std::pin::Pin;
+use std::time::Duration;
+use tokio::sync::mpsc::WeakUnboundedSender;
+use tokio::sync::oneshot;
+
+/// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
+const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A connection with an inbox of its own. The number of a reply is the number of its batch.
+pub(crate) struct Transport {
+    client: Client,
+    subjects: Subjects,
+    inbox: Inbox,
+    news: SelectAll<Pin<Box<dyn Stream<Item = Arrival> + Send + Sync>>>,
+    resources: Vec<Targets>,
+}
+
+struct Targets {
+    name: Name,
+    permit: Subject,
+    settle: Subject,
+}
+
+/// A message that was received.
+pub(crate) enum Arrival {
+    Answer { batch: BatchNumber, payload: Bytes },
+    NoResponders { batch: BatchNumber },
+    News { resource: ResourceNumber, payload: Bytes },
+}
+
+impl Transport {
+    pub(crate) async fn connect(
+        options: ConnectOptions,
+        servers: &Servers,
+        subjects: Subjects,
+    ) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let client = options.connect(servers.addresses().as_slice()).await?;
+        let inbox = Inbox::open(&client).await?;
+        Ok(Transport { client, subjects, inbox, news: SelectAll::new(), resources: Vec::new() })
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// Subscribes to the resource's events. The order of these calls numbers the resources.
+    pub(crate) async fn open(&mut self, name: &Name) -> ResourceNumber {
+        let resource = ResourceNumber(u32::try_from(self.resources.len()).expect("numbered by the link"));
+        let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
+        self.resources.push(Targets { name: name.clone(), permit, settle });
+        let subject = self.subjects.event(name);
+        match bounded(self.client.subscribe(subject.clone())).await {
+            Some(news) => {
+                let arrival = move |message| std::future::ready(news_arrival(resource, &subject, message));
+                self.news.push(Box::pin(news.filter_map(arrival)));
+            }
+            None => tracing::warn!(resource = %name, "no subscription to the resource's events"),
+        }
+        resource
+    }
+
+    /// Sends requests, of `class` if the subject is to name it, and returns whether that succeeded.
+    pub(crate) async fn ask(
+        &self,
+        resource: ResourceNumber,
+        class: Option<&str>,
+        batch: BatchNumber,
+        (payload, traces): (Vec<u8>, &TraceContexts),
+    ) -> bool {
+        let Targets { name, permit, .. } = &self.resources[resource.0 as usize];
+        let subject = class.map_or_else(|| permit.clone(), |class| self.subjects.permit_of_class(name, class).into());
+        let reply = self.inbox.address().of(batch.0);
+        if traces.has_any() {
+            let headers = headers(traces);
+            let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
+            return bounded(sending).await.is_some();
+        }
+        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+    }
+
+    /// Sends settles. A settle that cannot be sent is lost: its permit counts as used, which is
+    /// safe.
+    pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>, traces: &TraceContexts) {
+        let subject = self.resources[resource.0 as usize].settle.clone();
+        if traces.has_any() {
+            bounded(self.client.publish_with_headers(subject, headers(traces), payload.into())).await;
+            return;
+        }
+        bounded(self.client.publish(subject, payload.into())).await;
+    }
+
+    /// Sends renewals, and returns whether that succeeded.
+    pub(crate) async fn renew(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
+        let subject = self.resources[resource.0 as usize].settle.clone();
+        let reply = self.inbox.address().of(batch.0);
+        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+    }
+
+    /// The name of a resource that was opened.
+    pub(crate) fn name(&self, resource: ResourceNumber) -> &Name {
+        &self.resources[resource.0 as usize].name
+    }
+
+    /// Tells people that no scheduler of `resource` has answered, beside all other work.
+    pub(crate) fn report_silence(&self, resource: ResourceNumber, silence: Span) {
+        let silence = Silence { resource: self.name(resource).clone(), lasts: silence };
+        tokio::spawn(log_silence(silence, self.client.clone(), self.subjects.resources()));
+    }
+
+    /// Asks for the access token of `resource`, beside all other work.
+    pub(crate) fn ask_token(&self, resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>>) {
+        let (client, subject) = (self.client.clone(), self.subjects.token(&resource));
+        tokio::spawn(async move { answer.send(token_question::ask(&client, subject, &resource).await).ok() });
+    }
+
+    /// Waits until the server has all published messages.
+    pub(crate) async fn flush(&self) {
+        bounded(self.client.flush()).await;
+    }
+
+    /// Waits for the next message.
+    pub(crate) async fn next(&mut self) -> Arrival {
+        tokio::select! {
+            Some((number, reply)) = self.inbox.next() => arrival(BatchNumber(number), reply),
+            Some(arrival) = self.news.next() => arrival,
+            else => std::future::pending().await,
+        }
+    }
+
+    /// The next message, if one is there.
+    pub(crate) fn try_next(&mut self) -> Option<Arrival> {
+        self.next().now_or_never()
+    }
+}
+
+/// The headers of a message that belongs to these traces.
+fn headers(traces: &TraceContexts) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    traces.values().for_each(|value| headers.append(TRACEPARENT, value));
+    headers
+}
+
+async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T, E>>) -> Option<T> {
+    match tokio::time::timeout(SEND_TIMEOUT, sending).await {
+        Ok(Ok(sent)) => return Some(sent),
+        Ok(Err(error)) => tracing::warn!(%error, "NATS did not take a message"),
+        Err(_) => tracing::warn!("NATS took no message for {SEND_TIMEOUT:?}"),
+    }
+    None
+}
+
+/// An event. JetStream can deliver a stored message to any subscription: such a message keeps the
+/// subject that it was stored under, and wants an acknowledgement.
+fn news_arrival(resource: ResourceNumber, subject: &str, message: async_nats::Message) -> Option<Arrival> {
+    let is_event = *message.subject == *subject && message.reply.is_none();
+    is_event.then_some(Arrival::News { resource, payload: message.payload })
+}
+
+fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
+    match reply {
+        InboxReply::Answer(payload) => Arrival::Answer { batch, payload },
+        InboxReply::NoResponders => Arrival::NoResponders { batch },
+    }
+}
+
+/// Reports changes of the connection to the driver.
+///
+/// The callback lives as long as the connection, and must not keep the driver alive.
+pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Message>) -> ConnectOptions {
+    options.event_callback(move |event| {
+        log(&event);
+        if let (Some(message), Some(driver)) = (message(&event), driver.upgrade()) {
+            driver.send(message).ok();
+        }
+        std::future::ready(())
+    })
+}
+
+fn message(event: &async_nats::Event) -> Option<Message> {
+    match event {
+        async_nats::Event::Connected => Some(Message::Event(Event::Connected)),
+        async_nats::Event::Disconnected => Some(Message::Event(Event::Disconnected)),
+        async_nats::Event::Closed => Some(Message::Close { done: None }),
+        async_nats::Event::LameDuckMode
+        | async_nats::Event::Draining
+        | async_nats::Event::SlowConsumer(_)
+        | async_nats::Event::ServerError(_)
+        | async_nats::Event::ClientError(_) => None,
+    }
+}
+
+/// Logs an event of the connection. A client error comes with every attempt to connect, several
+/// times a second.
+fn log(event: &async_nats::Event) {
+    match event {
+        async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {
+            tracing::info!(%event, "connection to NATS");
+        }
+        async_nats::Event::Disconnected | async_nats::Event::SlowConsumer(_) | async_nats::Event::ServerError(_) => {
+            tracing::warn!(%event, "connection to NATS");
+        }
+        async_nats::Event::Closed | async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
+    }
+}

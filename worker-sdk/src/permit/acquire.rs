@@ -1,0 +1,179 @@
+//! A request for a permit, before it is sent.
+
+use crate::permit::request_future::{RequestFuture, RequestSpec};
+use crate::price::Price;
+use crate::{Cost, Error, Permit, Resource};
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
+use rampmeter_protocol::trace_context::TraceContext;
+use std::pin::Pin;
+use std::time::Duration;
+
+/// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
+const TRY_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
+///
+/// Dropping the future cancels the request, at no cost.
+///
+/// ```no_run
+/// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+/// use std::time::Duration;
+/// let asking = hub.acquire(1).class("bulk").label("client", "team-a").deadline(Duration::from_secs(30));
+/// let permit = asking.await?;
+/// # drop(permit);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing is asked for until this is awaited"]
+pub struct Acquire {
+    resource: Resource,
+    request: Result<Box<PermitRequest<'static>>, Error>,
+    longest_wait: Option<Duration>,
+}
+
+impl Acquire {
+    pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
+        let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
+        let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_TIMEOUT);
+        Acquire { resource, request, longest_wait }
+    }
+
+    /// What the call costs, instead of the cost so far. For code that receives an `Acquire`.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
+    /// let asking = hub.acquire(1).cost(2);
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn cost(self, cost: impl Into<Cost>) -> Self {
+        let cost = cost.into().into_wire();
+        self.with(|request| {
+            request.price = None;
+            cost.map(|cost| request.cost = cost)
+        })
+    }
+
+    /// Has the scheduler compute what the call costs, instead of the cost so far.
+    /// [`Permit::cost`] tells it. A scheduler older than this field refuses the request as invalid.
+    pub fn price(self, price: Price) -> Self {
+        let price = price.into_wire();
+        self.with(|request| {
+            request.cost = Default::default();
+            price.map(|price| request.price = Some(price))
+        })
+    }
+
+    /// The priority class; the resource's default where none is set.
+    pub fn class(self, class: &str) -> Self {
+        self.with(|request| {
+            let name = Name::new(class).map_err(|error| Error::invalid(format!("class {class:?}: {error}")))?;
+            request.class = Some(Text::from(name.to_string()));
+            Ok(())
+        })
+    }
+
+    /// A label that limits match on and key by, and that fair sharing uses.
+    pub fn label(self, key: &str, value: &str) -> Self {
+        self.with(|request| set(&mut request.labels, key, value))
+    }
+
+    /// The permit will say [what is left](Permit::left) of its limits. A scheduler older than this
+    /// field refuses the request as invalid.
+    ///
+    /// ```no_run
+    /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let permit = api.try_acquire(1).label("client", "team-a").with_left().await?;
+    /// for left in permit.left() {
+    ///     println!("{}: {} {} left", left.limit, left.remaining, left.unit);
+    /// }
+    /// # drop(permit.begin());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_left(self) -> Self {
+        self.with(|request| {
+            request.left = true;
+            Ok(())
+        })
+    }
+
+    /// How long the call has already waited elsewhere. The request takes the place in the queue
+    /// that it would have if it had been sent that much earlier.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
+    /// let asking = hub.acquire(1).age(put_off.elapsed());
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn age(self, age: Duration) -> Self {
+        self.with(|request| {
+            request.age_ms = Millis::from(Span::from(age));
+            Ok(())
+        })
+    }
+
+    /// The span that the call is for, as the header `traceparent` of W3C Trace Context has it. A
+    /// scheduler that records traces makes its own span a part of it. A text that is no trace
+    /// context is ignored. With the feature `otel` the current span counts without this.
+    ///
+    /// ```no_run
+    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
+    /// let asking = hub.acquire(1).traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    /// # drop(asking);
+    /// # }
+    /// ```
+    pub fn traceparent(self, text: &str) -> Self {
+        self.with(|request| {
+            request.trace = TraceContext::parse(text);
+            Ok(())
+        })
+    }
+
+    /// The longest wait, from now to the start of the call. Without a deadline `acquire` and
+    /// `reserve` wait without a bound. `try_acquire` waits five seconds for the scheduler's answer.
+    pub fn deadline(self, longest_wait: Duration) -> Self {
+        Acquire { longest_wait: Some(longest_wait), ..self }
+    }
+
+    pub(crate) fn into_spec(self) -> Result<RequestSpec, Error> {
+        let deadline = self.resource.link().deadline(self.longest_wait);
+        Ok(RequestSpec { resource: self.resource, request: self.request?, deadline })
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut PermitRequest<'static>) -> Result<(), Error>) -> Self {
+        self.request = self.request.and_then(|mut request| set(&mut request).map(|()| request));
+        self
+    }
+}
+
+fn set(labels: &mut Labels<'static>, key: &str, value: &str) -> Result<(), Error> {
+    labels.set(key.to_owned(), value.to_owned()).map_err(|error| Error::invalid(format!("label {key:?}: {error}")))
+}
+
+impl IntoFuture for Acquire {
+    type Output = Result<Permit, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(acquire(self))
+    }
+}
+
+async fn acquire(options: Acquire) -> Result<Permit, Error> {
+    let spec = options.into_spec()?;
+    let may_be_far = spec.request.mode == Mode::Reserve;
+    let permit = RequestFuture::begin(spec).await?;
+    if may_be_far || permit.may_start() {
+        return Ok(permit);
+    }
+    // Boxed, because thousands of waiting requests would otherwise carry the size of this future.
+    Box::pin(permit.ready()).await
+}

@@ -1,0 +1,98 @@
+//! A call in flight.
+
+pub use crate::permit::acquire::Acquire;
+pub use crate::permit::outcome::Reply;
+pub use crate::price::Price;
+pub use rampmeter_protocol::left::Left;
+
+use crate::Outcome;
+use crate::connection::stats::count;
+use crate::permit::unsettled::Unsettled;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::{Report, Settle};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_worker_session::Grant;
+
+/// A call that has begun. If it is dropped, it counts as made, at its estimated cost.
+///
+/// ```no_run
+/// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+/// use rampmeter_worker_sdk::{Cost, Outcome};
+/// let call = hub.acquire(1).await?.begin();
+/// // … the call …
+/// call.settle(Outcome::status(200).header("x-ratelimit-remaining", "41").cost(Cost::of("tokens", 512)));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a call that is dropped is settled at once; keep it until the call is over"]
+pub struct Call {
+    unsettled: Unsettled,
+    grant: Grant,
+    begun: Time,
+}
+
+impl Call {
+    pub(crate) fn new(mut unsettled: Unsettled, grant: Grant) -> Self {
+        unsettled.used = true;
+        let begun = unsettled.resource.link().clock.now();
+        Call { unsettled, grant, begun }
+    }
+
+    /// Reports how the call went. Does not wait.
+    pub fn settle(self, outcome: Outcome) {
+        self.end(outcome);
+    }
+
+    /// Gives the permit back, because the call was not made after all. This is for a call that
+    /// certainly did not reach the upstream, such as one without a connection.
+    ///
+    /// ```no_run
+    /// # async fn connect() -> Option<()> { None }
+    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// let call = hub.acquire(1).await?.begin();
+    /// if connect().await.is_none() {
+    ///     call.give_back();
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn give_back(mut self) {
+        self.unsettled.used = false;
+    }
+
+    /// Renews the lease of this call in limits that count calls in flight. For a call longer than
+    /// its lease, if the client [does not renew](crate::client::ClientBuilder::without_renewal).
+    pub fn extend(&self) {
+        if let Some(id) = self.unsettled.id() {
+            self.unsettled.send(Settle::extension(id.clone(), self.grant.asked()));
+        }
+    }
+
+    /// How late the call began, if that is known.
+    fn late(&self) -> Option<Span> {
+        Some(self.grant.late? + self.begun.since(self.grant.start))
+    }
+
+    /// Settles the call and returns its request, which can be sent again.
+    pub(crate) fn end(self, outcome: Outcome) -> Box<PermitRequest<'static>> {
+        let link = self.unsettled.resource.link();
+        let elapsed = link.clock.now().since(self.begun);
+        if outcome.is_throttled() {
+            count(&link.counters.throttled);
+        }
+        let late = self.late();
+        self.unsettled.settle(Report { late_ms: late.map(Millis::from), ..report(outcome, elapsed) });
+        self.grant.request
+    }
+}
+
+/// The report of a call. A wrong cost does not suppress the rest; the scheduler then uses the
+/// estimate.
+fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
+    let (response, cost) = outcome.into_wire();
+    let warn = |error: &crate::Error| tracing::warn!(%error, "settling without the actual cost");
+    let cost = cost.map(crate::Cost::into_wire).transpose().inspect_err(warn).ok().flatten();
+    Report { cost: cost.unwrap_or_default(), response, elapsed_ms: Some(Millis::from(elapsed)), late_ms: None }
+}
