@@ -62,7 +62,7 @@ pub struct Asking {
     /// The header in which clients name their class.
     pub class_header: Option<HeaderName>,
     /// The labels of every request.
-    pub labels: LabelsOf,
+    pub labels: LabelsFn,
     /// Labels that bodies tell, and the key of each in the JSON of a body.
     pub body_labels: Vec<(String, String)>,
     /// The units of tokens, if requests are those to language models.
@@ -70,12 +70,12 @@ pub struct Asking {
     /// Units whose amounts clients may state, and the headers in which they do.
     pub cost_headers: Vec<(String, HeaderName)>,
     /// How the cost of a request is computed from its body, if it is.
-    pub price: Option<PriceOf>,
+    pub price: Option<PriceFn>,
 }
 
 /// Computes what a request costs from its body.
 #[derive(Clone)]
-pub struct PriceOf(Arc<ComputePrice>);
+pub struct PriceFn(Arc<ComputePrice>);
 
 type ComputePrice = dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync;
 
@@ -86,13 +86,13 @@ impl Asking {
     }
 }
 
-impl PriceOf {
+impl PriceFn {
     /// Computes amounts by unit with `compute`, from the method, the path and the body. It may take
     /// a tenth of a second, and says why there is no price.
     pub fn new(
         compute: impl Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync + 'static,
     ) -> Self {
-        PriceOf(Arc::new(compute))
+        PriceFn(Arc::new(compute))
     }
 
     pub(crate) fn compute(&self, method: &Method, path: &str, body: &[u8]) -> Result<Vec<(String, f64)>, String> {
@@ -100,7 +100,7 @@ impl PriceOf {
     }
 }
 
-impl fmt::Debug for PriceOf {
+impl fmt::Debug for PriceFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("PriceOf")
     }
@@ -108,7 +108,7 @@ impl fmt::Debug for PriceOf {
 
 /// Reads the labels of a request, which came from this address.
 #[derive(Clone)]
-pub struct LabelsOf(Arc<ReadLabels>);
+pub struct LabelsFn(Arc<ReadLabels>);
 
 type ReadLabels = dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync;
 
@@ -194,10 +194,10 @@ impl Default for Bounds {
     }
 }
 
-impl LabelsOf {
+impl LabelsFn {
     /// Reads labels with `read`, which says why a request is ambiguous.
     pub fn new(read: impl Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync + 'static) -> Self {
-        LabelsOf(Arc::new(read))
+        LabelsFn(Arc::new(read))
     }
 
     pub(crate) fn read(&self, head: &Parts, address: IpAddr) -> Result<Labels<'static>, String> {
@@ -205,14 +205,14 @@ impl LabelsOf {
     }
 }
 
-impl Default for LabelsOf {
+impl Default for LabelsFn {
     /// No labels.
     fn default() -> Self {
-        LabelsOf::new(|_, _| Ok(Labels::new()))
+        LabelsFn::new(|_, _| Ok(Labels::new()))
     }
 }
 
-impl fmt::Debug for LabelsOf {
+impl fmt::Debug for LabelsFn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("LabelsOf")
     }

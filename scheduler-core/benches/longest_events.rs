@@ -28,8 +28,8 @@ use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::walk::Selection;
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
@@ -197,7 +197,7 @@ struct World<'a> {
     now: Time,
     asked: u64,
     /// The position of the next step through waiting requests.
-    walks: [Walk; 2],
+    walks: [QueueCursor; 2],
     clock: Clock,
     figures: &'a mut Figures,
 }
@@ -207,8 +207,15 @@ impl<'a> World<'a> {
         let now = Time::ORIGIN + Span::from_secs(366 * 86_400);
         let scheduler = Scheduler::new(resource(&shape.limits), Epoch::FIRST, now);
         let scheduler = if shape.is_fenced { scheduler.fenced() } else { scheduler };
-        let mut world =
-            World { shape, scheduler, now, asked: 0, walks: [Walk::default(); 2], clock: Clock::start(), figures };
+        let mut world = World {
+            shape,
+            scheduler,
+            now,
+            asked: 0,
+            walks: [QueueCursor::default(); 2],
+            clock: Clock::start(),
+            figures,
+        };
         for _ in 0..count {
             world.now += shape.step;
             world.write_due_checkpoint();

@@ -1,6 +1,6 @@
 //! All that the scheduler asks its driver to do.
 
-use crate::discovery::found_limit::Origin;
+use crate::discovery::discovered_limit::Evidence;
 use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -71,7 +71,7 @@ pub enum Note {
         /// The limit.
         limit: LimitId,
         /// What showed the limit: headers, refusals or calls in flight.
-        origin: Origin,
+        origin: Evidence,
     },
 }
 

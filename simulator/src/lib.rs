@@ -33,13 +33,13 @@
 //! Absent on purpose: two schedulers at a time, which tests try with real processes. Also calls
 //! that are lost on their way to the upstream, and workers that lie.
 
-mod agenda;
-pub mod dice;
+mod event_queue;
 pub mod incident;
 pub mod judge;
 pub mod network;
 pub mod outcome;
 mod results;
+pub mod rng;
 mod run;
 mod simulated_scheduler;
 mod simulated_store;

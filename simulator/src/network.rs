@@ -1,6 +1,6 @@
 //! Delays and losses of messages and calls.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A delay between two bounds, each value as likely as any other.
@@ -25,7 +25,7 @@ impl Delay {
         Delay { least: Span::ZERO, most }
     }
 
-    pub(crate) fn draw(self, dice: &mut Dice) -> Span {
+    pub(crate) fn draw(self, dice: &mut Rng) -> Span {
         dice.between(self.least, self.most)
     }
 }
@@ -71,13 +71,13 @@ impl Default for Network {
 
 impl Network {
     /// When a message that is sent now arrives: never, once or twice.
-    pub(crate) fn carry(&self, dice: &mut Dice, now: Time, way: &mut Way) -> impl Iterator<Item = Time> + use<> {
+    pub(crate) fn carry(&self, dice: &mut Rng, now: Time, way: &mut Way) -> impl Iterator<Item = Time> + use<> {
         let first = (!dice.happens(self.loss)).then(|| self.arrival(dice, now, way));
         let again = dice.happens(self.duplicates).then(|| self.arrival(dice, now, way));
         first.into_iter().chain(again)
     }
 
-    fn arrival(&self, dice: &mut Dice, now: Time, way: &mut Way) -> Time {
+    fn arrival(&self, dice: &mut Rng, now: Time, way: &mut Way) -> Time {
         let arrival = now + way.delay.draw(dice);
         if dice.happens(self.reordering) {
             return arrival;
@@ -108,7 +108,7 @@ mod tests {
     /// Of a thousand messages, one in a millisecond: how many arrive, and how many of those out of
     /// order.
     fn carried(network: Network) -> (usize, usize) {
-        let (dice, mut way) = (&mut Dice::new(1), Way::new(Delay::up_to(Span::from_millis(20))));
+        let (dice, mut way) = (&mut Rng::new(1), Way::new(Delay::up_to(Span::from_millis(20))));
         let sent = (0..1000).map(|millis| Time::ORIGIN + Span::from_millis(millis));
         let arrivals: Vec<Time> = sent.flat_map(|now| network.carry(dice, now, &mut way).collect::<Vec<_>>()).collect();
         let overtaken = arrivals.windows(2).filter(|pair| pair[1] < pair[0]).count();

@@ -44,7 +44,7 @@ IN_CORE = [
     ("a successor corrects the use of another client", "restore_permit", r"\.of_client\(client\.unwrap_or_default\(\)\)", ""),
     ("a change of limits forgets the use", "change_limits", r"self\.former\.add\(counted\);", "drop(counted);"),
     ("any number of clients has a row", "next_number", r"self\.names\.len\(\) < MAX_NAMES", "true"),
-    ("a refused call of a key stops all keys", "limits_blamed", r"blamed == Some\(Blame::KeyRate\)", "false"),
+    ("a refused call of a key stops all keys", "limits_blamed", r"blamed == Some\(RejectionSource::KeyRate\)", "false"),
     ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= BLAMING_KEYS", "false"),
     ("a key takes the place of one that is in use", "make_room", r"now >= self\.none_idle_until", "true"),
     ("a call of a slow key takes no more", "priced_limit", r"limit\.spec\(\)\.guessed", "false"),

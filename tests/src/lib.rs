@@ -13,10 +13,10 @@ mod upstreams;
 mod workers;
 
 pub mod decoders;
-pub mod dice;
 pub mod openmetrics;
 pub mod patience;
 pub mod repository;
+pub mod rng;
 
 pub use drills::{drill, figures, fire, job_run, judge, load, machine, proxy, relay};
 pub use schedulers::{

@@ -47,7 +47,7 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<DifferingScheduler>,
     /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
-    /// [question](StatusQuestion) was for them.
+    /// [question](StatusQuery) was for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
     /// How classes and clients share the resource, if the question was for that.
@@ -69,20 +69,20 @@ pub struct DifferingScheduler {
 /// What a request for the status may ask for.
 ///
 /// ```
-/// use rampmeter_protocol::status::StatusQuestion;
-/// assert!(StatusQuestion::parse(br#"{"limits_toml": true}"#).limits_toml);
-/// assert!(!StatusQuestion::parse(b"").limits_toml);
+/// use rampmeter_protocol::status::StatusQuery;
+/// assert!(StatusQuery::parse(br#"{"limits_toml": true}"#).limits_toml);
+/// assert!(!StatusQuery::parse(b"").limits_toml);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
-pub struct StatusQuestion {
+pub struct StatusQuery {
     /// Whether the answer is to have [`Status::limits_toml`].
     pub limits_toml: bool,
     /// Whether the answer is to have [`Status::shares`].
     pub shares: bool,
 }
 
-impl StatusQuestion {
+impl StatusQuery {
     /// Reads a payload. A payload that is no question asks for the status alone.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
@@ -214,7 +214,7 @@ pub struct LimitStatus {
     pub reported: Option<UpstreamReport>,
     /// How the limit was found, if it is unwritten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<FoundStatus>,
+    pub found: Option<DiscoveredStatus>,
     /// What was measured, if this is a shadow limit, which delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
@@ -222,7 +222,7 @@ pub struct LimitStatus {
 
 /// How an unwritten limit was found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FoundStatus {
+pub struct DiscoveredStatus {
     /// What the limit was found by: `headers` that tell of it, `refusals`, or calls `in-flight`.
     pub by: String,
     /// How long the limit has been known.

@@ -10,18 +10,18 @@ pub const KEPT_DAYS: u16 = 90;
 /// A question on `rampmeter.usage.<resource>`.
 ///
 /// ```
-/// use rampmeter_protocol::usage::UsageQuestion;
-/// assert_eq!(UsageQuestion::parse(br#"{"days_ago": 1}"#).days_ago, 1);
-/// assert_eq!(UsageQuestion::parse(b"").days_ago, 0);
+/// use rampmeter_protocol::usage::UsageQuery;
+/// assert_eq!(UsageQuery::parse(br#"{"days_ago": 1}"#).days_ago, 1);
+/// assert_eq!(UsageQuery::parse(b"").days_ago, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct UsageQuestion {
+pub struct UsageQuery {
     /// Which day, in UTC: 0 is today, 1 is yesterday.
     pub days_ago: u16,
 }
 
-impl UsageQuestion {
+impl UsageQuery {
     /// Reads a payload. A payload that is no question asks for today.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
@@ -29,7 +29,7 @@ impl UsageQuestion {
     }
 }
 
-/// The answer to a [`UsageQuestion`].
+/// The answer to a [`UsageQuery`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DayUsage {
     /// The resource.

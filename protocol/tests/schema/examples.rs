@@ -11,9 +11,9 @@ use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::token::AccessToken;
-use rampmeter_protocol::usage::{DayUsage, UsageQuestion};
+use rampmeter_protocol::usage::{DayUsage, UsageQuery};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ fn events_are_as_the_schema_says() {
 
 #[test]
 fn questions_orders_and_their_answers_are_as_the_schema_says() {
-    check::<StatusQuestion>("status_question", r#"{"limits_toml": true, "shares": true}"#);
+    check::<StatusQuery>("status_question", r#"{"limits_toml": true, "shares": true}"#);
     check::<Status>(
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
@@ -122,7 +122,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
         r#"{"resources":[{"name":"hub","limits":[{"name":"few","unit":"requests","algorithm":"token-bucket",
             "capacity":10.0,"period_ms":1000.0}],"classes":["default"],"default_class":"default"}]}"#,
     );
-    check::<UsageQuestion>("usage_question", r#"{"days_ago": 1}"#);
+    check::<UsageQuery>("usage_question", r#"{"days_ago": 1}"#);
     check::<DayUsage>(
         "usage",
         r#"{"resource":"hub","day":"2026-11-24","clients":[{"client":"team-a","class":"bulk","calls":2,

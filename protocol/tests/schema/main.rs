@@ -20,8 +20,8 @@ use rampmeter_protocol::resources::{LimitInfo, ResourceInfo, Resources};
 use rampmeter_protocol::settle::{Asked, Response, Settle};
 use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_protocol::status::{
-    ClassStatus, Correction, Counters, DifferingScheduler, FoundStatus, Learned, LimitStatus, ProviderState,
-    ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuestion, UpstreamReport,
+    ClassStatus, Correction, Counters, DifferingScheduler, DiscoveredStatus, Learned, LimitStatus, ProviderState,
+    ProviderStatus, RefusedRules, RulesStatus, ShadowStatus, Status, StatusQuery, UpstreamReport,
 };
 use rampmeter_protocol::token::AccessToken;
 use serde_json::Value;
@@ -42,12 +42,12 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["asked"], vec![names::<Asked<'_>>()]),
         (&["response"], vec![names::<Response<'_>>()]),
         (&["limits_event"], vec![names::<LimitNews>()]),
-        (&["status_question"], vec![names::<StatusQuestion>()]),
+        (&["status_question"], vec![names::<StatusQuery>()]),
         (&["status"], vec![names::<Status>(), names::<ClassStatus>(), names::<Counters>()]),
         (&["status"], vec![names::<ProviderStatus>(), names::<ProviderState>()]),
         (&["status"], vec![names::<RulesStatus>(), names::<RefusedRules>()]),
         (&["status"], vec![names::<Correction>(), names::<DifferingScheduler>()]),
-        (&["limit_status"], vec![names::<LimitStatus>(), names::<FoundStatus>(), names::<ShadowStatus>()]),
+        (&["limit_status"], vec![names::<LimitStatus>(), names::<DiscoveredStatus>(), names::<ShadowStatus>()]),
         (&["limit_status"], vec![names::<Learned>(), names::<UpstreamReport>()]),
         (&["shares"], vec![names::<Shares>()]),
         (&["share"], vec![names::<Share>()]),

@@ -60,7 +60,7 @@ pub(crate) enum Failure {
 }
 
 /// What a failure is in HTTP.
-struct Shape {
+struct StatusLine {
     status: StatusCode,
     /// The word for programs.
     code: &'static str,
@@ -72,7 +72,7 @@ struct Shape {
 impl Failure {
     /// The answer to the client.
     pub(crate) fn response(&self) -> Response<Full<bytes::Bytes>> {
-        let Shape { status, code, proxy_status, retry_after } = self.shape();
+        let StatusLine { status, code, proxy_status, retry_after } = self.shape();
         let body = Value::Object(self.problem(status, code)).to_string();
         let mut response = Response::new(Full::from(body));
         *response.status_mut() = status;
@@ -112,9 +112,9 @@ impl Failure {
         problem
     }
 
-    fn shape(&self) -> Shape {
-        let shape = |status, code, proxy_status| Shape { status, code, proxy_status, retry_after: None };
-        let soon = |status, code, proxy_status| Shape { status, code, proxy_status, retry_after: Some(SOON) };
+    fn shape(&self) -> StatusLine {
+        let shape = |status, code, proxy_status| StatusLine { status, code, proxy_status, retry_after: None };
+        let soon = |status, code, proxy_status| StatusLine { status, code, proxy_status, retry_after: Some(SOON) };
         match self {
             Failure::Unclear(_) => shape(StatusCode::BAD_REQUEST, "unclear", "http_request_error"),
             Failure::Tunnel => shape(StatusCode::METHOD_NOT_ALLOWED, "tunnel", "http_request_denied"),
@@ -186,9 +186,10 @@ impl Failure {
     }
 }
 
-fn of_permit(error: &Error) -> Shape {
+fn of_permit(error: &Error) -> StatusLine {
     let pause = error.retry_after().map(Span::from);
-    let shape = |status, code, retry_after| Shape { status, code, proxy_status: "http_request_denied", retry_after };
+    let shape =
+        |status, code, retry_after| StatusLine { status, code, proxy_status: "http_request_denied", retry_after };
     match error.kind() {
         ErrorKind::Refused(code) if code.as_server() == StatusCode::TOO_MANY_REQUESTS => {
             shape(StatusCode::TOO_MANY_REQUESTS, code.as_str(), Some(pause.unwrap_or(SOON)))

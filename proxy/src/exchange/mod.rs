@@ -8,10 +8,10 @@
 //!    old age.
 //! 5. Any other answer is streamed to the client, and settled at its end.
 
-pub(super) mod answer;
 pub(super) mod failure;
 pub(super) mod outgoing;
 pub(super) mod requested_permit;
+pub(super) mod response;
 pub(super) mod trace;
 
 use crate::checked_stream::closes;
@@ -24,7 +24,6 @@ use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
 use crate::settings::Settings;
 use crate::tls::ClientName;
-use answer::{AnswerBody, Relay, Silence, UnsettledCall};
 use failure::Failure;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
@@ -38,6 +37,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_sdk::{Call, Resource};
 use requested_permit::RequestedPermit;
+use response::{Relay, ResponseBody, Silence, UnsettledCall};
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -108,7 +108,7 @@ struct LoggedRequest {
 
 impl Exchange {
     /// The answer to `request`, which came from `peer`.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<AnswerBody> {
+    pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<ResponseBody> {
         let begun = self.clock.now();
         let (version, closes) = (request.version(), closes(request.headers()));
         let (mut head, body) = request.into_parts();
@@ -132,9 +132,9 @@ impl Exchange {
         &self,
         request: &mut Request<Incoming>,
         peer: &Peer,
-    ) -> (Response<AnswerBody>, Option<Tunnel>) {
+    ) -> (Response<ResponseBody>, Option<Tunnel>) {
         match self.tunnel(request, peer) {
-            Ok(tunnel) => (Response::new(AnswerBody::Own(Full::default())), Some(tunnel)),
+            Ok(tunnel) => (Response::new(ResponseBody::Own(Full::default())), Some(tunnel)),
             Err(failure) => {
                 let mut response = self.refused("-", None, &failure);
                 if request.version() == Version::HTTP_2 {
@@ -168,7 +168,7 @@ impl Exchange {
         }
     }
 
-    async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<AnswerBody> {
+    async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<ResponseBody> {
         let (route, class) = (checked.requested.route.clone(), checked.requested.class.clone());
         let answered = match self.held.try_acquire() {
             Ok(_place) => {
@@ -239,7 +239,7 @@ impl Exchange {
 
     /// Sends the request until it is not answered 429. Returns the answer, and how the request was
     /// held.
-    async fn run(&self, checked: CheckedRequest) -> Result<(Response<AnswerBody>, Held), Failure> {
+    async fn run(&self, checked: CheckedRequest) -> Result<(Response<ResponseBody>, Held), Failure> {
         let checked = &self.estimated(checked).await?;
         let mut sendings = 0;
         loop {
@@ -371,7 +371,7 @@ impl Exchange {
         }
     }
 
-    fn relayed(&self, response: Response<Incoming>, unsettled: UnsettledCall, waited: Span) -> Response<AnswerBody> {
+    fn relayed(&self, response: Response<Incoming>, unsettled: UnsettledCall, waited: Span) -> Response<ResponseBody> {
         let (mut head, body) = response.into_parts();
         headers::strip(&mut head.headers);
         head.version = Version::HTTP_11;
@@ -380,13 +380,13 @@ impl Exchange {
         }
         head.extensions = http::Extensions::new();
         let silence = Silence::of_at_most(self.settings.times.next_byte);
-        Response::from_parts(head, AnswerBody::Upstream(Box::new(Relay::new(body, unsettled, silence))))
+        Response::from_parts(head, ResponseBody::Upstream(Box::new(Relay::new(body, unsettled, silence))))
     }
 
-    fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<AnswerBody> {
+    fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<ResponseBody> {
         self.metrics.answered(route, class, failure.code());
         tracing::debug!(resource = self.resource.name(), route, class, code = failure.code(), %failure, "not forwarded");
-        failure.response().map(AnswerBody::Own)
+        failure.response().map(ResponseBody::Own)
     }
 
     /// Logs a request without its path, query and headers, which may hold secrets.

@@ -5,21 +5,21 @@
 //! signed. `tunnel` hands on the connection, whose requests are treated like all requests. To any
 //! other host there is no tunnel.
 
-mod authority;
+mod certificate_authority;
 mod hosts;
 mod tunnel;
 
-pub use authority::AuthorityFiles;
+pub use certificate_authority::AuthorityFiles;
 pub(crate) use hosts::{HTTP, HTTPS};
 pub use hosts::{Host, HostError};
-use http::uri::Authority as HostAndPort;
+use http::uri::Authority;
 use rampmeter_protocol::clock::Clock;
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 pub(crate) use tunnel::{Tunnel, TunnelSlot};
 
 use crate::tls::TlsFileError;
-use authority::Authority;
+use certificate_authority::CertificateAuthority;
 
 /// Which tunnels end here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct Interception {
 #[derive(Debug)]
 pub(crate) struct Interceptor {
     hosts: Vec<Host>,
-    authority: Authority,
+    authority: CertificateAuthority,
 }
 
 impl Interceptor {
@@ -42,17 +42,17 @@ impl Interceptor {
     ///
     /// # Errors
     /// If the authority is of no use.
-    pub(crate) fn open(interception: Interception, upstream: &HostAndPort, clock: Clock) -> Result<Self, TlsFileError> {
+    pub(crate) fn open(interception: Interception, upstream: &Authority, clock: Clock) -> Result<Self, TlsFileError> {
         let Interception { authority, mut hosts } = interception;
         if hosts.is_empty() {
             hosts.push(Host::of(upstream));
         }
-        let authority = Authority::read(authority, hosts.clone(), clock)?;
+        let authority = CertificateAuthority::read(authority, hosts.clone(), clock)?;
         Ok(Interceptor { hosts, authority })
     }
 
     /// The host at `wanted`, if it is one of these. A host without a port is at `port`.
-    pub(crate) fn find(&self, wanted: &HostAndPort, port: u16) -> Option<Arc<Host>> {
+    pub(crate) fn find(&self, wanted: &Authority, port: u16) -> Option<Arc<Host>> {
         let wanted = Host::at(wanted, port)?;
         self.hosts.iter().any(|host| host.has(&wanted, port)).then(|| Arc::new(wanted))
     }

@@ -60,7 +60,7 @@ impl<'a> Attribution<'a> {
     /// if the response has one reading for each of these limits.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
-        limits.retain(|limit| !self.resource[*limit].is_until_settled() && !self.resource[*limit].spec().guessed);
+        limits.retain(|limit| !self.resource[*limit].counts_calls_in_flight() && !self.resource[*limit].spec().guessed);
         let alone = |limits: &Limits| if let [limit] = limits[..] { Some(limit) } else { None };
         let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
         if limits.len() < 2 {

@@ -17,6 +17,6 @@ pub(crate) use adaptive_limit::AdaptiveLimit;
 pub(crate) use attribution::{Attribution, Limits, may_be_of, may_mean_guess};
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use delivery_jitter::{CallTimes, DeliveryJitter};
-pub(crate) use observation::{AnsweredCall, Observation, Reading, Scope, Verdict};
+pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};
 pub(crate) use recent_calls::RecentCalls;
 pub(crate) use stated_capacity::Stated;

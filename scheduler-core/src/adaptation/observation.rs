@@ -88,7 +88,7 @@ pub struct Described {
 
 /// A call that the upstream has answered.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AnsweredCall<'a> {
+pub(crate) struct ObservedCall<'a> {
     /// When the scheduler learns of the response.
     pub(crate) now: Time,
     pub(crate) connection: Connection,
@@ -97,7 +97,7 @@ pub(crate) struct AnsweredCall<'a> {
     pub(crate) observation: &'a Observation,
 }
 
-impl AnsweredCall<'_> {
+impl ObservedCall<'_> {
     /// When the call was made. A call that is answered before its start was made early, and counts
     /// from now.
     pub(crate) fn at(&self) -> Time {

@@ -4,7 +4,7 @@
 //! refills all the time, headers tell when it is full. Its period follows from this time and from
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
-use super::found_limit::{FoundLimit, Origin, algorithm};
+use super::discovered_limit::{DiscoveredLimit, Evidence, algorithm};
 use crate::adaptation::{Reading, Scope};
 use crate::ids::Connection;
 use crate::policy::MAX_PERIOD;
@@ -30,7 +30,7 @@ const UNNAMED: &str = "learned-limit";
 
 /// A response to a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CallAnswer<'a> {
+pub(crate) struct CallResponse<'a> {
     pub(crate) now: Time,
     pub(crate) connection: Connection,
     /// The labels of the call by which found limits may apply.
@@ -41,9 +41,9 @@ pub(crate) struct CallAnswer<'a> {
     pub(crate) in_flight: u64,
 }
 
-impl CallAnswer<'_> {
+impl CallResponse<'_> {
     /// The limit that a reading describes; none if the reading tells too little.
-    pub(crate) fn limit(&self, reading: &Reading) -> Option<FoundLimit> {
+    pub(crate) fn limit(&self, reading: &Reading) -> Option<DiscoveredLimit> {
         let (capacity, period) = (reading.capacity?, period(reading)?);
         if capacity < Amount::ONE {
             return None;
@@ -53,7 +53,7 @@ impl CallAnswer<'_> {
             applies: self.applies(reading),
             ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
         };
-        let mut found = FoundLimit::new(spec, Origin::Headers, self.now, self.connection);
+        let mut found = DiscoveredLimit::new(spec, Evidence::Headers, self.now, self.connection);
         // The remaining amount may not include other calls in flight.
         let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
         found.left = Amount::from_micros(left).ok();

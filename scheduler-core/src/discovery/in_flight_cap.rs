@@ -23,7 +23,7 @@ const USED: (u64, u64) = (3, 4);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightCap {
     cap: Option<u64>,
-    cohort: Option<Cohort>,
+    cohort: Option<CallsAtRefusal>,
     /// The number of calls served since the cap changed, while calls used it.
     served: u64,
     /// How many such calls precede a try of a higher cap.
@@ -39,7 +39,7 @@ pub(crate) struct InFlightCap {
 
 /// The calls that were in flight when the first of them was refused.
 #[derive(Clone, Copy, Debug)]
-struct Cohort {
+struct CallsAtRefusal {
     until: Time,
     /// The number of them that were not refused so far.
     left: u64,
@@ -68,7 +68,7 @@ impl InFlightCap {
             Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
             Some(_) | None => {
                 let least = self.cap.map_or(1, |cap| cap / 2);
-                self.cohort = Some(Cohort { until: now, left: in_flight, least });
+                self.cohort = Some(CallsAtRefusal { until: now, left: in_flight, least });
                 if self.step > 1 {
                     // The last try of a higher cap was refused.
                     self.calls_before_try = (self.calls_before_try() * 2).min(MOST_CALLS_BEFORE_TRY);

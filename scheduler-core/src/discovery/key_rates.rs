@@ -42,7 +42,7 @@ pub(crate) struct KeyRates {
     median: Option<f64>,
     /// No key has been idle for [`IDLE`] before this time.
     none_idle_until: Time,
-    moment: Moment,
+    moment: ResponseCounts,
 }
 
 #[derive(Clone, Debug)]
@@ -155,7 +155,7 @@ impl KeyRates {
 
 /// The counts of one moment's responses.
 #[derive(Clone, Debug, Default)]
-struct Moment {
+struct ResponseCounts {
     since: Time,
     answers: u32,
     refused: u32,
@@ -163,12 +163,12 @@ struct Moment {
     keys: BTreeSet<Arc<str>>,
 }
 
-impl Moment {
+impl ResponseCounts {
     /// Notes a response. `refused` is the key of a call that was refused again, if any.
     fn note(&mut self, now: Time, refused: Option<&Arc<str>>) {
         let lasted = now.since(self.since);
         if lasted >= LONGEST_MOMENT || lasted >= SHORTEST_MOMENT && self.answers >= MOMENT_ANSWERS {
-            *self = Moment { since: now, ..Moment::default() };
+            *self = ResponseCounts { since: now, ..ResponseCounts::default() };
         }
         self.answers += 1;
         self.refused += u32::from(refused.is_some());

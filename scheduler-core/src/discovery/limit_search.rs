@@ -1,7 +1,7 @@
 //! The search for unwritten limits of a resource.
 
-use super::found_limit::{FoundLimit, FoundSnapshot, Origin};
-use super::headers::{CallAnswer, name_of, period};
+use super::discovered_limit::{DiscoveredLimit, DiscoveredSnapshot, Evidence};
+use super::headers::{CallResponse, name_of, period};
 use super::in_flight_cap::InFlightCap;
 use super::key_rates::{KeyRates, MAX_KEYS};
 use super::rate_probe::{FIRST_RATE, RateProbe};
@@ -47,7 +47,7 @@ const LONGEST_LEASE: Span = Span::from_secs(60);
 
 /// What is to blame for a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Blame {
+pub(crate) enum RejectionSource {
     /// A limit that the response names, or that other accounts have used up.
     KnownLimit,
     /// A rate: the upstream asks for this pause.
@@ -63,7 +63,7 @@ pub(crate) enum Blame {
 pub(crate) struct LimitSearch {
     written: Resource,
     scope: Discover,
-    found: Vec<FoundLimit>,
+    found: Vec<DiscoveredLimit>,
     /// The number of calls in flight that was last noted.
     in_flight: u64,
     cap: InFlightCap,
@@ -78,20 +78,20 @@ pub(crate) struct LimitSearch {
 
 impl LimitSearch {
     /// A search if `resource` wants one, with what a predecessor has found.
-    pub(crate) fn begin(resource: &Resource, now: Time, known: &[FoundSnapshot]) -> Option<Self> {
+    pub(crate) fn begin(resource: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Option<Self> {
         let (scope, route) = (resource.spec().discover, resource.spec().discover_route.as_deref());
         let wanted = || known.iter().filter(|known| is_wanted(resource, known));
         let rates_of_keys = wanted().filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
         let others = wanted().filter(|known| *known.name != *KEY_RATE).take(MAX_FOUND + 2);
-        let by_name: BTreeMap<&Name, &FoundSnapshot> = others.map(|known| (&known.name, known)).collect();
-        let of = |origin: Origin| by_name.values().copied().filter(move |known| known.origin == origin);
-        let rate = of(Origin::Refusals).next().map(rate_of);
+        let by_name: BTreeMap<&Name, &DiscoveredSnapshot> = others.map(|known| (&known.name, known)).collect();
+        let of = |origin: Evidence| by_name.values().copied().filter(move |known| known.origin == origin);
+        let rate = of(Evidence::Refusals).next().map(rate_of);
         let mut search = LimitSearch {
             written: resource.clone(),
             scope,
-            found: of(Origin::Headers).map(|known| FoundLimit::restored(known, route, now)).collect(),
+            found: of(Evidence::Headers).map(|known| DiscoveredLimit::restored(known, route, now)).collect(),
             in_flight: 0,
-            cap: of(Origin::InFlight).next().map_or_else(InFlightCap::default, cap_of),
+            cap: of(Evidence::InFlight).next().map_or_else(InFlightCap::default, cap_of),
             rate: rate.map_or_else(|| RateProbe::new(now), |rate| RateProbe::restored(now, rate)),
             keys: KeyRates::restored(now, rates_of_keys.take(MAX_KEYS)),
             is_changed: false,
@@ -129,12 +129,12 @@ impl LimitSearch {
         self.in_flight
     }
 
-    pub(crate) fn found(&self) -> impl Iterator<Item = &FoundLimit> {
+    pub(crate) fn found(&self) -> impl Iterator<Item = &DiscoveredLimit> {
         self.found.iter()
     }
 
     /// The limit of this name, if it was found and is not written.
-    pub(crate) fn found_limit(&self, name: &str) -> Option<&FoundLimit> {
+    pub(crate) fn discovered_limit(&self, name: &str) -> Option<&DiscoveredLimit> {
         let found = self.found.iter().find(|found| *found.spec.name == *name);
         found.filter(|_| self.written.limit(name).is_none())
     }
@@ -164,13 +164,21 @@ impl LimitSearch {
 
     /// Notes that a call of this key, started at `at`, was refused. Returns the final blame: a
     /// blamed rate is the key's, unless calls of several keys are refused together.
-    pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: Blame, key: Option<&Arc<str>>) -> Blame {
+    pub(crate) fn note_refused(
+        &mut self,
+        now: Time,
+        at: Time,
+        blame: RejectionSource,
+        key: Option<&Arc<str>>,
+    ) -> RejectionSource {
         let mut blame = blame;
         match (blame, key) {
-            (Blame::KnownLimit | Blame::KeyRate, _) => {}
-            (Blame::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => blame = Blame::KeyRate,
-            (Blame::Rate(pause), _) => self.rate.note_refused(now, at, pause),
-            (Blame::Places, _) => self.cap.note_refused(now, at, self.in_flight),
+            (RejectionSource::KnownLimit | RejectionSource::KeyRate, _) => {}
+            (RejectionSource::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => {
+                blame = RejectionSource::KeyRate
+            }
+            (RejectionSource::Rate(pause), _) => self.rate.note_refused(now, at, pause),
+            (RejectionSource::Places, _) => self.cap.note_refused(now, at, self.in_flight),
         }
         self.guess(now);
         blame
@@ -194,7 +202,7 @@ impl LimitSearch {
     }
 
     pub(crate) fn next_review(&self) -> Time {
-        let lapse = self.found.iter().filter_map(FoundLimit::lapses).min().unwrap_or(Time::NEVER);
+        let lapse = self.found.iter().filter_map(DiscoveredLimit::lapses).min().unwrap_or(Time::NEVER);
         if self.finds_all() { lapse.min(self.rate.next_review()) } else { lapse }
     }
 
@@ -206,7 +214,7 @@ impl LimitSearch {
     }
 
     /// Takes the readings of a response. `charged` names the limits that the call was charged to.
-    pub(crate) fn take_readings(&mut self, answer: &CallAnswer, readings: &[Reading], charged: &[Name]) {
+    pub(crate) fn take_readings(&mut self, answer: &CallResponse, readings: &[Reading], charged: &[Name]) {
         if !self.finds_all() || readings.is_empty() {
             return;
         }
@@ -220,11 +228,11 @@ impl LimitSearch {
         self.drop_doubtful(answer.now);
     }
 
-    fn take_reading(&mut self, answer: &CallAnswer, reading: &Reading) {
+    fn take_reading(&mut self, answer: &CallResponse, reading: &Reading) {
         let Some(name) = name_of(reading).filter(|name| !is_guess(name)) else { return };
         let is_written = self.written.limit(&name).is_some();
         let Some(found) = self.found.iter_mut().find(|found| found.spec.name == name) else {
-            let by_headers = self.found.iter().filter(|found| found.origin == Origin::Headers).count();
+            let by_headers = self.found.iter().filter(|found| found.origin == Evidence::Headers).count();
             let new = answer.limit(reading).filter(|_| !is_written && by_headers < MAX_FOUND);
             self.is_changed |= new.is_some();
             self.news.extend(new.iter().map(|found| found.spec.name.clone()));
@@ -245,7 +253,7 @@ impl LimitSearch {
         self.retain(|found| !found.is_doubtful(now));
     }
 
-    fn retain(&mut self, stays: impl Fn(&FoundLimit) -> bool) {
+    fn retain(&mut self, stays: impl Fn(&DiscoveredLimit) -> bool) {
         let before = self.found.len();
         self.found.retain(stays);
         self.is_changed |= self.found.len() < before;
@@ -259,7 +267,7 @@ impl LimitSearch {
         }
         match self.cap.cap() {
             Some(cap) => self.guess_cap(now, cap),
-            None => self.retain(|found| found.origin != Origin::InFlight),
+            None => self.retain(|found| found.origin != Evidence::InFlight),
         }
     }
 
@@ -267,7 +275,7 @@ impl LimitSearch {
         let rate = self.rate.rate();
         let present = self.bracket().filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
         let bracket = stock(present.unwrap_or_else(|| bracket_of(rate)));
-        self.put(now, Origin::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
+        self.put(now, Evidence::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
     }
 
     /// All keys have equal buckets. A call of a slower key takes more.
@@ -278,17 +286,17 @@ impl LimitSearch {
         }
         let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST_RATE), BURST);
         let applies = Applies { key, ..Applies::default() };
-        self.put(now, Origin::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.median_of_refused()));
+        self.put(now, Evidence::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.median_of_refused()));
     }
 
     fn guess_cap(&mut self, now: Time, cap: u64) {
         let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
         let longest = self.cap.longest();
         let wanted = lease_for(longest).clamp(MIN_LEASE, LONGEST_LEASE);
-        let present = self.found.iter().find(|found| found.origin == Origin::InFlight).map(|found| found.spec.period);
+        let present = self.found.iter().find(|found| found.origin == Evidence::InFlight).map(|found| found.spec.period);
         let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
         let limit = guessed(IN_FLIGHT, Algorithm::Concurrency, calls(MAX_IN_FLIGHT), lease);
-        self.put(now, Origin::InFlight, limit, calls(cap));
+        self.put(now, Evidence::InFlight, limit, calls(cap));
     }
 
     /// The bracket of the rate, in calls a second.
@@ -297,7 +305,7 @@ impl LimitSearch {
         Some(found.spec.capacity.units() / BURST.secs())
     }
 
-    fn put(&mut self, now: Time, origin: Origin, spec: LimitSpec, in_force: Amount) {
+    fn put(&mut self, now: Time, origin: Evidence, spec: LimitSpec, in_force: Amount) {
         if let Some(found) = self.found.iter_mut().find(|found| found.spec.name == spec.name) {
             self.is_changed |= found.spec != spec;
             (found.spec, found.in_force) = (spec, in_force);
@@ -305,20 +313,20 @@ impl LimitSearch {
         }
         let in_flight = Amount::ONE.micros().saturating_mul(self.in_flight);
         let left = Amount::from_micros(in_force.micros().saturating_sub(in_flight)).ok();
-        let left = left.filter(|_| origin == Origin::InFlight);
+        let left = left.filter(|_| origin == Evidence::InFlight);
         self.news.push(spec.name.clone());
-        let mut found = FoundLimit::new(spec, origin, now, Connection::UNKNOWN);
+        let mut found = DiscoveredLimit::new(spec, origin, now, Connection::UNKNOWN);
         (found.in_force, found.left) = (in_force, left);
         self.found.push(found);
         self.is_changed = true;
     }
 
     /// The found limits, for a successor.
-    pub(crate) fn snapshot(&self, now: Time) -> Vec<FoundSnapshot> {
+    pub(crate) fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
         let found = self.found.iter().map(|found| found.snapshot(now));
         let of_keys = self.found.iter().filter(|found| *found.spec.name == *KEY_RATE);
         let of_keys = of_keys.flat_map(|found| {
-            let snapshot = |(key, rate): (Arc<str>, f64)| FoundSnapshot {
+            let snapshot = |(key, rate): (Arc<str>, f64)| DiscoveredSnapshot {
                 routes: vec![key.to_string()],
                 capacity: stock(rate),
                 ..found.snapshot(now)
@@ -330,18 +338,20 @@ impl LimitSearch {
 }
 
 /// Whether the configuration of `resource` still wants this limit of a predecessor's search.
-fn is_wanted(resource: &Resource, known: &FoundSnapshot) -> bool {
+fn is_wanted(resource: &Resource, known: &DiscoveredSnapshot) -> bool {
     let spec = resource.spec();
     let has_routes = || known.routes.is_empty() || spec.discover_route.is_some();
     match known.origin {
-        Origin::Headers => spec.discover == Discover::All && is_valid(known) && has_routes(),
-        Origin::Refusals => spec.discover == Discover::All && (*known.name == *RATE || known.key == spec.discover_key),
-        Origin::InFlight => spec.discover != Discover::Nothing,
+        Evidence::Headers => spec.discover == Discover::All && is_valid(known) && has_routes(),
+        Evidence::Refusals => {
+            spec.discover == Discover::All && (*known.name == *RATE || known.key == spec.discover_key)
+        }
+        Evidence::InFlight => spec.discover != Discover::Nothing,
     }
 }
 
 /// Whether headers could have described the limit in a record.
-fn is_valid(known: &FoundSnapshot) -> bool {
+fn is_valid(known: &DiscoveredSnapshot) -> bool {
     !is_guess(&known.name) && known.key.len() <= MAX_KEY_LABELS && known.period <= MAX_PERIOD
 }
 
@@ -367,18 +377,18 @@ fn stock(rate: f64) -> Amount {
 }
 
 /// The rate, in calls a second, that a record's capacity stands for.
-fn rate_of(known: &FoundSnapshot) -> f64 {
+fn rate_of(known: &DiscoveredSnapshot) -> f64 {
     known.capacity.units() / BURST.secs()
 }
 
 /// The rate of one key in a record.
-fn key_rate(known: &FoundSnapshot) -> Option<(Arc<str>, f64)> {
+fn key_rate(known: &DiscoveredSnapshot) -> Option<(Arc<str>, f64)> {
     let [key] = &known.routes[..] else { return None };
     Some((Arc::from(key.as_str()), rate_of(known)))
 }
 
 /// The cap on calls in flight in a record.
-fn cap_of(known: &FoundSnapshot) -> InFlightCap {
+fn cap_of(known: &DiscoveredSnapshot) -> InFlightCap {
     InFlightCap::restored(known.capacity.units() as u64, call_time_of(known.period))
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Found limits are in force like written ones, and come after these.
 
-pub mod found_limit;
+pub mod discovered_limit;
 mod headers;
 mod in_flight_cap;
 mod key_rates;
@@ -17,6 +17,6 @@ mod limit_search;
 mod rate_probe;
 mod slowdown_detector;
 
-pub(crate) use found_limit::FoundLimit;
-pub(crate) use headers::CallAnswer;
-pub(crate) use limit_search::{Blame, KEY_RATE, LimitSearch};
+pub(crate) use discovered_limit::DiscoveredLimit;
+pub(crate) use headers::CallResponse;
+pub(crate) use limit_search::{KEY_RATE, LimitSearch, RejectionSource};

@@ -14,7 +14,7 @@ use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
 use crate::fencing::{KeyBudgets, long_charges};
 use crate::ids::LimitId;
-use crate::ledger::Page;
+use crate::ledger::PageState;
 use crate::limits::{Bucket, BucketRecord};
 use crate::policy::spec::LimitSpec;
 use crate::policy::{KeyName, Limit};
@@ -177,11 +177,11 @@ impl<R> RecordedParts<'_, R> {
 
     /// References to all pages. Each key on them may be granted `allowed`.
     pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
-        let spent = |page: &Page, (id, limit): (LimitId, &Limit)| {
+        let spent = |page: &PageState, (id, limit): (LimitId, &Limit)| {
             (limit.spec().name.clone(), limit.rate().micros_up(page.granted_since[id.index()] + allowed(id)))
         };
         let long = || self.resource.limits_by_id().filter(|(_, limit)| limit.lists_keys());
-        let page = |page: &Page| KeyPage {
+        let page = |page: &PageState| KeyPage {
             id: page.id,
             age: now.since(page.as_of),
             spent: long().map(|each| spent(page, each)).collect(),

@@ -7,13 +7,13 @@ pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 pub use crate::arithmetic::offset::Offset;
 use crate::arithmetic::{Credit, Rate};
-pub use crate::discovery::found_limit::{FoundSnapshot, Origin};
+pub use crate::discovery::discovered_limit::{DiscoveredSnapshot, Evidence};
 use crate::ids::{ClientNumber, LimitId};
 use crate::ledger::KeyBucket;
-pub use crate::ledger::key_pages::PageId;
+pub use crate::ledger::key_pages::KeyPageId;
 pub use crate::limits::DebitSnapshot;
 use crate::limits::UsageBlock;
-pub use crate::limits::usage::{ClaimedUsage, ReportedUsage, Usage, UsageSpan};
+pub use crate::limits::usage::{ClaimedUsage, CountedUsage, ReportedUsage, UsageSpan};
 use crate::permits::{Permit, Stage, State};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
@@ -40,7 +40,7 @@ pub struct Snapshot {
     /// How far costs were off, by kind of call.
     pub costs: Vec<CostFactor>,
     /// Limits that were found.
-    pub found: Vec<FoundSnapshot>,
+    pub found: Vec<DiscoveredSnapshot>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.
@@ -88,7 +88,7 @@ pub struct RateSnapshot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyPage {
     /// Its id in the store.
-    pub id: PageId,
+    pub id: KeyPageId,
     /// The age of the page at the snapshot.
     pub age: Span,
     /// The budget of each of its keys since then, in millionths by limit.
@@ -101,7 +101,7 @@ pub struct KeyPage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewPage {
     /// Its id in the store.
-    pub id: PageId,
+    pub id: KeyPageId,
     /// The keys at the time of the snapshot.
     pub keys: Vec<KeySnapshot>,
 }
@@ -117,7 +117,7 @@ pub struct KeySnapshot {
     /// Its level in millionths.
     pub micros: i128,
     /// Its usage, if the limit does not count tokens.
-    pub usage: Option<Usage>,
+    pub usage: Option<CountedUsage>,
 }
 
 /// A bucket without keys, or the state of each unlisted key of a limit.
@@ -128,7 +128,7 @@ pub struct LevelSnapshot {
     /// Its level in millionths, with all promises spent.
     pub micros: i128,
     /// Its usage, if the limit does not count tokens. The level has no meaning then.
-    pub usage: Option<Usage>,
+    pub usage: Option<CountedUsage>,
     /// The lessons about its upstream, if there are any.
     pub learned: Option<LearnedSnapshot>,
     /// The capacity that its upstream states, if that is less than what is written.

@@ -28,7 +28,7 @@ use std::num::NonZeroU32;
 
 /// Where the store keeps a page. The address is used again once no checkpoint names the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PageId {
+pub struct KeyPageId {
     /// The epoch of its writer.
     pub epoch: Epoch,
     /// The address among those of the epoch.
@@ -45,8 +45,8 @@ pub(crate) struct PageNumber(NonZeroU32);
 const SPARSE_PART: usize = 4;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Page {
-    pub(crate) id: PageId,
+pub(crate) struct PageState {
+    pub(crate) id: KeyPageId,
     /// The time that its records describe.
     pub(crate) as_of: Time,
     /// The amounts that former leaders may have granted to each of its keys since then, by limit.
@@ -56,7 +56,7 @@ pub(crate) struct Page {
     remaining: usize,
 }
 
-impl Page {
+impl PageState {
     fn is_sparse(&self) -> bool {
         self.remaining < self.keys.len().div_ceil(SPARSE_PART)
             || self.granted_since.iter().any(|granted| *granted > Credit::ZERO)
@@ -66,7 +66,7 @@ impl Page {
 /// All pages that checkpoints name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPages {
-    pages: BTreeMap<PageNumber, Page>,
+    pages: BTreeMap<PageNumber, PageState>,
     /// How many pages there have been.
     written: u32,
     /// Addresses that may be used again, each once the store holds this checkpoint.
@@ -82,7 +82,7 @@ impl KeyPages {
     }
 
     /// All pages, the oldest first.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Page> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &PageState> {
         self.pages.values()
     }
 
@@ -91,20 +91,26 @@ impl KeyPages {
         self.pages.get_mut(&number).expect("a key is on a page that there is").remaining -= 1;
     }
 
-    pub(super) fn add(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) -> PageNumber {
+    pub(super) fn add(
+        &mut self,
+        id: KeyPageId,
+        as_of: Time,
+        granted_since: Vec<Credit>,
+        keys: Vec<Slot>,
+    ) -> PageNumber {
         self.written += 1;
         let number = PageNumber(NonZeroU32::new(self.written).expect("it was counted up"));
         let remaining = keys.len();
-        self.pages.insert(number, Page { id, as_of, granted_since, keys, remaining });
+        self.pages.insert(number, PageState { id, as_of, granted_since, keys, remaining });
         number
     }
 
     /// The id of the next page. `stored` is the latest checkpoint that the store holds.
-    pub(crate) fn next_id(&mut self, epoch: Epoch, stored: CheckpointNumber) -> PageId {
+    pub(crate) fn next_id(&mut self, epoch: Epoch, stored: CheckpointNumber) -> KeyPageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let address = free.map_or(self.first_unused, |(_, address)| address);
         self.first_unused = self.first_unused.max(address.saturating_add(1));
-        PageId { epoch, address, serial: u64::from(self.written) + 1 }
+        KeyPageId { epoch, address, serial: u64::from(self.written) + 1 }
     }
 
     /// Gives up the pages that no key is on: the `next` checkpoint does not name them.

@@ -6,7 +6,7 @@
 //! [`NEAR`].
 
 use super::far_debts::FarDebts;
-use super::key_pages::{KeyPages, PageId, PageNumber};
+use super::key_pages::{KeyPageId, KeyPages, PageNumber};
 use super::key_prices::KeyPrices;
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
@@ -437,7 +437,7 @@ impl Keys {
     }
 
     /// Notes that a page records these keys as they are, except for grants since `as_of`.
-    pub(super) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
+    pub(super) fn add_page(&mut self, id: KeyPageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);

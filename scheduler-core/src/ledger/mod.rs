@@ -13,15 +13,15 @@ mod keys;
 mod offer;
 mod recorded_keys;
 mod shadow_limits;
-pub mod use_meter;
+pub mod usage_meter;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use bills::Bills;
-pub(crate) use key_pages::Page;
+pub(crate) use key_pages::PageState;
 pub(crate) use keys::KeyBucket;
 pub(crate) use offer::Offer;
 pub(crate) use shadow_limits::ShadowLimits;
-pub(crate) use use_meter::UseMeter;
+pub(crate) use usage_meter::UsageMeter;
 
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::{Correction, Credit};
@@ -303,7 +303,7 @@ impl Ledger {
 
     /// The earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().is_until_settled()).at
+        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().counts_calls_in_flight()).at
     }
 
     /// Whether a request that gets `offer` misses its deadline, even if all calls in flight end
@@ -388,7 +388,7 @@ impl Ledger {
 
     /// The ends of the leases of the call of `key`, with their limits.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
-        let holding = |charge: &Charge| self.adaptive(charge.limit).limit().is_until_settled();
+        let holding = |charge: &Charge| self.adaptive(charge.limit).limit().counts_calls_in_flight();
         charges(bill).filter(holding).filter_map(move |charge| {
             let end = self.read(now, charge, |bucket, _| bucket.lease_end(key)).filter(|end| *end > now)?;
             Some((charge.limit, end))
@@ -429,7 +429,7 @@ impl Ledger {
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.applicable().limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
-            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().is_until_settled();
+            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().counts_calls_in_flight();
             if ends && made == CallMade::Yes {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }

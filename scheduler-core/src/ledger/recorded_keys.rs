@@ -1,6 +1,6 @@
 //! What checkpoints and snapshots say of keys, and what a successor restores of it.
 
-use super::key_pages::{KeyPages, PageId};
+use super::key_pages::{KeyPageId, KeyPages};
 use super::{KeyBucket, Ledger};
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
@@ -61,7 +61,7 @@ impl Ledger {
     }
 
     /// Notes that a page records these keys as they are, but for grants since then.
-    pub(crate) fn add_page(&mut self, id: PageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
+    pub(crate) fn add_page(&mut self, id: KeyPageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         self.keys.add_page(id, as_of, granted_since, keys);
     }
 

@@ -1,7 +1,7 @@
 //! What a successor learns of a bucket.
 
 use super::pending_debits::DebitSnapshot;
-use super::usage::Usage;
+use super::usage::CountedUsage;
 use crate::arithmetic::{Credit, Rate};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -19,7 +19,7 @@ pub(crate) struct BucketRecord {
     /// What a token bucket has promised.
     pub(crate) pending_debits: Vec<DebitSnapshot>,
     /// The usage, if calls are counted.
-    pub(crate) usage: Option<Usage>,
+    pub(crate) usage: Option<CountedUsage>,
 }
 
 /// The promises of a bucket that a record lists one by one: those with the latest starts.

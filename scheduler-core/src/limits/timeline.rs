@@ -23,7 +23,7 @@ pub(crate) struct StartKey {
 
 /// A committed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PromisedStart {
+pub(crate) struct CommittedStart {
     pub(crate) key: StartKey,
     pub(crate) cost: Credit,
     pub(crate) tier: Tier,
@@ -67,7 +67,7 @@ impl Run {
 
 #[derive(Clone, Debug)]
 struct Node {
-    start: PromisedStart,
+    start: CommittedStart,
     left: Link,
     right: Link,
     priority: u64,
@@ -109,7 +109,7 @@ impl Timeline {
         self.outermost(|node| node.right).map(|last| last.key.at)
     }
 
-    pub(crate) fn insert(&mut self, limit: &Limit, start: PromisedStart) {
+    pub(crate) fn insert(&mut self, limit: &Limit, start: CommittedStart) {
         let node = self.allocate(limit, start);
         let root = self.root;
         self.root = Tree { timeline: self, limit }.insert(root, node);
@@ -122,13 +122,13 @@ impl Timeline {
         timeline
     }
 
-    pub(crate) fn starts(&self) -> Vec<PromisedStart> {
+    pub(crate) fn starts(&self) -> Vec<CommittedStart> {
         let mut starts = Vec::new();
         self.each(self.root, &mut |start| starts.push(start));
         starts
     }
 
-    fn each(&self, link: Link, visit: &mut impl FnMut(PromisedStart)) {
+    fn each(&self, link: Link, visit: &mut impl FnMut(CommittedStart)) {
         if let Some(node) = self.node(link) {
             self.each(node.left, visit);
             visit(node.start);
@@ -146,7 +146,7 @@ impl Timeline {
     }
 
     /// Removes the first start if it is due at `now`.
-    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<PromisedStart> {
+    pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<CommittedStart> {
         let first = self.outermost(|node| node.left).filter(|first| first.key.at <= now)?;
         self.remove(limit, first.key);
         Some(first)
@@ -219,7 +219,7 @@ impl Timeline {
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
     }
 
-    fn outermost(&self, below: impl Fn(&Node) -> Link) -> Option<PromisedStart> {
+    fn outermost(&self, below: impl Fn(&Node) -> Link) -> Option<CommittedStart> {
         let mut found = self.node(self.root)?;
         while let Some(further) = self.node(below(found)) {
             found = further;
@@ -249,7 +249,7 @@ impl Timeline {
         link: Link,
         from: Option<StartKey>,
         holds: &mut impl FnMut(Run, Credit) -> bool,
-    ) -> Option<PromisedStart> {
+    ) -> Option<CommittedStart> {
         let node = self.node(link)?;
         if let Some(key) = from
             && node.start.key < key
@@ -306,7 +306,7 @@ impl Timeline {
         }
     }
 
-    fn allocate(&mut self, limit: &Limit, start: PromisedStart) -> NonZeroU32 {
+    fn allocate(&mut self, limit: &Limit, start: CommittedStart) -> NonZeroU32 {
         let run = Self::own_run(limit, &start);
         let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
         let node_id = match self.free.pop() {
@@ -336,7 +336,7 @@ impl Timeline {
         link.map_or(Credit::MINUS_INFINITE, |node_id| self.needs[need_index(limit, node_id, tier)])
     }
 
-    fn own_run(limit: &Limit, start: &PromisedStart) -> Run {
+    fn own_run(limit: &Limit, start: &CommittedStart) -> Run {
         Run { sum: start.cost, peak: limit.rate().refill(start.key.at) + start.pending_debits }
     }
 }
@@ -399,7 +399,7 @@ pub(crate) fn just_past(time: Time) -> Time {
 }
 
 /// The potential that `start` needs before it behind a new start of `tier`.
-fn need(limit: &Limit, start: &PromisedStart, tier: Tier) -> Credit {
+fn need(limit: &Limit, start: &CommittedStart, tier: Tier) -> Credit {
     limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
 }
 

@@ -28,7 +28,7 @@ pub(crate) struct UsageBlock {
 /// The usage of a limit that counts calls: the state of a bucket without tokens. Offsets are from
 /// the snapshot on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct CountedUsage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
     /// The usage, by the time in which it counts.
@@ -45,7 +45,7 @@ pub struct Usage {
 pub struct ReportedUsage {
     /// The bounds of a time at which one of its windows ends.
     pub window_ends: Option<(Offset, Offset)>,
-    /// The usage by other accounts, which [`Usage::spans`] include.
+    /// The usage by other accounts, which [`CountedUsage::spans`] include.
     pub claims: Vec<ClaimedUsage>,
     /// The expected usage of a window by other accounts, in millionths.
     pub expected_micros: u64,
@@ -92,13 +92,13 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
 }
 
 /// The record of `blocks` for a successor.
-pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> Usage {
+pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> CountedUsage {
     let span = |block: &UsageBlock| UsageSpan {
         from: Offset::between(now, block.from),
         until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    Usage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, reported: None }
+    CountedUsage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, reported: None }
 }
 
 /// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
@@ -117,7 +117,7 @@ pub(crate) struct RecordTimes {
 
 impl RecordTimes {
     /// `unix_nanos` is the wall clock here at `then`.
-    pub(crate) fn of(then: Time, unix_nanos: u64, limit: &Limit, usage: &Usage) -> Self {
+    pub(crate) fn of(then: Time, unix_nanos: u64, limit: &Limit, usage: &CountedUsage) -> Self {
         let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
         let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
         let is_reported = usage.reported.as_ref().is_some_and(|reported| reported.window_ends.is_some());
@@ -139,7 +139,7 @@ impl RecordTimes {
     }
 
     /// The blocks of the record.
-    pub(crate) fn blocks(&self, rate: &Rate, usage: &Usage) -> Vec<UsageBlock> {
+    pub(crate) fn blocks(&self, rate: &Rate, usage: &CountedUsage) -> Vec<UsageBlock> {
         let block = |span: &UsageSpan| UsageBlock {
             from: self.latest(span.from),
             until: self.latest(span.until),

@@ -1,6 +1,6 @@
 //! One permit, from its request to its end.
 
-use crate::adaptation::{AnsweredCall, Observation};
+use crate::adaptation::{Observation, ObservedCall};
 use crate::identity::Identity;
 use crate::ids::{ClassId, Connection, LimitId};
 use crate::limits::StartKey;
@@ -35,9 +35,9 @@ impl<R> Permit<R> {
     }
 
     /// The call of an open permit with its answer.
-    pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<AnsweredCall<'a>> {
+    pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<ObservedCall<'a>> {
         let Granted { start, .. } = self.granted().filter(Granted::is_open)?;
-        Some(AnsweredCall { now, connection: self.connection, start, bill: &self.bill, observation })
+        Some(ObservedCall { now, connection: self.connection, start, bill: &self.bill, observation })
     }
 
     pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {

@@ -109,7 +109,7 @@ impl Counting {
     }
 
     /// Whether calls take up room until they are settled.
-    pub(crate) fn is_until_settled(&self) -> bool {
+    pub(crate) fn counts_calls_in_flight(&self) -> bool {
         matches!(self, Counting::Occupied(occupancy) if occupancy.until_settled)
     }
 

@@ -131,7 +131,7 @@ impl Limit {
 
     /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.is_keyed() && !self.is_until_settled() && self.has_long_period()
+        self.is_keyed() && !self.counts_calls_in_flight() && self.has_long_period()
     }
 
     /// Whether an empty bucket stays below full for a long time.
@@ -143,7 +143,7 @@ impl Limit {
     /// hour or longer, unless these have keys or count calls in flight.
     pub(crate) fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
-        is_long && !self.is_keyed() && !self.is_until_settled()
+        is_long && !self.is_keyed() && !self.counts_calls_in_flight()
     }
 
     /// This limit by another wall clock.
@@ -164,8 +164,8 @@ impl Limit {
         self.counting.is_tokens()
     }
 
-    pub(crate) fn is_until_settled(&self) -> bool {
-        self.counting.is_until_settled()
+    pub(crate) fn counts_calls_in_flight(&self) -> bool {
+        self.counting.counts_calls_in_flight()
     }
 
     /// Whether time is cut into windows.
@@ -175,7 +175,7 @@ impl Limit {
 
     /// Whether unused capacity is lost at the end of a window.
     pub(crate) fn loses_unused(&self) -> bool {
-        !self.has_tokens() && !self.is_until_settled()
+        !self.has_tokens() && !self.counts_calls_in_flight()
     }
 
     /// Whether a request is refused, not queued, once the limit is used up.

@@ -112,7 +112,7 @@ impl Resource {
         bill.amounts().all(|(limit, amount)| {
             let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());
             let refill = self[limit].rate().refill_span(self.credit(limit, amount)).nanos();
-            !self[limit].is_until_settled() && refill.saturating_mul(MANY_CALLS) <= admitted
+            !self[limit].counts_calls_in_flight() && refill.saturating_mul(MANY_CALLS) <= admitted
         })
     }
 
@@ -122,13 +122,13 @@ impl Resource {
 
     /// The limits of `bill` that count calls in flight, each with the length of its lease.
     pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
-        let occupied = bill.charged().filter(|limit| self[*limit].is_until_settled());
+        let occupied = bill.charged().filter(|limit| self[*limit].counts_calls_in_flight());
         occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
     /// The charges of a bill to limits that count calls in flight.
     pub(crate) fn in_flight_part(&self, bill: &Bill) -> Bill {
-        bill.map_charges(|limit, amount| self[limit].is_until_settled().then_some((limit, amount)))
+        bill.map_charges(|limit, amount| self[limit].counts_calls_in_flight().then_some((limit, amount)))
     }
 
     pub(crate) fn windowed(&self) -> LimitSet {

@@ -14,14 +14,14 @@ use std::sync::Arc;
 const TIMES_FREE: usize = 4;
 
 /// A client if there is no limit, or a key of the limit.
-type Party = (Option<LimitId>, Arc<str>);
+type QuotaHolder = (Option<LimitId>, Arc<str>);
 
 /// The number of positions that each client and key holds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AdmissionCap(HashMap<Party, usize>);
+pub(crate) struct AdmissionCap(HashMap<QuotaHolder, usize>);
 
 /// The client and the keys of a request. Requests without a client's name have no cap by client.
-fn parties(client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
+fn parties(client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = QuotaHolder> {
     let client = (!client.is_empty()).then(|| (None, Arc::clone(client)));
     client.into_iter().chain(bill.keyed().map(|charge| (Some(charge.limit), Arc::clone(&charge.key))))
 }

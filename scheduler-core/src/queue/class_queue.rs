@@ -1,6 +1,6 @@
 //! The queue of one class: clients share it fairly, and requests of one client keep their order.
 
-use super::clients::{Clients, SliceFate};
+use super::clients::{Clients, SliceOutcome};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
 use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
 use super::wait_correction::WaitCorrection;
@@ -142,9 +142,9 @@ impl ClassQueue {
             // This request has passed others with earlier turns, and the clocks must not pass these
             // turns.
             Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
-                self.clients.leave(client, slice, SliceFate::Used);
+                self.clients.leave(client, slice, SliceOutcome::Used);
             }
-            None => self.clients.leave(client, slice, SliceFate::Unused),
+            None => self.clients.leave(client, slice, SliceOutcome::Unused),
         }
         if self.has_no_turns() {
             self.clients.forget_all();

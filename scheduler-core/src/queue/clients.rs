@@ -84,7 +84,7 @@ pub(crate) struct Slice {
 
 /// Whether a slice counts as service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SliceFate {
+pub(crate) enum SliceOutcome {
     Used,
     Unused,
 }
@@ -112,7 +112,7 @@ impl Clients {
     pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.contended);
         contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
-        let fate = if contended == LimitSet::NONE { SliceFate::Unused } else { SliceFate::Used };
+        let fate = if contended == LimitSet::NONE { SliceOutcome::Unused } else { SliceOutcome::Used };
         self.leave(name, slice, fate);
     }
 
@@ -172,12 +172,12 @@ impl Clients {
     }
 
     /// Removes a request. The client gets an unused slice back once it is the client's last one.
-    pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, fate: SliceFate) {
+    pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, fate: SliceOutcome) {
         let Some(client) = self.clients.get_mut(name) else { return };
         client.waiting -= 1;
         match fate {
-            SliceFate::Used => client.unused = client.unused.split_off(&slice.end),
-            SliceFate::Unused => client.take_back(slice),
+            SliceOutcome::Used => client.unused = client.unused.split_off(&slice.end),
+            SliceOutcome::Unused => client.take_back(slice),
         }
         if client.waiting == 0 {
             client.unused.clear();
@@ -217,16 +217,16 @@ mod tests {
             let slices: Vec<Slice> = (0..100).map(|_| join(&mut clients)).collect();
             let last = join(&mut clients);
             let odd_first = (1..100).step_by(2).chain((0..100).step_by(2));
-            odd_first.for_each(|index| clients.leave(&name, slices[index], SliceFate::Unused));
+            odd_first.for_each(|index| clients.leave(&name, slices[index], SliceOutcome::Unused));
             last
         };
         assert_eq!(clients.clients[&name].unused.len(), 1, "all slices before the last one");
         for _ in 0..100 {
             let next = join(&mut clients);
-            clients.leave(&name, next, SliceFate::Unused);
+            clients.leave(&name, next, SliceOutcome::Unused);
         }
         assert_eq!(clients.clients[&name].unused.len(), 1);
-        clients.leave(&name, last, SliceFate::Unused);
+        clients.leave(&name, last, SliceOutcome::Unused);
         let next = join(&mut clients);
         assert_eq!(next.begin, VirtualTime::default(), "the client has everything back");
     }

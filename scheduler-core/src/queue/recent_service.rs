@@ -2,7 +2,7 @@
 //! resource.
 //!
 //! These counts are for people to look at. So settles correct nothing, and clients beyond a bound
-//! are left out. The use meter (`ledger/use_meter.rs`) counts what calls cost, and leaves out no
+//! are left out. The use meter (`ledger/usage_meter.rs`) counts what calls cost, and leaves out no
 //! client.
 
 use crate::ids::ClassId;

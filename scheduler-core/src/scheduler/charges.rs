@@ -3,7 +3,7 @@
 use crate::adaptation::RecentCalls;
 use crate::fencing::Term;
 use crate::ids::Tier;
-use crate::ledger::{Ledger, ShadowLimits, UseMeter};
+use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::limits::{CallMade, StartKey};
 use crate::permits::Granted;
 use crate::policy::{Bill, LimitSet, Resource, Succession};
@@ -23,7 +23,7 @@ pub(crate) struct Charges<'a> {
     pub(super) shadow_limits: &'a mut ShadowLimits,
     pub(super) term: &'a mut Term,
     pub(super) calls: &'a mut RecentCalls,
-    pub(super) meter: &'a mut UseMeter,
+    pub(super) meter: &'a mut UsageMeter,
 }
 
 impl Charges<'_> {

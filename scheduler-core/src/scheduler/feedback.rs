@@ -11,9 +11,9 @@
 
 use super::outbox::Outbox;
 use super::unwritten_limits::UnwrittenLimits;
-use crate::adaptation::{AnsweredCall, Attribution, Limits, Reading, RecentCalls, Scope, Verdict, may_be_of};
+use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, RecentCalls, Scope, Verdict, may_be_of};
 use crate::command::{Command, FreezeNotice, Note};
-use crate::discovery::Blame;
+use crate::discovery::RejectionSource;
 use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -63,7 +63,7 @@ pub(crate) struct Feedback<'a, R> {
 impl<R> Feedback<'_, R> {
     /// Learns from the answer to a call. If a limit rejected the call, returns the bill that it is
     /// settled at: the other charges are refunded.
-    pub(crate) fn observe(&mut self, call: AnsweredCall<'_>) -> Option<Bill> {
+    pub(crate) fn observe(&mut self, call: ObservedCall<'_>) -> Option<Bill> {
         let blamed = self.unwritten.learn(self.resource, self.calls, call);
         let settled = match &call.observation.verdict {
             Verdict::Passed => {
@@ -71,7 +71,9 @@ impl<R> Feedback<'_, R> {
                 None
             }
             // The upstream has charged nothing, and takes calls again once another one has ended.
-            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(Blame::Places) => Some(call.bill.keyed_part()),
+            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(RejectionSource::Places) => {
+                Some(call.bill.keyed_part())
+            }
             Verdict::Busy => None,
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
                 let pauses = self.pauses(call, &self.limits_blamed(call, scope, blamed), *retry_after);
@@ -96,9 +98,9 @@ impl<R> Feedback<'_, R> {
         }
     }
 
-    fn limits_blamed(&self, call: AnsweredCall<'_>, scope: &Scope, blamed: Option<Blame>) -> Limits {
+    fn limits_blamed(&self, call: ObservedCall<'_>, scope: &Scope, blamed: Option<RejectionSource>) -> Limits {
         let mut limits = Attribution::new(self.resource, call.bill).blamed(scope);
-        if blamed == Some(Blame::KeyRate) {
+        if blamed == Some(RejectionSource::KeyRate) {
             // Calls of other keys go on.
             limits.retain(|limit| !self.resource[*limit].spec().guessed || call.bill.key_charge(*limit).is_some());
         }
@@ -106,8 +108,8 @@ impl<R> Feedback<'_, R> {
     }
 
     /// The pause of each limit, as far as it is believed.
-    fn pauses(&self, call: AnsweredCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
-        let AnsweredCall { now, connection, bill, .. } = call;
+    fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
+        let ObservedCall { now, connection, bill, .. } = call;
         let pause = |limit: &LimitId| {
             let believed =
                 reported.map(|reported| match self.ledger.is_reported_by_another(now, bill, *limit, connection) {
@@ -121,7 +123,7 @@ impl<R> Feedback<'_, R> {
 
     /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
     /// correction sets the level as a whole. The charges to keys stay, too.
-    fn learn_rejection(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) -> Bill {
+    fn learn_rejection(&mut self, call: ObservedCall<'_>, pauses: &Pauses) -> Bill {
         let (at, bill) = (call.at(), call.bill);
         let mut settled = bill.keyed_part();
         let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(at, bill.get(pause.limit));
@@ -135,8 +137,8 @@ impl<R> Feedback<'_, R> {
         settled
     }
 
-    fn freeze(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) {
-        let AnsweredCall { now, connection, bill, .. } = call;
+    fn freeze(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
+        let ObservedCall { now, connection, bill, .. } = call;
         let mut longest = Span::ZERO;
         let mut voids = false;
         for Pause { limit, believed, is_unconfirmed } in pauses {
@@ -155,7 +157,7 @@ impl<R> Feedback<'_, R> {
     }
 
     /// Stops the calls that need the spent limits until `reset`.
-    fn exhaust(&mut self, call: AnsweredCall<'_>, scope: &Scope, reset: Span) {
+    fn exhaust(&mut self, call: ObservedCall<'_>, scope: &Scope, reset: Span) {
         let (limits, are_quotas) = Attribution::new(self.resource, call.bill).exhausted(scope);
         let reported = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
         let pauses = self.pauses(call, &limits, Some(reported));
@@ -167,8 +169,8 @@ impl<R> Feedback<'_, R> {
 
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
     /// call follows if only one client says so.
-    fn spend_quotas(&mut self, call: AnsweredCall<'_>, pauses: &Pauses) {
-        let AnsweredCall { now, connection, bill, .. } = call;
+    fn spend_quotas(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
+        let ObservedCall { now, connection, bill, .. } = call;
         for Pause { limit, believed, is_unconfirmed } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
@@ -226,8 +228,8 @@ impl<R> Feedback<'_, R> {
     }
 
     /// Compares a reading with the limit that it is about.
-    fn compare(&mut self, call: AnsweredCall<'_>, reading: &Reading) {
-        let AnsweredCall { now, connection, bill, observation, .. } = call;
+    fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) {
+        let ObservedCall { now, connection, bill, observation, .. } = call;
         let attribution = Attribution::new(self.resource, bill);
         let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
         self.follow_capacity(call, limit, reading);
@@ -256,7 +258,7 @@ impl<R> Feedback<'_, R> {
 
     /// Keeps to the capacity that a reading states. For a key, the remaining amount already shows
     /// its capacity.
-    fn follow_capacity(&mut self, call: AnsweredCall<'_>, limit: LimitId, reading: &Reading) {
+    fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) {
         let follows = self.resource.spec().follow == Follow::Headers && call.bill.key_charge(limit).is_none();
         let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));
         if reading.capacity > Some(written) || !is_of_it {

@@ -1,8 +1,8 @@
 //! The scheduler of one resource: takes events, and gives commands.
 //!
 //! Its state consists of parts, each with an invariant and private fields. Steps that need the same
-//! few parts are methods of a struct that borrows these: `Waits`, `Charges` or `Feedback`. Steps
-//! that need more parts are methods of the scheduler itself.
+//! few parts are methods of a struct that borrows these: `WaitEstimator`, `Charges` or `Feedback`.
+//! Steps that need more parts are methods of the scheduler itself.
 
 mod ask;
 mod change;
@@ -15,19 +15,19 @@ mod key_labels;
 mod outbox;
 pub(crate) mod parts;
 mod pending;
+pub mod queue_cursor;
 mod rejections;
 mod settle;
 mod unwritten_limits;
+pub(crate) mod wait_estimator;
 mod waiting;
-pub(crate) mod waits;
-pub mod walk;
 
 use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
 use crate::command::Command;
-use crate::discovery::found_limit::FoundSnapshot;
+use crate::discovery::discovered_limit::DiscoveredSnapshot;
 use crate::event::Event;
 use crate::fencing::Term;
-use crate::ledger::{Ledger, ShadowLimits, UseMeter};
+use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::{PendingAnswers, Permits, SentStarts};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
@@ -106,7 +106,7 @@ pub struct Scheduler<R> {
     delivery_jitter: DeliveryJitter,
     key_labels: KeyLabels,
     /// Counts the use by clients.
-    meter: UseMeter,
+    meter: UsageMeter,
     counters: Counters,
     outbox: Outbox<R>,
     /// The time of the latest event.
@@ -148,7 +148,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The same, with the limits that a predecessor has found.
-    pub(crate) fn beginning(resource: Resource, epoch: Epoch, now: Time, found: &[FoundSnapshot]) -> Self {
+    pub(crate) fn beginning(resource: Resource, epoch: Epoch, now: Time, found: &[DiscoveredSnapshot]) -> Self {
         let unwritten = UnwrittenLimits::new(&resource, now, found);
         let resource = unwritten.complete(resource);
         let mut scheduler = Scheduler {
@@ -167,7 +167,7 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: CostEstimates::default(),
             delivery_jitter: DeliveryJitter::new(now),
             key_labels: KeyLabels::new(&resource),
-            meter: UseMeter::new(&resource),
+            meter: UsageMeter::new(&resource),
             counters: Counters::default(),
             outbox: Outbox::new(),
             now,

@@ -5,13 +5,13 @@ use super::charges::Charges;
 use super::feedback::Feedback;
 use super::key_labels::KeyLabels;
 use super::unwritten_limits::UnwrittenLimits;
-use super::waits::Waits;
+use super::wait_estimator::WaitEstimator;
 use crate::adaptation::{CostEstimates, RecentCalls};
 use crate::discovery::LimitSearch;
 use crate::fencing::Term;
 use crate::ids::LimitId;
-use crate::ledger::use_meter::Use;
-use crate::ledger::{Ledger, ShadowLimits, UseMeter};
+use crate::ledger::usage_meter::Use;
+use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::policy::spec::LimitSpec;
@@ -33,7 +33,7 @@ pub(crate) struct RecordedParts<'a, R> {
     pub(crate) pending: &'a PendingAnswers<R>,
     pub(crate) queues: &'a Queues,
     pub(crate) search: Option<&'a LimitSearch>,
-    pub(crate) meter: &'a mut UseMeter,
+    pub(crate) meter: &'a mut UsageMeter,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -125,9 +125,9 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The requests that wait at `now`, and what they wait for.
-    pub(crate) fn waits(&self, now: Time) -> Waits<'_, R> {
+    pub(crate) fn waits(&self, now: Time) -> WaitEstimator<'_, R> {
         let Scheduler { resource, former, ledger, permits, queues, term, sent, .. } = self;
-        Waits { now, resource, former, ledger, permits, queues, term, sent }
+        WaitEstimator { now, resource, former, ledger, permits, queues, term, sent }
     }
 
     /// The parts that count starts.

@@ -1,6 +1,6 @@
 //! Why the upstream rejects calls, as far as the buckets tell.
 
-use crate::adaptation::{AnsweredCall, Attribution, Verdict};
+use crate::adaptation::{Attribution, ObservedCall, Verdict};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -9,7 +9,7 @@ use rampmeter_protocol::status::RejectionCause;
 
 /// Why the upstream answered a call with 429. Must be called before the buckets learn from the
 /// answer.
-pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: AnsweredCall<'_>) -> RejectionCause {
+pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: ObservedCall<'_>) -> RejectionCause {
     match &call.observation.verdict {
         Verdict::Passed => RejectionCause::Unknown,
         Verdict::Busy | Verdict::Limited { by_other_accounts: true, .. } => RejectionCause::Upstream,
@@ -23,8 +23,8 @@ pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: Answer
 }
 
 /// Whether the bucket that the call is charged to had too little for it, as far as is known.
-fn is_short(ledger: &Ledger, call: AnsweredCall<'_>, limit: LimitId) -> bool {
-    let AnsweredCall { now, bill, .. } = call;
+fn is_short(ledger: &Ledger, call: ObservedCall<'_>, limit: LimitId) -> bool {
+    let ObservedCall { now, bill, .. } = call;
     match bill.key_charge(limit) {
         None => ledger.adaptive(limit).refill_left(call.at(), bill.get(limit)) < 0,
         Some(_) => {

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use super::rejections::rejection_cause;
-use crate::adaptation::{AnsweredCall, CallTimes, Observation, Verdict};
+use crate::adaptation::{CallTimes, Observation, ObservedCall, Verdict};
 use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
@@ -104,7 +104,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
         self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
-        let answer = |observation| AnsweredCall { now, connection, start: granted.start, bill: &bill, observation };
+        let answer = |observation| ObservedCall { now, connection, start: granted.start, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.feedback().observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked

@@ -4,10 +4,10 @@
 //! begins with the amount that the headers say is left. A guessed limit begins with a part of its
 //! capacity, and this part changes without a change of limits.
 
-use crate::adaptation::{AnsweredCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
+use crate::adaptation::{ObservedCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
 use crate::command::Note;
-use crate::discovery::found_limit::FoundSnapshot;
-use crate::discovery::{Blame, CallAnswer, FoundLimit, KEY_RATE, LimitSearch};
+use crate::discovery::discovered_limit::DiscoveredSnapshot;
+use crate::discovery::{CallResponse, DiscoveredLimit, KEY_RATE, LimitSearch, RejectionSource};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
 use crate::policy::spec::LimitSpec;
@@ -30,7 +30,7 @@ pub(crate) struct UnwrittenLimits(Option<Box<LimitSearch>>);
 
 impl UnwrittenLimits {
     /// The search for limits that `written` lacks, with those that a predecessor has found.
-    pub(crate) fn new(written: &Resource, now: Time, found: &[FoundSnapshot]) -> Self {
+    pub(crate) fn new(written: &Resource, now: Time, found: &[DiscoveredSnapshot]) -> Self {
         UnwrittenLimits(LimitSearch::begin(written, now, found).map(Box::new))
     }
 
@@ -56,9 +56,14 @@ impl UnwrittenLimits {
     }
 
     /// Learns from the answer to a call. Returns what is to blame if the call was refused.
-    pub(crate) fn learn(&mut self, resource: &Resource, calls: &RecentCalls, call: AnsweredCall<'_>) -> Option<Blame> {
+    pub(crate) fn learn(
+        &mut self,
+        resource: &Resource,
+        calls: &RecentCalls,
+        call: ObservedCall<'_>,
+    ) -> Option<RejectionSource> {
         let search = self.0.as_mut()?;
-        let AnsweredCall { now, connection, bill, .. } = call;
+        let ObservedCall { now, connection, bill, .. } = call;
         let (at, key) = (call.at(), key_of_rate(resource, bill));
         search.note_in_flight(calls.in_flight().count_young(now));
         let blame = match blame(search, resource, call) {
@@ -69,7 +74,7 @@ impl UnwrittenLimits {
             }
         };
         let (traits, route_label) = (bill.traits.as_deref(), resource.spec().discover_route.as_deref());
-        let answer = CallAnswer { now, connection, traits, route_label, in_flight: search.in_flight() };
+        let answer = CallResponse { now, connection, traits, route_label, in_flight: search.in_flight() };
         let charged: Vec<Name> = bill.applicable().limits().map(|limit| resource[limit].spec().name.clone()).collect();
         search.take_readings(&answer, &call.observation.readings, &charged);
         blame
@@ -121,20 +126,20 @@ impl UnwrittenLimits {
         let Some(search) = &mut self.0 else { return Vec::new() };
         let news = search.take_news();
         let note = |name: &Name| {
-            let (limit, found) = (resource.limit(name)?, search.found_limit(name)?);
+            let (limit, found) = (resource.limit(name)?, search.discovered_limit(name)?);
             Some(Note::LimitFound { limit, origin: found.origin })
         };
         news.iter().filter_map(note).collect()
     }
 
     /// The found limit of this name, if it is unwritten.
-    pub(crate) fn found(&self, name: &str) -> Option<&FoundLimit> {
-        self.search()?.found_limit(name)
+    pub(crate) fn found(&self, name: &str) -> Option<&DiscoveredLimit> {
+        self.search()?.discovered_limit(name)
     }
 
     /// A limit in force. A found limit is shown as a configuration would state it.
     pub(crate) fn as_configuration(&self, limit: &LimitSpec) -> LimitSpec {
-        self.found(&limit.name).map_or_else(|| limit.clone(), FoundLimit::as_configuration)
+        self.found(&limit.name).map_or_else(|| limit.clone(), DiscoveredLimit::as_configuration)
     }
 }
 
@@ -144,16 +149,20 @@ fn key_of_rate(resource: &Resource, bill: &Bill) -> Option<Arc<str>> {
     Some(Arc::clone(&bill.key_charge(limit)?.key))
 }
 
-fn blame(search: &LimitSearch, resource: &Resource, call: AnsweredCall<'_>) -> Option<Blame> {
+fn blame(search: &LimitSearch, resource: &Resource, call: ObservedCall<'_>) -> Option<RejectionSource> {
     let is_used_up = |reading: &Reading| is_used_up(resource, call.bill, reading);
     match &call.observation.verdict {
         Verdict::Passed => None,
-        Verdict::Busy => Some(Blame::Places),
-        Verdict::Exhausted { .. } | Verdict::Limited { by_other_accounts: true, .. } => Some(Blame::KnownLimit),
-        Verdict::Limited { scope, .. } if !may_mean_guess(scope) => Some(Blame::KnownLimit),
-        Verdict::Limited { .. } if call.observation.readings.iter().any(is_used_up) => Some(Blame::KnownLimit),
-        Verdict::Limited { retry_after: None, .. } if search.blames_places() => Some(Blame::Places),
-        Verdict::Limited { retry_after, .. } => Some(Blame::Rate(retry_after.unwrap_or(SILENT_PAUSE))),
+        Verdict::Busy => Some(RejectionSource::Places),
+        Verdict::Exhausted { .. } | Verdict::Limited { by_other_accounts: true, .. } => {
+            Some(RejectionSource::KnownLimit)
+        }
+        Verdict::Limited { scope, .. } if !may_mean_guess(scope) => Some(RejectionSource::KnownLimit),
+        Verdict::Limited { .. } if call.observation.readings.iter().any(is_used_up) => {
+            Some(RejectionSource::KnownLimit)
+        }
+        Verdict::Limited { retry_after: None, .. } if search.blames_places() => Some(RejectionSource::Places),
+        Verdict::Limited { retry_after, .. } => Some(RejectionSource::Rate(retry_after.unwrap_or(SILENT_PAUSE))),
     }
 }
 

@@ -4,7 +4,7 @@ use super::Scheduler;
 use super::ask::RETRY_AFTER_BOUND;
 use super::dispatch::backfill::may_backfill;
 use super::dispatch::key_waits::keys_of;
-use super::walk::{Selection, Walk};
+use super::queue_cursor::{QueueCursor, Selection};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::Ask;
@@ -116,7 +116,7 @@ impl<R: Clone> Scheduler<R> {
     /// One step of a walk that probes waiting requests whose clients may be gone, by sending each
     /// an update. A request without updates may get only one message, so it is refused, to ask
     /// again. Handle [`Event::Wake`](crate::event::Event::Wake) next.
-    pub fn probe(&mut self, now: Time, walk: Walk, may_be_gone: impl Fn(&R) -> bool) -> Option<Walk> {
+    pub fn probe(&mut self, now: Time, walk: QueueCursor, may_be_gone: impl Fn(&R) -> bool) -> Option<QueueCursor> {
         let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
         for slot in slots {
             match self.permits.get(slot).waiting().progress {
@@ -129,7 +129,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// One step of a walk that ends the waits of `selection`. Returns how many waits it has ended,
     /// and where to go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
-    pub fn purge(&mut self, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
+    pub fn purge(&mut self, walk: QueueCursor, selection: &Selection) -> (usize, Option<QueueCursor>) {
         let (slots, walk) = walk.step(&self.permits, |waiting| selection.matches(waiting));
         let ended = slots.len();
         slots.into_iter().for_each(|slot| self.turn_away(slot, Refusal::Purged));

@@ -6,7 +6,7 @@ use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
 use crate::permits::{Permit, State};
 use crate::refusal::Refusal;
-use crate::scheduler::waits::Waits;
+use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::explain::{self, Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::reason::Reason;
@@ -15,7 +15,7 @@ use rampmeter_protocol::time::Span;
 
 /// Explains why the request of the question waits, or what holds the whole resource.
 pub(super) fn explain<R>(
-    waits: &Waits<'_, R>,
+    waits: &WaitEstimator<'_, R>,
     limits: Vec<LimitStatus>,
     question: &Question,
 ) -> Result<Explanation, Refusal> {
@@ -31,7 +31,7 @@ pub(super) fn explain<R>(
     Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
 }
 
-fn explain_one<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
+fn explain_one<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> Explained {
     let permit = waits.permits.get(slot);
     match &permit.state {
         State::Waiting(_) => explain_waiting(waits, slot),
@@ -44,7 +44,7 @@ fn explain_one<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
     }
 }
 
-fn explain_waiting<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
+fn explain_waiting<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> Explained {
     let permit = waits.permits.get(slot);
     let waiting = permit.waiting();
     let (position, offer) = waits.outlook(slot);
@@ -66,7 +66,7 @@ fn explain_waiting<R>(waits: &Waits<'_, R>, slot: Slot) -> Explained {
 
 /// The description of any permit, and of the bucket that limits it.
 fn describe<R>(
-    waits: &Waits<'_, R>,
+    waits: &WaitEstimator<'_, R>,
     permit: &Permit<R>,
     state: explain::State,
     class: ClassId,

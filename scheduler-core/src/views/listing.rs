@@ -3,7 +3,7 @@
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::queue::{ClassQueue, Waiting};
-use crate::scheduler::waits::Waits;
+use crate::scheduler::wait_estimator::WaitEstimator;
 
 /// The largest number of requests to list; people read no more.
 const MAX_LISTED: usize = 10;
@@ -18,7 +18,7 @@ pub(super) struct RequestPage {
 
 /// The first of the `waiting` requests ahead of the one in `slot`. They are in its key queue, or in
 /// all class queues and then in key queues.
-pub(super) fn page_ahead_of<R>(waits: &Waits<'_, R>, slot: Slot, waiting: u64) -> RequestPage {
+pub(super) fn page_ahead_of<R>(waits: &WaitEstimator<'_, R>, slot: Slot, waiting: u64) -> RequestPage {
     let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
     let own = waits.permits.get(slot).as_waiting();
     let slots: Vec<Slot> = match own.and_then(|own| waits.key_queue_of(own)) {
@@ -30,13 +30,13 @@ pub(super) fn page_ahead_of<R>(waits: &Waits<'_, R>, slot: Slot, waiting: u64) -
 
 /// The first waiting requests behind the one in `after`. If that request does not wait, or if there
 /// is none, the requests at the front.
-pub(super) fn page_after<R>(waits: &Waits<'_, R>, after: Option<Slot>) -> RequestPage {
+pub(super) fn page_after<R>(waits: &WaitEstimator<'_, R>, after: Option<Slot>) -> RequestPage {
     let after = after.filter(|slot| waits.permits.get(*slot).as_waiting().is_some());
     let slots = listed_after(waits, after, MAX_LISTED);
     RequestPage { more: slots.last().map_or(0, |last| count_after(waits, *last)), slots }
 }
 
-fn listed_after<R>(waits: &Waits<'_, R>, after: Option<Slot>, count: usize) -> Vec<Slot> {
+fn listed_after<R>(waits: &WaitEstimator<'_, R>, after: Option<Slot>, count: usize) -> Vec<Slot> {
     let cursor = after.map(|slot| (slot, waits.permits.get(slot).waiting()));
     let in_order = class_queues(waits).flat_map(|(class, queue)| {
         let is_listed = cursor.is_none_or(|(_, last)| last.at_key.is_none() && last.class <= class);
@@ -48,7 +48,7 @@ fn listed_after<R>(waits: &Waits<'_, R>, after: Option<Slot>, count: usize) -> V
 
 /// The requests in key queues that are listed behind `last`.
 fn in_key_queues_after<'a, R>(
-    waits: &Waits<'a, R>,
+    waits: &WaitEstimator<'a, R>,
     last: Option<&'a Waiting<R>>,
 ) -> impl Iterator<Item = Slot> + use<'a, R> {
     let last = last.filter(|last| last.at_key.is_some());
@@ -62,7 +62,7 @@ fn in_key_queues_after<'a, R>(
 }
 
 /// How many requests are listed behind the waiting one in `slot`.
-fn count_after<R>(waits: &Waits<'_, R>, slot: Slot) -> u64 {
+fn count_after<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> u64 {
     let last = waits.permits.get(slot).waiting();
     if last.at_key.is_some() {
         return in_key_queues_after(waits, Some(last)).take(MAX_LISTED_COUNT).count() as u64;
@@ -72,6 +72,6 @@ fn count_after<R>(waits: &Waits<'_, R>, slot: Slot) -> u64 {
     (waits.queues.waiting() - before - ahead - 1) as u64
 }
 
-fn class_queues<'a, R>(waits: &Waits<'a, R>) -> impl Iterator<Item = (ClassId, &'a ClassQueue)> + use<'a, R> {
+fn class_queues<'a, R>(waits: &WaitEstimator<'a, R>) -> impl Iterator<Item = (ClassId, &'a ClassQueue)> + use<'a, R> {
     (0..).map(ClassId).zip(waits.queues.classes())
 }

@@ -10,10 +10,10 @@ mod useful_workers;
 
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
-pub use crate::ledger::use_meter::{ClientUse, OTHERS, Use};
+pub use crate::ledger::usage_meter::{ClientUse, OTHERS, Use};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
-use crate::scheduler::waits::Waits;
+use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::explain::{Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
@@ -63,7 +63,7 @@ impl<R: Clone> Scheduler<R> {
     /// The limit that would delay or refuse one request of the default class at `now`, if any.
     #[must_use]
     pub fn limited_by(&self, now: Time) -> Option<LimitId> {
-        let Waits { resource, queues, ledger, .. } = self.waits(now);
+        let WaitEstimator { resource, queues, ledger, .. } = self.waits(now);
         let class = resource.default_class();
         let bill = resource.bill(&Labels::new(), [].into_iter()).ok()?;
         if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {

@@ -7,7 +7,7 @@ use crate::limits::Bucket;
 use crate::permits::Permit;
 use crate::policy::{Bill, Limit};
 use crate::queue::Waiting;
-use crate::scheduler::waits::Waits;
+use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::time::{Span, Time};
 
@@ -23,7 +23,12 @@ pub(super) struct Obstacle {
 
 /// The cause that delays a waiting request. `expected` is its probable start. During a change of
 /// limits, the cause is not known for requests without a turn.
-pub(super) fn obstacle<R>(waits: &Waits<'_, R>, permit: &Permit<R>, position: u64, expected: Offer) -> Obstacle {
+pub(super) fn obstacle<R>(
+    waits: &WaitEstimator<'_, R>,
+    permit: &Permit<R>,
+    position: u64,
+    expected: Offer,
+) -> Obstacle {
     let (now, bill, waiting) = (waits.now, &permit.bill, permit.waiting());
     if waits.queues.is_former(waiting) {
         return Obstacle { limit: None, reason: Reason::Turn };
@@ -48,7 +53,7 @@ pub(super) fn obstacle<R>(waits: &Waits<'_, R>, permit: &Permit<R>, position: u6
 
 /// Why the bucket in which `bill` is charged to `limit` cannot pay within the horizon, even if
 /// no other request came first.
-pub(super) fn obstacle_in<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
+pub(super) fn obstacle_in<R>(waits: &WaitEstimator<'_, R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
     let (now, cost, latest) = (waits.now, bill.get(limit), waits.now + waits.resource.spec().horizon);
     let is_spent = waits.ledger.adaptive(limit).spent_until(now).is_some();
     let why = |bucket: &Bucket, limit: &Limit| {
@@ -64,7 +69,7 @@ pub(super) fn obstacle_in<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, 
             Some(_) | None if pays(Tier::NO_HEADROOM) => Some(Reason::Headroom),
             Some(_) | None if limit.is_paced() && in_window(bucket, limit) => Some(Reason::Pace),
             Some(_) | None if limit.is_quota() => Some(Reason::QuotaSpent),
-            Some(_) | None if limit.is_until_settled() => Some(Reason::InFlight),
+            Some(_) | None if limit.counts_calls_in_flight() => Some(Reason::InFlight),
             Some(_) | None => Some(Reason::Stock),
         }
     };
@@ -72,7 +77,7 @@ pub(super) fn obstacle_in<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, 
 }
 
 /// Whether later requests of other clients go first.
-fn is_passed<R>(waits: &Waits<'_, R>, permit: &Permit<R>) -> bool {
+fn is_passed<R>(waits: &WaitEstimator<'_, R>, permit: &Permit<R>) -> bool {
     let own = permit.waiting();
     if waits.resource.spec().fair_share.is_none() || own.at_key.is_some() {
         return false;
@@ -84,7 +89,7 @@ fn is_passed<R>(waits: &Waits<'_, R>, permit: &Permit<R>) -> bool {
 }
 
 /// The state of the bucket in which `bill` is charged to `limit`.
-pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
+pub(super) fn holder<R>(waits: &WaitEstimator<'_, R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
     let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
     let (now, cost, adaptive) = (waits.now, bill.get(limit), waits.ledger.adaptive(limit));
     let call_time = adaptive.mean_call_time();
@@ -110,7 +115,7 @@ pub(super) fn holder<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, tier:
 }
 
 /// How long a request behind `position` others will probably wait for calls in flight to end.
-pub(super) fn likely_wait<R>(waits: &Waits<'_, R>, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
+pub(super) fn likely_wait<R>(waits: &WaitEstimator<'_, R>, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
     let (now, cost) = (waits.now, bill.get(limit));
     let call_time = waits.ledger.adaptive(limit).mean_call_time()?;
     let wait = |bucket: &Bucket, limit: &Limit| {

@@ -5,7 +5,7 @@
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
-use crate::discovery::FoundLimit;
+use crate::discovery::DiscoveredLimit;
 use crate::ids::{LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::{Bucket, WindowState};
@@ -14,7 +14,7 @@ use crate::queue::{ClassQueue, Queues};
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, FoundStatus, LimitStatus, UpstreamReport};
+use rampmeter_protocol::status::{ClassStatus, DiscoveredStatus, LimitStatus, UpstreamReport};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -29,13 +29,13 @@ pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) ->
 }
 
 /// Shows a found limit as a configuration would state it, and the evidence for it.
-pub(super) fn describe_found(limit: &mut LimitStatus, found: &FoundLimit, now: Time) {
+pub(super) fn describe_found(limit: &mut LimitStatus, found: &DiscoveredLimit, now: Time) {
     if found.spec.guessed {
         let configuration = found.as_configuration();
         (limit.capacity, limit.period_ms) = (configuration.capacity.units(), configuration.period.millis());
         limit.learned = None;
     }
-    limit.found = Some(FoundStatus {
+    limit.found = Some(DiscoveredStatus {
         by: found.origin.as_str().to_owned(),
         for_ms: now.since(found.since).millis(),
         routes: found.routes().cloned().collect(),
@@ -116,7 +116,7 @@ pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
         || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM });
     let window = bucket.window_state(limit, now);
     let full = window.ends.filter(|_| limit.is_paced()).unwrap_or_else(paid);
-    let comes_back = full < Time::NEVER && !limit.is_until_settled();
+    let comes_back = full < Time::NEVER && !limit.counts_calls_in_flight();
     let level = bucket.level(limit, now).min(window.given.unwrap_or(Credit::INFINITE));
     Left {
         limit: Text::from(limit.spec().name.to_string()),

@@ -23,7 +23,7 @@ fn fed_by(ledger: &Ledger, calls: &RecentCalls, now: Time, (id, written): (Limit
     }
     let (limit, period) = (adaptive.limit(), written.spec().period);
     let full = limit.rate().units(limit.full());
-    if limit.is_until_settled() {
+    if limit.counts_calls_in_flight() {
         return Some(full / cost);
     }
     let supply = if limit.has_tokens() { limit.rate().units(limit.rate().refill_within(period)) } else { full };

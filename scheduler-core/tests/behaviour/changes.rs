@@ -11,8 +11,8 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::walk::Selection;
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 
 /// Waiting requests that no single event charges anew.
 const MANY: usize = 300;
@@ -155,7 +155,7 @@ fn the_last_of_many_changes_counts_in_the_end() {
 fn a_purge_ends_waits_before_their_step() {
     let (mut world, _) = crowd(&per_second(10.0), plain);
     change(&mut world, &per_second(20.0));
-    let (mut ended, mut walk) = (0, Some(Walk::default()));
+    let (mut ended, mut walk) = (0, Some(QueueCursor::default()));
     while let Some(from) = walk {
         let (more, next) = world.scheduler.purge(from, &Selection::default());
         (ended, walk) = (ended + more, next);

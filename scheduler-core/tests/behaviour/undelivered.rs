@@ -8,8 +8,8 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::walk::Selection;
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 
 /// All stock is granted to a client that is gone, and then at once to another client.
 #[test]
@@ -147,8 +147,11 @@ fn crowd(requests: usize) -> World {
 }
 
 /// Takes steps until the walk is over, and returns the answers of each.
-fn steps(world: &mut World, mut step: impl FnMut(&mut Scheduler<usize>, Walk) -> Option<Walk>) -> Vec<usize> {
-    let (mut walk, mut sent) = (Some(Walk::default()), Vec::new());
+fn steps(
+    world: &mut World,
+    mut step: impl FnMut(&mut Scheduler<usize>, QueueCursor) -> Option<QueueCursor>,
+) -> Vec<usize> {
+    let (mut walk, mut sent) = (Some(QueueCursor::default()), Vec::new());
     while let Some(from) = walk {
         let before = world.answers.len();
         walk = step(&mut world.scheduler, from);
@@ -228,7 +231,7 @@ fn those_behind_a_purged_request_start_at_once() {
         ",
     );
     let selection = Selection { client: Some("a".to_owned()), class: None };
-    assert_eq!(world.scheduler.purge(Walk::default(), &selection), (1, None));
+    assert_eq!(world.scheduler.purge(QueueCursor::default(), &selection), (1, None));
     world.handle(ms(0), Event::Wake);
     assert_eq!(world.start(2), Some(ms(0)));
 }

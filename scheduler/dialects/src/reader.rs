@@ -69,7 +69,7 @@ impl Reader {
     #[must_use]
     pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> DialectReading {
         let table = self.dialect.table();
-        let mut headers = AnswerHeaders { headers: &response.headers, unix_ms, unreadable: Vec::new() };
+        let mut headers = ResponseHeaders { headers: &response.headers, unix_ms, unreadable: Vec::new() };
         let retry_after = headers.retry_after(self.retry_after);
         let buckets = headers.buckets(table);
         let spent = table.spent.iter().filter_map(|spent| headers.spent(spent)).collect();
@@ -80,7 +80,7 @@ impl Reader {
 }
 
 /// The headers of one response, and those of them that could not be read.
-struct AnswerHeaders<'a> {
+struct ResponseHeaders<'a> {
     headers: &'a Headers<'a>,
     unix_ms: u64,
     unreadable: Vec<&'static str>,
@@ -93,7 +93,7 @@ impl Default for Reader {
     }
 }
 
-impl AnswerHeaders<'_> {
+impl ResponseHeaders<'_> {
     /// The value of a header, if it is present and readable.
     fn value<T>(&mut self, header: &'static str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         let value = read(self.headers.get(header)?.trim());
@@ -221,7 +221,7 @@ struct Objections<'a> {
     table: &'static Table,
     retry_after: Option<Span>,
     buckets: &'a [(Reading, Refill)],
-    headers: &'a AnswerHeaders<'a>,
+    headers: &'a ResponseHeaders<'a>,
 }
 
 impl Objections<'_> {

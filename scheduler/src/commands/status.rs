@@ -15,7 +15,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{PauseCause, Reason};
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
-    Correction, DifferingScheduler, FoundStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
+    Correction, DifferingScheduler, DiscoveredStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
     UpstreamReport,
 };
 use rampmeter_protocol::subject::Subjects;
@@ -330,7 +330,7 @@ pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
 }
 
 /// How a limit was found.
-fn found(found: &FoundStatus) -> String {
+fn found(found: &DiscoveredStatus) -> String {
     let by = match &*found.by {
         "headers" => "the upstream's headers tell of it",
         "refusals" => "the upstream has refused faster calls, or was not called faster yet",

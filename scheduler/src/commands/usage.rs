@@ -9,7 +9,7 @@ use crate::connection::connect;
 use async_nats::Client;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuestion};
+use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -66,7 +66,7 @@ pub async fn run(args: UsageArgs) -> anyhow::Result<()> {
 async fn days(client: &Client, subjects: &Subjects, name: &Name, count: u16) -> anyhow::Result<Vec<DayUsage>> {
     let mut days = Vec::new();
     for days_ago in (0..count).rev() {
-        let question = serde_json::to_vec(&UsageQuestion { days_ago })?;
+        let question = serde_json::to_vec(&UsageQuery { days_ago })?;
         days.push(ask(client, subjects.usage(name), question, name).await?);
     }
     Ok(days)

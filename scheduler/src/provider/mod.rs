@@ -15,12 +15,12 @@
 //! * The signature of an access token is not checked: the token comes straight from the token
 //!   endpoint. Its `sub` only becomes part of a path.
 
-pub mod agenda;
 mod contract;
 mod error;
 mod http;
 pub mod matching;
 mod oauth;
+pub mod poll_schedule;
 mod provided;
 mod secret;
 pub mod sentinel_hub;

@@ -6,7 +6,7 @@
 
 use crate::serve::limits::differences::Differences;
 use crate::serve::messages::inbound::EndpointKind;
-use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::answers::tally::Handled;
 use crate::serve::permits::loop_handle::Reporter;
 use crate::serve::service_messages::{

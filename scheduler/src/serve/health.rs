@@ -10,7 +10,7 @@ use tokio::sync::watch;
 /// What a scheduler does for a resource, as `/readyz` has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-pub enum Duty {
+pub enum ServingState {
     /// The scheduler does nothing yet.
     Starting,
     /// The scheduler answers requests.
@@ -33,17 +33,17 @@ pub enum Duty {
     Stopping,
 }
 
-impl fmt::Display for Duty {
+impl fmt::Display for ServingState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Duty::Starting => f.write_str("starting"),
-            Duty::Leading { epoch, named_epoch: None } => write!(f, "leading since epoch {epoch}"),
-            Duty::Leading { epoch, named_epoch: Some(named) } => {
+            ServingState::Starting => f.write_str("starting"),
+            ServingState::Leading { epoch, named_epoch: None } => write!(f, "leading since epoch {epoch}"),
+            ServingState::Leading { epoch, named_epoch: Some(named) } => {
                 write!(f, "leading since epoch {epoch}; a client names epoch {named}")
             }
-            Duty::Standby => f.write_str("standing by"),
-            Duty::Troubled { reason } => write!(f, "in trouble: {reason}"),
-            Duty::Stopping => f.write_str("stopping"),
+            ServingState::Standby => f.write_str("standing by"),
+            ServingState::Troubled { reason } => write!(f, "in trouble: {reason}"),
+            ServingState::Stopping => f.write_str("stopping"),
         }
     }
 }
@@ -51,18 +51,18 @@ impl fmt::Display for Duty {
 /// The duties of all resources.
 #[derive(Debug)]
 pub struct Health {
-    duties: watch::Sender<BTreeMap<Name, Duty>>,
+    duties: watch::Sender<BTreeMap<Name, ServingState>>,
 }
 
 impl Health {
     /// All of `resources` are starting.
     pub fn new<'a>(resources: impl IntoIterator<Item = &'a Name>) -> Self {
-        let duties = resources.into_iter().map(|name| (name.clone(), Duty::Starting)).collect();
+        let duties = resources.into_iter().map(|name| (name.clone(), ServingState::Starting)).collect();
         Health { duties: watch::Sender::new(duties) }
     }
 
     /// Notes a change, and logs it.
-    pub fn set(&self, resource: &Name, duty: Duty) {
+    pub fn set(&self, resource: &Name, duty: ServingState) {
         self.duties.send_if_modified(|duties| {
             let is_new = duties.get(resource) != Some(&duty);
             if is_new {
@@ -75,7 +75,7 @@ impl Health {
 
     /// All duties now.
     #[must_use]
-    pub fn duties(&self) -> BTreeMap<Name, Duty> {
+    pub fn duties(&self) -> BTreeMap<Name, ServingState> {
         self.duties.borrow().clone()
     }
 
@@ -92,6 +92,6 @@ impl Health {
     }
 }
 
-fn are_led(duties: &BTreeMap<Name, Duty>) -> bool {
-    duties.values().all(|duty| matches!(duty, Duty::Leading { .. } | Duty::Standby))
+fn are_led(duties: &BTreeMap<Name, ServingState>) -> bool {
+    duties.values().all(|duty| matches!(duty, ServingState::Leading { .. } | ServingState::Standby))
 }

@@ -2,10 +2,10 @@
 
 use crate::logging;
 use crate::samples::{Counter, Gauge, Labels, Samples, Value};
-use crate::serve::health::{Duty, Health};
+use crate::serve::health::{Health, ServingState};
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Rulebook;
-use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::answers::tally::{BUCKETS, Histogram};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
@@ -40,7 +40,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences
 fn register_duties(registry: &mut Registry, health: &Health) {
     let duties = health.duties().into_iter();
     let leading = duties.map(|(resource, duty)| {
-        let leads = matches!(duty, Duty::Leading { .. });
+        let leads = matches!(duty, ServingState::Leading { .. });
         (vec![("resource", resource.to_string())], Gauge(f64::from(u8::from(leads))))
     });
     registry.register("leader", "1 while this process answers for the resource", Samples(leading.collect()));
@@ -192,7 +192,7 @@ fn register_upstreams(registry: &mut Registry, reports: &[Report]) {
 
 fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health) {
     let troubled = health.duties().into_iter().map(|(resource, duty)| {
-        let troubled = matches!(duty, Duty::Troubled { .. });
+        let troubled = matches!(duty, ServingState::Troubled { .. });
         (vec![("resource", resource.to_string())], Gauge(f64::from(u8::from(troubled))))
     });
     registry.register(

@@ -24,11 +24,11 @@ use crate::store::Store;
 use crate::telemetry;
 use anyhow::{Context, anyhow};
 use discovery::{Announcement, AnnouncementContext};
-use health::{Duty, Health};
-use http::pages::Pages;
-use http::{Backing, Serving, Socket};
+use health::{Health, ServingState};
+use http::probes::Probes;
+use http::{BoundSocket, FrontDependencies, HttpServer};
 use leadership::context::LeaderContext;
-use leadership::peer_discovery::{Neighbours, keep_calling};
+use leadership::peer_discovery::{KnownPeers, keep_calling};
 use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
 use limits::differences::Differences;
@@ -62,7 +62,7 @@ pub struct Running {
     announcement: Announcement,
     health: Arc<Health>,
     peers: Arc<Peers>,
-    http: Option<Serving>,
+    http: Option<HttpServer>,
     spans: Option<Spans>,
     exporter: Option<Exporter>,
 }
@@ -73,7 +73,7 @@ pub struct Running {
 /// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is
 /// taken.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
-    let socket = Socket::bind(config.http.clone()).await?;
+    let socket = BoundSocket::bind(config.http.clone()).await?;
     let leader = process_name();
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
@@ -120,7 +120,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     }
     let resources = config.resources.into_iter().zip(providers).zip(loops);
     let leaders = spawn_resources(&context, &announcement, &rules, resources, &stopping);
-    let pages = Pages { health: health.clone(), reporters, rules, differences, peers: peers.clone(), client };
+    let pages = Probes { health: health.clone(), reporters, rules, differences, peers: peers.clone(), client };
     let http = match socket {
         Some(socket) => Some(socket.serve(pages, backing).await?),
         None => None,
@@ -146,7 +146,7 @@ async fn announce(
         clock,
     };
     let announcement = Announcement::start(announced, known).await?;
-    tokio::spawn(keep_calling(client, prefix, Neighbours { peers, differences }, clock, stopping.clone()));
+    tokio::spawn(keep_calling(client, prefix, KnownPeers { peers, differences }, clock, stopping.clone()));
     Ok(announcement)
 }
 
@@ -194,10 +194,10 @@ fn permit_threads(resources: usize) -> usize {
 }
 
 /// What the HTTP front uses: a connection of its own, as any client has.
-async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<Backing> {
+async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<FrontDependencies> {
     let client = connect_noting(&Denials::default(), &stopping, &config.nats, &format!("{leader}-http")).await?;
     let (subjects, nats) = (Subjects::new(&config.nats.prefix)?, config.nats.clone());
-    Ok(Backing { client, subjects, led: BTreeMap::new(), nats, stopping, clock })
+    Ok(FrontDependencies { client, subjects, led: BTreeMap::new(), nats, stopping, clock })
 }
 
 /// The provider of a resource, ready to be asked.
@@ -210,7 +210,7 @@ impl Running {
     /// Where health and metrics are served, if they are.
     #[must_use]
     pub fn http(&self) -> Option<SocketAddr> {
-        self.http.as_ref().map(Serving::address)
+        self.http.as_ref().map(HttpServer::address)
     }
 
     /// Where spans go, if this process sends any.
@@ -230,8 +230,8 @@ impl Running {
         let (health, peers) = (self.health.clone(), self.peers.clone());
         async move {
             health.ready().await;
-            let leader = |(name, duty): (Name, Duty)| {
-                let other = (!matches!(duty, Duty::Leading { .. })).then(|| peers.leader_of(&name));
+            let leader = |(name, duty): (Name, ServingState)| {
+                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| peers.leader_of(&name));
                 (name, other)
             };
             health.duties().into_iter().map(leader).collect()

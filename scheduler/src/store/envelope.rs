@@ -11,7 +11,7 @@ const VERSION: u32 = WITH_PAGES;
 
 /// Why a value can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Damage {
+pub enum RecordError {
     /// The value does not begin like a value of Rampmeter.
     #[error("not a value of Rampmeter")]
     Foreign,
@@ -44,20 +44,20 @@ pub(super) fn seal(version: u32, content: &[u8]) -> Vec<u8> {
 }
 
 /// Takes the content out of an envelope.
-pub(super) fn open(value: &[u8]) -> Result<&[u8], Damage> {
-    let end = value.iter().position(|byte| *byte == b'\n').ok_or(Damage::Foreign)?;
+pub(super) fn open(value: &[u8]) -> Result<&[u8], RecordError> {
+    let end = value.iter().position(|byte| *byte == b'\n').ok_or(RecordError::Foreign)?;
     let (header, content) = (&value[..end], &value[end + 1..]);
-    let header = std::str::from_utf8(header).map_err(|_| Damage::Foreign)?;
+    let header = std::str::from_utf8(header).map_err(|_| RecordError::Foreign)?;
     let [magic, version, length, checksum] = header.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(Damage::Foreign);
+        return Err(RecordError::Foreign);
     };
-    let version: u32 = version.parse().map_err(|_| Damage::Foreign)?;
-    let expected: usize = length.parse().map_err(|_| Damage::Foreign)?;
+    let version: u32 = version.parse().map_err(|_| RecordError::Foreign)?;
+    let expected: usize = length.parse().map_err(|_| RecordError::Foreign)?;
     match () {
-        () if magic != MAGIC || version == 0 => Err(Damage::Foreign),
-        () if version > VERSION => Err(Damage::Newer(version)),
-        () if content.len() != expected => Err(Damage::Length { expected, found: content.len() }),
-        () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(Damage::Checksum),
+        () if magic != MAGIC || version == 0 => Err(RecordError::Foreign),
+        () if version > VERSION => Err(RecordError::Newer(version)),
+        () if content.len() != expected => Err(RecordError::Length { expected, found: content.len() }),
+        () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(RecordError::Checksum),
         () => Ok(content),
     }
 }

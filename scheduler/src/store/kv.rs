@@ -1,7 +1,7 @@
 //! Reads and writes the records of resources.
 
 use super::bucket::{self, OpenError, is_missing};
-use super::envelope::{self, Damage};
+use super::envelope::{self, RecordError};
 use super::operation::{OPERATION, StoreError, unavailable, within};
 use super::permit_record::PermitRecord;
 use super::record::StateRecord;
@@ -50,22 +50,22 @@ pub type Revision = u64;
 
 /// What the store holds for a resource.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredEntry {
     /// The revision that the next write has to name.
     pub revision: Revision,
     /// The state.
-    pub state: FoundState,
+    pub state: StoredState,
 }
 
 /// The state of a resource, if it can be read.
 #[derive(Debug)]
-pub enum FoundState {
+pub enum StoredState {
     /// The store never had a record.
     Nothing,
     /// A record.
     Record(Box<StateRecord>),
     /// A record that can't be used, and the record before it if that one can.
-    Damaged(Damage, Option<Box<StateRecord>>),
+    Damaged(RecordError, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
 }
@@ -127,15 +127,15 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read.
-    pub async fn read(&self, resource: &Name) -> Result<Found, StoreError> {
+    pub async fn read(&self, resource: &Name) -> Result<StoredEntry, StoreError> {
         let entry = within(self.bucket.entry(state_key(resource))).await?;
-        let Some(entry) = entry else { return Ok(Found { revision: 0, state: FoundState::Nothing }) };
+        let Some(entry) = entry else { return Ok(StoredEntry { revision: 0, state: StoredState::Nothing }) };
         let state = match parse(&entry) {
-            Ok(record) => FoundState::Record(Box::new(record)),
-            Err(Damage::Newer(version)) => FoundState::Newer(version),
-            Err(damage) => FoundState::Damaged(damage, self.record_before(&entry).await),
+            Ok(record) => StoredState::Record(Box::new(record)),
+            Err(RecordError::Newer(version)) => StoredState::Newer(version),
+            Err(damage) => StoredState::Damaged(damage, self.record_before(&entry).await),
         };
-        Ok(Found { revision: entry.revision, state })
+        Ok(StoredEntry { revision: entry.revision, state })
     }
 
     /// Every change of the record of `resource` from now on, the present one first.
@@ -271,10 +271,10 @@ fn parts<P>(permits: &[P]) -> impl ExactSizeIterator<Item = &[P]> {
 ///
 /// # Errors
 /// Why there is no record.
-pub fn parse(entry: &Entry) -> Result<StateRecord, Damage> {
+pub fn parse(entry: &Entry) -> Result<StateRecord, RecordError> {
     match entry.operation {
         Operation::Put => decode(&entry.value),
-        Operation::Delete | Operation::Purge => Err(Damage::Deleted),
+        Operation::Delete | Operation::Purge => Err(RecordError::Deleted),
     }
 }
 
@@ -298,9 +298,9 @@ fn content(record: &impl Serialize) -> Vec<u8> {
 ///
 /// # Errors
 /// If the value is damaged, or a newer build wrote it.
-pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, Damage> {
+pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RecordError> {
     let content = envelope::open(value)?;
-    serde_json::from_slice(content).map_err(|error| Damage::Content(error.to_string()))
+    serde_json::from_slice(content).map_err(|error| RecordError::Content(error.to_string()))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 
 mod array_form;
 mod bucket;
-mod day_of_use;
+mod clock_reading;
+mod day_usage;
+mod discovered_record;
 mod envelope;
-mod found_record;
 mod kv;
 mod learned;
-mod moment;
 mod operation;
 mod page_record;
 mod pages;
@@ -24,13 +24,13 @@ mod usage_record;
 mod uses;
 
 pub use bucket::OpenError;
-pub use day_of_use::{DayOfUse, HOURS, MAX_CLIENTS, UseRow};
-pub use envelope::Damage;
-pub use found_record::FoundRecord;
+pub(crate) use clock_reading::boot_ms;
+pub use clock_reading::{BootTime, ClockReading};
+pub use day_usage::{HOURS, MAX_CLIENTS, StoredClientUsage, StoredDayUsage};
+pub use discovered_record::DiscoveredRecord;
+pub use envelope::RecordError;
 pub(crate) use kv::CLOCK_KEY;
-pub use kv::{Found, FoundState, MAX_PERMITS, Revision, Store, decode, parse};
-pub(crate) use moment::boot_ms;
-pub use moment::{BootTime, Moment};
+pub use kv::{MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode, parse};
 pub use operation::StoreError;
 pub use page_record::StoredPages;
 pub use permit_record::PermitRecord;

@@ -3,7 +3,7 @@
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeySnapshot, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeyPage, KeyPageId, KeySnapshot};
 use serde::{Deserialize, Serialize};
 
 /// A reference to a page.
@@ -20,7 +20,7 @@ pub(super) struct PageRecord {
 
 impl PageRecord {
     pub(super) fn of(page: &KeyPage) -> Self {
-        let PageId { epoch, address, serial } = page.id;
+        let KeyPageId { epoch, address, serial } = page.id;
         PageRecord { epoch, place: address, serial, age: page.age.nanos(), spent: page.spent.clone() }
     }
 
@@ -29,8 +29,8 @@ impl PageRecord {
         KeyPage { id: self.id(), age: Span::from_nanos(self.age), spent: self.spent.clone(), keys }
     }
 
-    pub(super) fn id(&self) -> PageId {
-        PageId { epoch: self.epoch, address: self.place, serial: self.serial }
+    pub(super) fn id(&self) -> KeyPageId {
+        KeyPageId { epoch: self.epoch, address: self.place, serial: self.serial }
     }
 }
 

@@ -7,7 +7,7 @@ use super::record::{KeysRecord, StateRecord};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage, PageId};
+use rampmeter_scheduler_core::durability::snapshot::{KeyPageId, KeySnapshot, NewPage};
 
 impl Store {
     /// Writes pages. They count once a record names them.
@@ -35,7 +35,7 @@ impl Store {
         stream::iter(reads).buffered(PARTS_AT_ONCE).try_collect().await
     }
 
-    async fn read_page(&self, resource: &Name, id: PageId) -> Result<Option<Vec<KeySnapshot>>, StoreError> {
+    async fn read_page(&self, resource: &Name, id: KeyPageId) -> Result<Option<Vec<KeySnapshot>>, StoreError> {
         let value = within(self.bucket.get(page_key(resource, id))).await?;
         let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
         let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_keys());
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-fn page_key(resource: &Name, id: PageId) -> String {
+fn page_key(resource: &Name, id: KeyPageId) -> String {
     format!("{}{}.{}", page_prefix(resource), id.epoch, id.address)
 }
 

@@ -1,9 +1,9 @@
 //! The stored form of records. It is separate from the core's types, so that each can change alone.
 
+use super::clock_reading::ClockReading;
+use super::discovered_record::DiscoveredRecord;
 use super::envelope;
-use super::found_record::FoundRecord;
 use super::learned::{LearnedRecord, StatedRecord};
-use super::moment::Moment;
 use super::page_record::{PageRecord, StoredPages};
 use super::permit_record::PermitRecord;
 use super::rows::{CostRow, DebitRow, FreezeRow, KeyRow, OtherKeysRow, RateRow, UsedKeyRow};
@@ -12,7 +12,7 @@ use super::usage_record::UsageRecord;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, Snapshot, Usage,
+    CountedUsage, KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, Snapshot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub struct StateRecord {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub successor: Option<String>,
     /// The time of the writing.
-    pub saved: Moment,
+    pub saved: ClockReading,
     /// The number of values with remembered permits. They count only with the epoch of this record.
     pub permit_parts: usize,
     /// The buckets of limits without keys.
@@ -52,7 +52,7 @@ pub struct StateRecord {
     pub costs: Vec<CostRow>,
     /// Unwritten limits that were found.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub found: Vec<FoundRecord>,
+    pub found: Vec<DiscoveredRecord>,
     /// The revision of the rules in force at the writing.
     #[serde(rename = "rules", skip_serializing_if = "RulesRevision::is_none", default)]
     pub rules_revision: RulesRevision,
@@ -138,7 +138,7 @@ impl StateRecord {
             keys: self.keys.snapshot(pages),
             freezes: self.freezes.iter().map(FreezeRow::snapshot).collect(),
             costs: self.costs.iter().map(CostRow::factor).collect(),
-            found: self.found.iter().filter_map(FoundRecord::snapshot).collect(),
+            found: self.found.iter().filter_map(DiscoveredRecord::snapshot).collect(),
             permits: permits.iter().map(PermitRecord::snapshot).collect(),
             new_pages: Vec::new(),
         }
@@ -158,7 +158,7 @@ impl StateRecord {
             keys: self.keys.cautious(pages),
             freezes: self.freezes.iter().map(FreezeRow::snapshot).collect(),
             costs: self.costs.iter().map(CostRow::factor).collect(),
-            found: self.found.iter().filter_map(FoundRecord::snapshot).collect(),
+            found: self.found.iter().filter_map(DiscoveredRecord::snapshot).collect(),
             permits: Vec::new(),
             new_pages: Vec::new(),
         }
@@ -261,8 +261,8 @@ impl KeysRecord {
 }
 
 /// The same usage, with the note that an unknown leader may have used more.
-fn doubted(usage: Usage) -> Usage {
-    Usage { doubted: true, ..usage }
+fn doubted(usage: CountedUsage) -> CountedUsage {
+    CountedUsage { doubted: true, ..usage }
 }
 
 /// The level in 64 bits. A level below that range becomes the lowest one.
@@ -320,7 +320,7 @@ impl LevelRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::moment::BootTime;
+    use crate::store::clock_reading::BootTime;
 
     fn cost_row() -> CostRow {
         CostRow { kind: "/a|PUT".to_owned(), unit: Name::new("units").unwrap(), millionths: 500_000, calls: 7 }
@@ -331,7 +331,7 @@ mod tests {
     fn a_successor_without_stock_has_learned_as_much() {
         let level = r#"{"limit":"per-minute","micros":9000000,"budget":300000,"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3,"kept_back":0,"stock":7500000,"burst":0}}"#;
         let level: LevelRecord = serde_json::from_str(level).unwrap();
-        let saved = Moment { unix_ms: 0, boot: None };
+        let saved = ClockReading { unix_ms: 0, boot: None };
         let (leader, keys) = (String::new(), KeysRecord::default());
         let state = StateRecord {
             epoch: Epoch::FIRST,
@@ -368,7 +368,7 @@ mod tests {
             checkpoint: 3,
             released: false,
             successor: None,
-            saved: Moment { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },
+            saved: ClockReading { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },
             permit_parts: 1,
             levels: vec![LevelRecord {
                 limit: name("per-minute"),

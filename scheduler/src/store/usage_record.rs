@@ -1,7 +1,7 @@
 //! The stored form of usage, for limits that are no token buckets.
 
 use super::array_form::stored_as_array;
-use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, Offset, ReportedUsage, Usage, UsageSpan};
+use rampmeter_scheduler_core::durability::snapshot::{ClaimedUsage, CountedUsage, Offset, ReportedUsage, UsageSpan};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// The usage of a limit that is no token bucket.
@@ -71,7 +71,7 @@ impl From<&ClaimedUsage> for ClaimRow {
 }
 
 impl UsageRecord {
-    pub(super) fn of(taken: &Usage) -> Self {
+    pub(super) fn of(taken: &CountedUsage) -> Self {
         let row =
             |span: &UsageSpan| UsageRow { begins: span.from.nanos(), ends: span.until.nanos(), micros: span.micros };
         UsageRecord {
@@ -81,14 +81,19 @@ impl UsageRecord {
         }
     }
 
-    pub(super) fn usage(&self) -> Usage {
+    pub(super) fn usage(&self) -> CountedUsage {
         let span = |row: &UsageRow| UsageSpan {
             from: Offset::from_nanos(row.begins),
             until: Offset::from_nanos(row.ends),
             micros: row.micros,
         };
         let reported = self.reported.as_ref().map(ReportRecord::usage);
-        Usage { unix_nanos: self.unix_nanos, spans: self.spans.iter().map(span).collect(), doubted: false, reported }
+        CountedUsage {
+            unix_nanos: self.unix_nanos,
+            spans: self.spans.iter().map(span).collect(),
+            doubted: false,
+            reported,
+        }
     }
 }
 

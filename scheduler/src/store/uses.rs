@@ -1,6 +1,6 @@
 //! Reads and writes the use of resources, a value for each day.
 
-use super::day_of_use::DayOfUse;
+use super::day_usage::StoredDayUsage;
 use super::kv::{PARTS_AT_ONCE, Revision, Store, decode, encode};
 use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{Operation, UpdateErrorKind};
@@ -14,7 +14,7 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read.
-    pub async fn read_use(&self, resource: &Name, day: Date) -> Result<(DayOfUse, Revision), StoreError> {
+    pub async fn read_use(&self, resource: &Name, day: Date) -> Result<(StoredDayUsage, Revision), StoreError> {
         let Some(entry) = within(self.bucket.entry(use_key(resource, day))).await? else {
             return Ok(Default::default());
         };
@@ -30,7 +30,7 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read.
-    pub async fn read_uses(&self, resource: &Name, days: &[Date]) -> Result<Vec<DayOfUse>, StoreError> {
+    pub async fn read_uses(&self, resource: &Name, days: &[Date]) -> Result<Vec<StoredDayUsage>, StoreError> {
         let reads = days.iter().map(|day| self.read_use(resource, *day).boxed()).collect::<Vec<_>>();
         stream::iter(reads).buffered(PARTS_AT_ONCE).map_ok(|(used, _)| used).try_collect().await
     }
@@ -43,7 +43,7 @@ impl Store {
         &self,
         resource: &Name,
         day: Date,
-        used: &DayOfUse,
+        used: &StoredDayUsage,
         revision: Revision,
     ) -> Result<Revision, StoreError> {
         let update = self.bucket.update(use_key(resource, day), encode(used).into(), revision);

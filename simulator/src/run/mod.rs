@@ -5,9 +5,9 @@ mod calling;
 mod upstream;
 mod workers;
 
-use crate::agenda::Agenda;
-use crate::dice::Dice;
+use crate::event_queue::EventQueue;
 use crate::outcome::Outcome;
+use crate::rng::Rng;
 use crate::upstream::Upstream;
 use crate::workers::backlog::Backlog;
 use crate::workers::fleet::Fleet;
@@ -28,8 +28,8 @@ const WATCHED: u64 = 20_000;
 pub(crate) struct Run<'a> {
     world: &'a World,
     prices: Prices<'a>,
-    dice: Dice,
-    agenda: Agenda<WorldEvent>,
+    dice: Rng,
+    agenda: EventQueue<WorldEvent>,
     permit_source: PermitSource,
     upstream: Upstream,
     workers: Vec<Worker>,
@@ -85,8 +85,8 @@ impl<'a> Run<'a> {
         Ok(Run {
             world,
             prices: Prices::new(resource.clone(), &upstream, &world.fleets)?,
-            dice: Dice::new(world.seed),
-            agenda: Agenda::new(),
+            dice: Rng::new(world.seed),
+            agenda: EventQueue::new(),
             permit_source: PermitSource::new(world, resource),
             upstream,
             workers: Vec::new(),

@@ -1,8 +1,8 @@
 //! Workers: how they begin, stop and die.
 
 use super::Run;
-use crate::dice::Dice;
 use crate::outcome::FleetOutcome;
+use crate::rng::Rng;
 use crate::workers::backlog::Backlog;
 use crate::workers::fleet::{Arrivals, Fleet};
 use crate::workers::worker::{Address, RESOURCE, Stage, Worker};
@@ -19,14 +19,14 @@ impl Run<'_> {
             let labels = self.world.labels_of(worker);
             // These dice do not depend on the strategy, so that workers want the same calls under
             // each.
-            let chance = Dice::new(self.world.seed).fork(u64::MAX - worker as u64);
+            let chance = Rng::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
                 self.agenda.note(fleet.until, WorldEvent::WorkerStops { worker });
             }
             self.begin(fleet.from, worker);
         }
-        let chance = Dice::new(self.world.seed).fork(number as u64);
+        let chance = Rng::new(self.world.seed).fork(number as u64);
         let mut backlog = Backlog::new(number, fleet, first..first + fleet.workers, chance);
         if let Some(at) = backlog.first(fleet.from).filter(|at| *at < fleet.until) {
             self.agenda.note(at, WorldEvent::WorkArrived { fleet: number });

@@ -1,6 +1,6 @@
 //! Work that arrives independently of the workers, and waits for a free worker.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::workers::fleet::{Arrivals, Fleet};
 use crate::workers::price::Prices;
 use crate::workers::worker::WantedCall;
@@ -16,7 +16,7 @@ pub(crate) struct Backlog {
     pub(crate) workers: Range<usize>,
     pub(crate) waiting: VecDeque<WantedCall>,
     fleet: usize,
-    dice: Dice,
+    dice: Rng,
     arrivals: Arrivals,
     until: Time,
     /// How many arrivals are left; `None` for work without end.
@@ -24,7 +24,7 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    pub(crate) fn new(number: usize, fleet: &Fleet, workers: Range<usize>, dice: Dice) -> Self {
+    pub(crate) fn new(number: usize, fleet: &Fleet, workers: Range<usize>, dice: Rng) -> Self {
         let to_come = fleet.calls.map(|calls| u64::from(calls) * workers.len() as u64);
         let (waiting, arrivals, until) = (VecDeque::new(), fleet.arrivals, fleet.until);
         Backlog { workers, waiting, fleet: number, dice, arrivals, until, to_come }

@@ -1,6 +1,6 @@
 //! What calls cost.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 
@@ -23,7 +23,7 @@ pub enum Draw {
 }
 
 impl Draw {
-    fn draw(&self, dice: &mut Dice) -> Amount {
+    fn draw(&self, dice: &mut Rng) -> Amount {
         match self {
             Draw::Always(amount) => *amount,
             Draw::Between(least, most) => of_micros(dice.number(least.micros(), most.micros().max(least.micros()))),
@@ -83,7 +83,7 @@ impl CostModel {
 
     /// Draws the cost of one call. If the model has more units than a request can name, the last
     /// are left out.
-    pub(crate) fn draw(&self, dice: &mut Dice) -> Cost<'static> {
+    pub(crate) fn draw(&self, dice: &mut Rng) -> Cost<'static> {
         self.each(|draw| draw.draw(dice))
     }
 
@@ -125,7 +125,7 @@ mod tests {
 
     /// The least, the mean and the most of ten thousand draws.
     fn drawn(draw: &Draw) -> (f64, f64, f64) {
-        let dice = &mut Dice::new(1);
+        let dice = &mut Rng::new(1);
         let drawn: Vec<f64> = (0..10_000).map(|_| draw.draw(dice).units()).collect();
         let bounds = drawn.iter().fold((f64::MAX, 0.0), |(least, most), x| (x.min(least), x.max(most)));
         (bounds.0, drawn.iter().sum::<f64>() / 1e4, bounds.1)

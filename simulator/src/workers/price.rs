@@ -1,6 +1,6 @@
 //! The cost of a call as worker, scheduler and upstream express it.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use crate::upstream::{self, Upstream};
 use crate::workers::cost::CostModel;
 use crate::workers::fleet::Fleet;
@@ -59,7 +59,7 @@ impl<'a> Prices<'a> {
     }
 
     /// The price of a fleet's call that a worker wants at `now`.
-    pub(crate) fn draw(&self, fleet: usize, now: Time, dice: &mut Dice) -> Arc<Price> {
+    pub(crate) fn draw(&self, fleet: usize, now: Time, dice: &mut Rng) -> Arc<Price> {
         let model = self.fleets[fleet].cost_at(now);
         match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
             Some((_, price)) => Arc::clone(price),

@@ -1,6 +1,6 @@
 //! How workers respect the limits, or fail to.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::time::Span;
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +41,7 @@ impl Strategy {
     ];
 
     /// How long a worker pauses after its `attempts`th 429 in a row.
-    pub(crate) fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Dice) -> Span {
+    pub(crate) fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Rng) -> Span {
         match (self, retry_after) {
             (Strategy::BackOff, _) | (Strategy::RetryAfter, None) => {
                 let longest =

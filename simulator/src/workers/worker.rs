@@ -1,7 +1,7 @@
 //! One worker.
 
-use crate::dice::Dice;
 use crate::network::{Network, Way};
+use crate::rng::Rng;
 use crate::workers::fleet::Fleet;
 use crate::workers::price::Price;
 use rampmeter_protocol::id::PermitId;
@@ -30,7 +30,7 @@ pub(crate) struct Worker {
     pub(crate) fleet: usize,
     pub(crate) address: Address,
     /// Its random choices, which do not depend on other workers.
-    pub(crate) dice: Dice,
+    pub(crate) dice: Rng,
     /// Calls that it may still make; `None` if they are not counted.
     pub(crate) calls_left: Option<u32>,
     pub(crate) stage: Stage,
@@ -88,7 +88,7 @@ impl Worker {
         config: &Fleet,
         labels: Labels<'static>,
         network: &Network,
-        dice: Dice,
+        dice: Rng,
     ) -> Self {
         Worker {
             fleet,

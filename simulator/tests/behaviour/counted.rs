@@ -4,9 +4,9 @@ use jiff::tz::{Offset, TimeZone};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
-use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Fleet, Values};
 use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::rng::Rng;
 
 /// A seed of its own, so that worlds with token buckets alone do not change.
 const OWN: u64 = 0xC0_4E7E_D11E;
@@ -21,7 +21,7 @@ const SEEN: Span = Span::from_secs(60);
 
 /// Gives some limits another algorithm, and some a key. Returns the end of the world.
 pub(crate) fn vary(seed: u64, resource: &mut ResourceSpec, network: &mut Network, fleets: &mut [Fleet]) -> Time {
-    let dice = &mut Dice::new(seed ^ OWN);
+    let dice = &mut Rng::new(seed ^ OWN);
     for limit in &mut resource.limits {
         if dice.number(0, 2) == 0 {
             limit.algorithm = algorithm(dice);
@@ -41,7 +41,7 @@ pub(crate) fn vary(seed: u64, resource: &mut ResourceSpec, network: &mut Network
     if resource.limits.iter().any(by_calendar) { Time::ORIGIN + SEEN } else { Time::NEVER }
 }
 
-fn algorithm(dice: &mut Dice) -> Algorithm {
+fn algorithm(dice: &mut Rng) -> Algorithm {
     match dice.number(0, 8) {
         0 => Algorithm::LeakyBucket,
         1..=3 => Algorithm::FixedWindow(alignment(dice)),
@@ -52,7 +52,7 @@ fn algorithm(dice: &mut Dice) -> Algorithm {
 }
 
 /// Midnight, and the beginning of a month, come within the first minute.
-fn alignment(dice: &mut Dice) -> Alignment {
+fn alignment(dice: &mut Rng) -> Alignment {
     let zone = TimeZone::fixed(Offset::from_seconds(-(dice.number(2, 40) as i32)).unwrap());
     match dice.number(0, 5) {
         0 | 1 => Alignment::Epoch,
@@ -63,7 +63,7 @@ fn alignment(dice: &mut Dice) -> Alignment {
 }
 
 /// No margin if delays do not vary, except for clock windows, whose ends calls must avoid.
-fn margin(dice: &mut Dice, limit: &LimitSpec) -> Margin {
+fn margin(dice: &mut Rng, limit: &LimitSpec) -> Margin {
     let tenth = limit.capacity.micros() / 10;
     match (dice.number(0, 2), limit.algorithm == Algorithm::LeakyBucket) {
         (0, false) => Margin::Fixed(Amount::from_micros(dice.number(1, tenth)).unwrap()),
@@ -72,13 +72,13 @@ fn margin(dice: &mut Dice, limit: &LimitSpec) -> Margin {
     }
 }
 
-fn key(dice: &mut Dice) -> Vec<String> {
+fn key(dice: &mut Rng) -> Vec<String> {
     let labels = [&["client"][..], &[TEAM], &["client", TEAM]][dice.number(0, 2) as usize];
     labels.iter().map(ToString::to_string).collect()
 }
 
 /// Adjusts everything else so that limits bind and no request waits for years.
-pub(crate) fn suit(dice: &mut Dice, resource: &mut ResourceSpec, network: &mut Network) {
+pub(crate) fn suit(dice: &mut Rng, resource: &mut ResourceSpec, network: &mut Network) {
     let limits = &resource.limits;
     if limits.iter().any(|limit| is_by_clock(&limit.algorithm)) && network.grant.least == network.grant.most {
         for delay in [&mut network.grant, &mut network.call] {

@@ -4,9 +4,9 @@
 use crate::{known_upstreams, random_worlds};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
-use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::incident::Incident;
 use rampmeter_simulator::judge::judge_calls;
+use rampmeter_simulator::rng::Rng;
 use rampmeter_simulator::world::World;
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ const OWN: u64 = 0x14C1_DE47;
 /// all have.
 const END: Time = Time::from_nanos(300_000_000_000);
 
-fn instant(dice: &mut Dice) -> Time {
+fn instant(dice: &mut Rng) -> Time {
     Time::ORIGIN + Span::from_millis(dice.number(500, 40_000))
 }
 
@@ -35,7 +35,7 @@ fn may_crash(resource: &ResourceSpec) -> bool {
     resource.limits.iter().all(|limit| !matches!(limit.algorithm, Algorithm::Quota(_)))
 }
 
-fn with_incidents(dice: &mut Dice, mut world: World, resource: &ResourceSpec) -> World {
+fn with_incidents(dice: &mut Rng, mut world: World, resource: &ResourceSpec) -> World {
     for _ in 0..dice.number(1, 3) {
         let at = instant(dice);
         world = match dice.number(0, 2) {
@@ -66,7 +66,7 @@ fn fault_around_a_known_upstream(seed: u64) -> Option<String> {
 
 fn violation(seed: u64, world: World, resource: &ResourceSpec) -> Option<String> {
     let end = world.end().min(END);
-    let world = with_incidents(&mut Dice::new(seed ^ OWN), world.until(end), resource);
+    let world = with_incidents(&mut Rng::new(seed ^ OWN), world.until(end), resource);
     let outcome = world.run().expect("a valid world");
     judge_calls(&world, &outcome).err().map(|violation| violation.to_string())
 }

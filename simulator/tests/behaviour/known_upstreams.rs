@@ -9,10 +9,10 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_simulator::cost::Draw;
-use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Fleet, Values};
 use rampmeter_simulator::judge::judge;
 use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::rng::Rng;
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use rampmeter_upstream::Preset;
@@ -30,7 +30,7 @@ struct Known {
     smaller: &'static [(&'static str, &'static str)],
     limits: fn() -> Vec<LimitSpec>,
     /// The calls of a fleet, and their costs.
-    calls: fn(&mut Dice, Fleet) -> Fleet,
+    calls: fn(&mut Rng, Fleet) -> Fleet,
 }
 
 const KNOWN: [Known; 6] = [
@@ -145,7 +145,7 @@ fn labelled(mut fleet: Fleet, label: &str, value: &str) -> Fleet {
 }
 
 /// Workers have one of a few values of this label.
-fn several(dice: &mut Dice, mut fleet: Fleet, label: &str) -> Fleet {
+fn several(dice: &mut Rng, mut fleet: Fleet, label: &str) -> Fleet {
     let values = NonZeroU32::new(dice.number(1, 4) as u32).unwrap();
     fleet.labels.insert(label.to_owned(), Values::Of(values));
     fleet
@@ -153,7 +153,7 @@ fn several(dice: &mut Dice, mut fleet: Fleet, label: &str) -> Fleet {
 
 /// A world around one of the upstreams, and its limits.
 pub(crate) fn world(seed: u64) -> (World, ResourceSpec) {
-    let dice = &mut Dice::new(seed ^ OWN);
+    let dice = &mut Rng::new(seed ^ OWN);
     let (mut network, margin) = random_worlds::network(dice);
     let known = &KNOWN[dice.number(0, KNOWN.len() as u64 - 1) as usize];
     let mut resource = ResourceSpec::new(name("api"), (known.limits)());
@@ -177,7 +177,7 @@ fn preset(known: &Known) -> Preset {
     smaller.parse().unwrap()
 }
 
-fn fleet(dice: &mut Dice, number: u64, known: &Known) -> Fleet {
+fn fleet(dice: &mut Rng, number: u64, known: &Known) -> Fleet {
     let arrivals = match dice.number(0, 3) {
         0 => Arrivals::Poisson { per_second: dice.number(1, 40) as f64 / 10.0 },
         _ => Arrivals::Loop,

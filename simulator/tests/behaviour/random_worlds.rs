@@ -15,10 +15,10 @@ use rampmeter_scheduler_core::policy::spec::{
     ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, StartPolicy, Weight,
 };
 use rampmeter_simulator::cost::{CostModel, Draw};
-use rampmeter_simulator::dice::Dice;
 use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
 use rampmeter_simulator::judge::{judge, judge_grants};
 use rampmeter_simulator::network::{Delay, Network};
+use rampmeter_simulator::rng::Rng;
 use rampmeter_simulator::world::World;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,19 +36,19 @@ fn name(name: &str) -> Name {
     Name::new(name).unwrap()
 }
 
-fn millis(dice: &mut Dice, least: u64, most: u64) -> Span {
+fn millis(dice: &mut Rng, least: u64, most: u64) -> Span {
     Span::from_millis(dice.number(least, most))
 }
 
 /// An amount of at most `most`, with a fraction now and then.
-fn amount(dice: &mut Dice, least: u64, most: u64) -> Amount {
+fn amount(dice: &mut Rng, least: u64, most: u64) -> Amount {
     let whole = dice.number(least, most) * 1_000_000;
     let fraction = if dice.number(0, 3) == 0 && whole > 0 { dice.number(0, 999_999) } else { 0 };
     Amount::from_micros(whole - fraction.min(whole)).unwrap()
 }
 
 /// If all delays are equal, no margin is needed; if they vary, the default one covers them.
-pub(crate) fn network(dice: &mut Dice) -> (Network, Margin) {
+pub(crate) fn network(dice: &mut Rng) -> (Network, Margin) {
     match dice.number(0, 1) {
         0 => {
             let late = Delay::fixed(millis(dice, 0, 30));
@@ -60,16 +60,16 @@ pub(crate) fn network(dice: &mut Dice) -> (Network, Margin) {
 }
 
 /// Capacities of which a tenth is more than the default margin.
-fn limit(dice: &mut Dice, number: u64, margin: Margin) -> LimitSpec {
+fn limit(dice: &mut Rng, number: u64, margin: Margin) -> LimitSpec {
     let unit = if number == 0 { name("requests") } else { name(&format!("unit-{}", number % 3)) };
     let capacity = Amount::from_micros(dice.number(20, 200) * 1_000_000).unwrap();
     let period = millis(dice, 2_000, 60_000);
     LimitSpec { margin, ..LimitSpec::new(name(&format!("limit-{number}")), unit, capacity, period) }
 }
 
-fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
+fn resource(dice: &mut Rng, margin: Margin) -> ResourceSpec {
     let limits = (0..dice.number(1, 4)).map(|number| limit(dice, number, margin)).collect();
-    let class = |number: u64, dice: &mut Dice| ClassSpec {
+    let class = |number: u64, dice: &mut Rng| ClassSpec {
         headroom: (number * dice.number(0, 10)) as f64 / 100.0,
         max_starvation: (dice.number(0, 2) == 0).then(|| millis(dice, 500, 20_000)),
         ..ClassSpec::new(name(&format!("class-{number}")))
@@ -89,7 +89,7 @@ fn resource(dice: &mut Dice, margin: Margin) -> ResourceSpec {
 
 /// A call costs at most what every limit of its units can hold besides its margin. No margin covers
 /// a call that takes the margin too.
-fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
+fn cost(dice: &mut Rng, resource: &ResourceSpec) -> CostModel {
     let (mut model, mut units) = (CostModel::new(), Vec::new());
     for limit in &resource.limits {
         let unit = limit.unit.to_string();
@@ -112,23 +112,23 @@ fn cost(dice: &mut Dice, resource: &ResourceSpec) -> CostModel {
 }
 
 /// A share of all messages, up to a fifth.
-fn part(dice: &mut Dice) -> f64 {
+fn part(dice: &mut Rng) -> f64 {
     dice.number(0, 20) as f64 / 100.0
 }
 
 /// If messages are lost, doubled or reordered, a call may be late by the time that another request
 /// takes. No margin covers that.
-fn with_faults(dice: &mut Dice, network: Network) -> Network {
+fn with_faults(dice: &mut Rng, network: Network) -> Network {
     Network { loss: part(dice), duplicates: part(dice), reordering: part(dice), ..network }
 }
 
-fn crashes(dice: &mut Dice) -> Option<Crashes> {
+fn crashes(dice: &mut Rng) -> Option<Crashes> {
     let (every, pause) = (millis(dice, 5_000, 60_000), millis(dice, 0, 10_000));
     let until = Time::ORIGIN + Span::from_secs(60);
     (dice.number(0, 2) == 0).then_some(Crashes { every, pause, until })
 }
 
-fn arrivals(dice: &mut Dice) -> Arrivals {
+fn arrivals(dice: &mut Rng) -> Arrivals {
     match dice.number(0, 5) {
         0 => Arrivals::Poisson { per_second: dice.number(1, 50) as f64 / 10.0 },
         1 => Arrivals::Bursts { calls: dice.number(1, 10) as u32, every: millis(dice, 100, 10_000) },
@@ -136,7 +136,7 @@ fn arrivals(dice: &mut Dice) -> Arrivals {
     }
 }
 
-fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
+fn fleet(dice: &mut Rng, number: u64, resource: &ResourceSpec) -> Fleet {
     let class = &resource.classes[dice.number(0, resource.classes.len() as u64 - 1) as usize];
     let clients = [Clients::Unnamed, Clients::One, Clients::Each][dice.number(0, 2) as usize];
     let every = millis(dice, 1_000, 30_000);
@@ -156,7 +156,7 @@ fn fleet(dice: &mut Dice, number: u64, resource: &ResourceSpec) -> Fleet {
 
 /// A world, its limits, and whether its network has faults.
 pub(crate) fn world(seed: u64) -> (World, ResourceSpec, bool) {
-    let dice = &mut Dice::new(seed);
+    let dice = &mut Rng::new(seed);
     let (network, margin) = network(dice);
     let mut resource = resource(dice, margin);
     let mut fleets: Vec<Fleet> = (0..dice.number(1, 4)).map(|number| fleet(dice, number, &resource)).collect();

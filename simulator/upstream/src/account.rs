@@ -2,7 +2,7 @@
 
 use crate::{
     Arrival, Cost, Policy, PolicyStats, Rejection, Rule,
-    counter::{Counter, Standing},
+    counter::{Counter, LimitState},
 };
 use std::{num::NonZeroUsize, time::Duration};
 
@@ -176,7 +176,7 @@ impl Account {
     }
 
     /// What the policies that count this call have left, by their numbers.
-    pub(crate) fn standings(&self, now: Duration, arrival: &Arrival<'_>) -> Vec<(usize, Standing<'_>)> {
+    pub(crate) fn standings(&self, now: Duration, arrival: &Arrival<'_>) -> Vec<(usize, LimitState<'_>)> {
         let counters = self.counters.iter().enumerate();
         counters.filter_map(|(rule, counter)| Some((rule, counter.standing(nanos(now), arrival)?))).collect()
     }

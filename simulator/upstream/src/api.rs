@@ -1,7 +1,7 @@
 //! An upstream without HTTP around it.
 
 use crate::{
-    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused, counter::Standing,
+    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused, counter::LimitState,
     invalid_calls::Ban, preset::dialect::Header, preset::template::Values, refusal::Refusal, rule::Sharing,
 };
 use std::time::Duration;
@@ -126,7 +126,7 @@ impl Api {
         let refused = decision.err().and_then(|refused| refused.rule);
         let refusing = standings.iter().find(|(rule, _)| Some(*rule) == refused).map(|(_, standing)| standing);
         let is_global = refusing.is_some_and(|standing| standing.rule.sharing == Sharing::Global);
-        let all: Vec<Standing<'_>> = standings.iter().map(|(_, standing)| standing.clone()).collect();
+        let all: Vec<LimitState<'_>> = standings.iter().map(|(_, standing)| standing.clone()).collect();
         let about_call = match decision {
             Ok(()) => dialect.of_admitted(&Values { took: Some(arrival.cost), ..values }),
             Err(_) => dialect.of_refused(&Values { standing: refusing, ..values }),

@@ -22,7 +22,7 @@ pub(crate) struct Counter {
 
 /// What a limit has left for a call.
 #[derive(Clone, Debug)]
-pub(crate) struct Standing<'a> {
+pub(crate) struct LimitState<'a> {
     pub(crate) rule: &'a Rule,
     pub(crate) key: Vec<String>,
     pub(crate) level: Amount,
@@ -85,11 +85,11 @@ impl Counter {
     }
 
     /// What is left for a call; `None` if the limit does not count it.
-    pub(crate) fn standing(&self, now_ns: u64, arrival: &Arrival<'_>) -> Option<Standing<'_>> {
+    pub(crate) fn standing(&self, now_ns: u64, arrival: &Arrival<'_>) -> Option<LimitState<'_>> {
         let key = self.known(self.rule.key_of(arrival)?);
         let meter = self.meters.get(&key).cloned().unwrap_or_else(|| self.fresh());
         let full_in = meter.full_in_ns(now_ns).and_then(|ns| u64::try_from(ns).ok()).map(Duration::from_nanos);
-        Some(Standing { rule: &self.rule, key, level: meter.spendable(now_ns), full_in })
+        Some(LimitState { rule: &self.rule, key, level: meter.spendable(now_ns), full_in })
     }
 
     /// What all keys have spent together, and what the scarcest key could spend.

@@ -1,6 +1,6 @@
 //! How long fire drills run: minutes for every change, hours with `RAMPMETER_FIRE=long`.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// The number of faults in a usual run and in a long one.
@@ -45,8 +45,8 @@ impl Run {
 
     /// A new random generator with the run's seed.
     #[must_use]
-    pub fn dice(&self) -> Dice {
-        Dice::new(self.seed)
+    pub fn dice(&self) -> Rng {
+        Rng::new(self.seed)
     }
 
     /// The seed of all random choices.

@@ -1,7 +1,7 @@
 //! A bad network between workers and schedulers: whole messages are lost, doubled and reordered.
 
-use crate::dice::Dice;
 use crate::patience::let_pass;
+use crate::rng::Rng;
 use async_nats::{Client, Message, Subject, Subscriber};
 use futures::StreamExt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -39,7 +39,7 @@ struct Ways {
     faults: Faults,
     heals: AtomicBool,
     /// The lock guards the dice, for as long as a throw takes.
-    dice: Mutex<Dice>,
+    dice: Mutex<Rng>,
     /// The lock guards the workers' reply subjects by number, while one is found or added.
     replies: Mutex<Vec<Subject>>,
 }
@@ -50,7 +50,7 @@ impl Relay {
     ///
     /// # Panics
     /// If the server refuses.
-    pub async fn start(nats_url: &str, workers: &str, schedulers: &str, faults: Faults, dice: Dice) -> Self {
+    pub async fn start(nats_url: &str, workers: &str, schedulers: &str, faults: Faults, dice: Rng) -> Self {
         let client = async_nats::connect(nats_url).await.unwrap();
         let ways = Ways {
             inbox: format!("relay.{}", client.new_inbox()),

@@ -7,7 +7,6 @@ use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_tests::dice::Dice;
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::judge::{Call, Cost, MICROS, Rule, judge};
 use rampmeter_tests::machine::undisturbed;
@@ -15,6 +14,7 @@ use rampmeter_tests::nats;
 use rampmeter_tests::patience::{let_pass, within};
 use rampmeter_tests::process::Process;
 use rampmeter_tests::proxy::{Line, Proxy};
+use rampmeter_tests::rng::Rng;
 use rampmeter_worker_sdk::Client;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -134,7 +134,7 @@ async fn stage() -> (Server, Process) {
     (nats, scheduler)
 }
 
-async fn stopped(kind: Kind, dice: &mut Dice) -> Result<(), String> {
+async fn stopped(kind: Kind, dice: &mut Rng) -> Result<(), String> {
     let (nats, _scheduler) = stage().await;
     let callers = Callers::start(kind, [nats.url(); CONNECTIONS]).await;
     let_pass(BETWEEN, "the burst is used up").await;
@@ -150,7 +150,7 @@ async fn stopped(kind: Kind, dice: &mut Dice) -> Result<(), String> {
     callers.verdict(before, flowing)
 }
 
-async fn held(dice: &mut Dice) -> Result<(), String> {
+async fn held(dice: &mut Rng) -> Result<(), String> {
     let (nats, _scheduler) = stage().await;
     let proxy = within("a proxy", Proxy::start(nats.port())).await;
     let by_proxy = proxy.url();

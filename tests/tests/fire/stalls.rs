@@ -4,11 +4,11 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use crate::RAMPMETER;
-use rampmeter_tests::dice::Dice;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
 use rampmeter_tests::pair::Pair;
 use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::rng::Rng;
 use rampmeter_tests::{nats, scheduler};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
 /// One stall in this many is long.
 const ONE_IN: usize = 12;
 
-fn stall(dice: &mut Dice, cycle: usize) -> Duration {
+fn stall(dice: &mut Rng, cycle: usize) -> Duration {
     let seconds = Duration::from_secs_f64;
     match (cycle % ONE_IN == ONE_IN - 1, is_long()) {
         (true, true) => dice.span(seconds(2.0)..seconds(10.0)),

@@ -8,10 +8,10 @@ use async_nats::Message;
 use rampmeter_protocol::clock::{Clock, wall_clock_origin};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_tests::dice::Dice;
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::pair::Pair;
 use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::rng::Rng;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn hub() -> String {
 
 /// Asks for a while, pauses for a while, and repeats both until `stop`. If the scheduler's clock
 /// differed, calls around a boundary would fall into one upstream window.
-async fn ask_on(worker: Worker, clock: Clock, mut dice: Dice, stop: watch::Receiver<bool>) -> Vec<Granted> {
+async fn ask_on(worker: Worker, clock: Clock, mut dice: Rng, stop: watch::Receiver<bool>) -> Vec<Granted> {
     let mut granted = Vec::new();
     let mut until = clock.now() + Span::from(dice.span(ASKING));
     while !*stop.borrow() {

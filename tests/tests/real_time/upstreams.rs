@@ -13,12 +13,12 @@ use crate::RAMPMETER;
 use futures::future::join_all;
 use rampmeter_nats_server::Server;
 use rampmeter_tests::api::Api;
-use rampmeter_tests::dice::Dice;
 use rampmeter_tests::fire::is_long;
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::machine::undisturbed;
 use rampmeter_tests::patience::let_pass;
 use rampmeter_tests::process::Process;
+use rampmeter_tests::rng::Rng;
 use rampmeter_tests::{nats, portal};
 use rampmeter_upstream::{Config, Stats, Tally, Upstream};
 use std::collections::BTreeMap;
@@ -191,7 +191,7 @@ async fn upstream(policy: &str) -> Upstream {
 
 /// Strangers that use the account without permits, until the end.
 fn strangers(upstream: &Upstream, account: Account, part: f64) -> Option<JoinHandle<()>> {
-    let (api, mut dice) = (Api::new(upstream).named(STRANGERS), Dice::new(1));
+    let (api, mut dice) = (Api::new(upstream).named(STRANGERS), Rng::new(1));
     let apart = Duration::from_secs_f64(1.0 / (account.rate() * part).max(1e-9));
     (part > 0.0).then(|| {
         tokio::spawn(async move {

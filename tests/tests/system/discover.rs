@@ -6,7 +6,7 @@ use crate::RAMPMETER;
 use futures::future::join_all;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::headers::speaks_of_limits;
-use rampmeter_protocol::status::{FoundStatus, LimitStatus};
+use rampmeter_protocol::status::{DiscoveredStatus, LimitStatus};
 use rampmeter_tests::api::{Api, http};
 use rampmeter_tests::nats;
 use rampmeter_tests::patience::{until, within};
@@ -72,7 +72,7 @@ async fn limit(worker: &Worker, name: &str) -> LimitStatus {
     until("the limit is known", named).await
 }
 
-fn found(limit: &LimitStatus) -> &FoundStatus {
+fn found(limit: &LimitStatus) -> &DiscoveredStatus {
     limit.found.as_ref().unwrap()
 }
 
@@ -94,7 +94,7 @@ async fn routes_of_discord_share_the_bucket_that_answers_name_over_a_kill_and_a_
     let check = async || {
         let shared = limit(&worker, "abcd1234").await;
         assert_eq!((shared.capacity, shared.period_ms), (5.0, 5000.0), "{shared:?}");
-        let FoundStatus { by, routes, key, .. } = found(&shared);
+        let DiscoveredStatus { by, routes, key, .. } = found(&shared);
         assert_eq!(
             (&**by, &routes[..], &key[..]),
             ("headers", &["messages", "reactions"].map(str::to_owned)[..], &["channel".to_owned()][..])

@@ -8,7 +8,7 @@ use jiff::{Timestamp, ToSpan};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler::store::{DayOfUse, HOURS, Store};
+use rampmeter_scheduler::store::{HOURS, Store, StoredDayUsage};
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::Worker;
@@ -40,7 +40,7 @@ async fn write_history(nats: &Server) {
     let today = now.to_zoned(TimeZone::UTC).date();
     let used = Use { clients: Vec::new(), limits: vec![(Name::new("in-all").unwrap(), 10_000_000)] };
     for days_ago in 1..=14 {
-        let mut day = DayOfUse::default();
+        let mut day = StoredDayUsage::default();
         (0..HOURS).for_each(|hour| day.count(hour, &used));
         store.write_use(&hub, today.checked_sub(days_ago.days()).unwrap(), &day, 0).await.unwrap();
     }

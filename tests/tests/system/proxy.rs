@@ -14,7 +14,7 @@ use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::route::{Cost, Route, Routes};
-use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsOf, Times};
+use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsFn, Times};
 use rampmeter_proxy::tokens::TokenUnits;
 use rampmeter_tests::api::{http as http_client, upstream};
 use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, raw, settings};
@@ -247,7 +247,7 @@ async fn routes_say_what_requests_ask_for() {
         labels: vec![("kind".to_owned(), "write".to_owned())],
         cost: Cost::of_units([("tokens", 3.0)]).unwrap(),
     };
-    let labels = LabelsOf::new(|_, _| Ok(rampmeter_protocol::labels::Labels::new()));
+    let labels = LabelsFn::new(|_, _| Ok(rampmeter_protocol::labels::Labels::new()));
     let asking = Asking { routes: Routes::new(vec![route]), labels, ..Asking::default() };
     let times = Times { max_wait: Span::from_secs(10), ..Times::default() };
     let settings = rampmeter_proxy::Settings { asking, times, ..settings(&upstream.url()) };

@@ -28,7 +28,6 @@ mod answered;
 mod asks;
 mod bucket;
 mod command;
-mod dice;
 mod event;
 mod fallback;
 mod freeze;
@@ -36,6 +35,7 @@ mod leases;
 mod numbers;
 mod outbox;
 mod renewing;
+mod rng;
 mod sending;
 mod silence;
 mod without_scheduler;
@@ -54,7 +54,6 @@ use asks::cancelled::Cancelled;
 use asks::ids::Ids;
 use asks::longest_silence::LongestSilence;
 use asks::secret_key::SecretKey;
-use dice::Dice;
 use leases::Leases;
 use outbox::Outbox;
 use outbox::retries::Retries;
@@ -64,6 +63,7 @@ use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
+use rng::Rng;
 use std::collections::VecDeque;
 
 /// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
@@ -75,7 +75,7 @@ pub const MAX_ASKS: usize = 1 << 18;
 #[derive(Debug)]
 pub struct Session {
     ids: Ids,
-    dice: Dice,
+    dice: Rng,
     longest_silence: LongestSilence,
     connected: bool,
     disconnected_at: Option<Time>,
@@ -112,7 +112,7 @@ impl Session {
     #[must_use]
     pub fn new(seed: u128) -> Self {
         let key = SecretKey::new(seed);
-        let mut dice = Dice::new(key.seed());
+        let mut dice = Rng::new(key.seed());
         Session {
             ids: Ids::new(key),
             longest_silence: LongestSilence::new(&mut dice),

@@ -44,7 +44,7 @@ impl Driver {
 
     /// Runs until the last handle of the client is dropped.
     pub(crate) async fn run(mut self, mut messages: mpsc::UnboundedReceiver<Message>) {
-        let mut alarm = Alarm::new(self.clock);
+        let mut alarm = Timer::new(self.clock);
         let mut sleep = pin!(tokio::time::sleep(std::time::Duration::ZERO));
         loop {
             // 1. Do what follows from past events.
@@ -176,14 +176,14 @@ impl Driver {
 }
 
 /// The timer of the driver. It is touched only when the time changes, which is rare.
-struct Alarm {
+struct Timer {
     clock: Clock,
     at: Option<Time>,
 }
 
-impl Alarm {
+impl Timer {
     fn new(clock: Clock) -> Self {
-        Alarm { clock, at: None }
+        Timer { clock, at: None }
     }
 
     fn set(&mut self, at: Option<Time>, sleep: Pin<&mut Sleep>) {

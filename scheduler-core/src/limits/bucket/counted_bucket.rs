@@ -190,7 +190,7 @@ impl CountedBucket {
     /// Anonymous usage has no calls that may end.
     pub(crate) fn likely_end(&self, limit: &Limit, now: Time, call_time: Span) -> Option<Time> {
         let started = self.calls.first_key_value().map(|(key, _)| key.at).filter(|at| *at <= self.now);
-        Some((started.filter(|_| limit.is_until_settled())? + call_time).max(now))
+        Some((started.filter(|_| limit.counts_calls_in_flight())? + call_time).max(now))
     }
 
     pub(crate) fn lease_end(&self, key: StartKey) -> Option<Time> {
@@ -218,7 +218,7 @@ impl CountedBucket {
     /// Returns whether there was room. A call that is listed again may be a part of anonymous
     /// usage. So it fits while there is anonymous usage.
     pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
-        if !limit.is_until_settled() {
+        if !limit.counts_calls_in_flight() {
             return true;
         }
         let (before, until) = (self.calls.get(&key).copied(), self.counted_until(limit, now));
@@ -236,7 +236,7 @@ impl CountedBucket {
 
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction) {
         let Correction { charged, actual } = correction;
-        if limit.is_until_settled() {
+        if limit.counts_calls_in_flight() {
             self.remove_call(limit, key);
             return;
         }

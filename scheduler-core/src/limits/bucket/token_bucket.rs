@@ -11,8 +11,8 @@ use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use crate::limits::pending_debits::{DebitSnapshot, PendingDebits};
-use crate::limits::timeline::{Gap, PromisedStart, StartKey, Timeline, just_after};
-use crate::limits::usage::{Usage, UsageBlock};
+use crate::limits::timeline::{CommittedStart, Gap, StartKey, Timeline, just_after};
+use crate::limits::usage::{CountedUsage, UsageBlock};
 use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
@@ -27,12 +27,12 @@ pub(crate) struct TokenBucket {
     base: Credit,
     peaks: HighWaterMarks,
     /// State that most buckets of keys do without.
-    extra: Option<Box<Extra>>,
+    extra: Option<Box<ActiveState>>,
 }
 
 /// All state of a bucket except what was spent.
 #[derive(Clone, Debug)]
-struct Extra {
+struct ActiveState {
     promised: Timeline,
     pending_debits: PendingDebits,
     levels: LevelHistory,
@@ -41,8 +41,8 @@ struct Extra {
     is_kept: bool,
 }
 
-impl Extra {
-    const EMPTY: Extra = Extra {
+impl ActiveState {
+    const EMPTY: ActiveState = ActiveState {
         promised: Timeline::EMPTY,
         pending_debits: PendingDebits::none(),
         levels: LevelHistory::of(MAX_FEW),
@@ -55,7 +55,7 @@ impl Extra {
     }
 }
 
-static NO_EXTRA: Extra = Extra::EMPTY;
+static NO_EXTRA: ActiveState = ActiveState::EMPTY;
 
 impl TokenBucket {
     /// The bucket's past is unknown: it may have been full, so earlier calls return nothing.
@@ -94,7 +94,7 @@ impl TokenBucket {
             let key = StartKey { at, serial: DEBIT_SERIAL };
             extra.promised.insert(
                 limit,
-                PromisedStart { key, cost: Credit::ZERO, tier: Tier::NO_HEADROOM, pending_debits: credit },
+                CommittedStart { key, cost: Credit::ZERO, tier: Tier::NO_HEADROOM, pending_debits: credit },
             );
         }
         extra.pending_debits = pending_debits;
@@ -127,7 +127,7 @@ impl TokenBucket {
     }
 
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
-        let start = PromisedStart {
+        let start = CommittedStart {
             key,
             cost: cost.credit,
             tier: cost.tier,
@@ -181,7 +181,7 @@ impl TokenBucket {
         let mut bucket = TokenBucket::with_pending(to, now, level, PendingDebits::new(pending_debits.collect()));
         for start in self.extra().promised.starts().into_iter().filter(|start| start.key.serial != DEBIT_SERIAL) {
             let pending_debits = bucket.extra().pending_debits.at(start.key.at);
-            bucket.extra_mut().promised.insert(to, PromisedStart { cost: up(start.cost), pending_debits, ..start });
+            bucket.extra_mut().promised.insert(to, CommittedStart { cost: up(start.cost), pending_debits, ..start });
         }
         bucket
     }
@@ -317,7 +317,7 @@ impl TokenBucket {
     }
 
     /// The level alone describes the past.
-    pub(crate) fn usage(&self, _: &Limit, _: UsageBlock, _: Time) -> Option<Usage> {
+    pub(crate) fn usage(&self, _: &Limit, _: UsageBlock, _: Time) -> Option<CountedUsage> {
         None
     }
 
@@ -387,16 +387,16 @@ impl TokenBucket {
         }
     }
 
-    fn extra(&self) -> &Extra {
+    fn extra(&self) -> &ActiveState {
         self.extra.as_deref().unwrap_or(&NO_EXTRA)
     }
 
     /// State that is kept from now on; with it, past levels are remembered.
-    fn extra_mut(&mut self) -> &mut Extra {
-        self.extra.get_or_insert_with(|| Box::new(Extra::EMPTY))
+    fn extra_mut(&mut self) -> &mut ActiveState {
+        self.extra.get_or_insert_with(|| Box::new(ActiveState::EMPTY))
     }
 
-    fn spend(&mut self, limit: &Limit, start: PromisedStart) {
+    fn spend(&mut self, limit: &Limit, start: CommittedStart) {
         let level = self.level_now(limit, start.key.at);
         self.peaks.note(start.key.at, level);
         if let Some(extra) = &mut self.extra {

@@ -9,7 +9,7 @@ use super::plan::{DispatchPlan, HeldStart};
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Bill, LimitSet};
-use crate::scheduler::waits::Waits;
+use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::time::Time;
 
 /// The most requests that are tried: enough to use nearly all of the rest, even if the queue is
@@ -19,7 +19,7 @@ const MAX_CANDIDATES: usize = 64;
 /// Whether a new request of `class` may backfill a window before the next dispatch.
 /// `earliest` is the start that the request would get if no other request waited.
 pub(in crate::scheduler) fn may_backfill<R>(
-    waits: &Waits<'_, R>,
+    waits: &WaitEstimator<'_, R>,
     plan: &DispatchPlan,
     class: ClassId,
     earliest: Time,
@@ -32,7 +32,7 @@ pub(in crate::scheduler) fn may_backfill<R>(
 /// The first start that `class` holds in a window, and the requests of `class` that fit into the
 /// rest of these windows.
 pub(in crate::scheduler) fn candidates<R>(
-    waits: &Waits<'_, R>,
+    waits: &WaitEstimator<'_, R>,
     plan: &DispatchPlan,
     class: ClassId,
 ) -> Option<(Time, Vec<Slot>)> {

@@ -15,7 +15,7 @@ use crate::limits::just_past;
 use crate::policy::Bill;
 use crate::queue::KeyQueuePosition;
 use crate::scheduler::Scheduler;
-use crate::scheduler::waits::starved;
+use crate::scheduler::wait_estimator::starved;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 

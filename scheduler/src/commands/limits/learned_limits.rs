@@ -7,7 +7,7 @@ use crate::config::{ResourceRules, limit_text, limits_in_force};
 use anyhow::bail;
 use async_nats::Client;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::status::{FoundStatus, Status, StatusQuestion};
+use rampmeter_protocol::status::{DiscoveredStatus, Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;
 use toml::{Table, Value};
 
@@ -21,7 +21,7 @@ const HEAD: &str = "\
 /// If nothing was found, or a leader's answer is unreadable.
 pub(in crate::commands) async fn show(client: &Client, prefix: &Name, names: &[Name]) -> anyhow::Result<()> {
     let subjects = Subjects::new(prefix)?;
-    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })?;
+    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })?;
     let mut text = String::new();
     for name in names {
         let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
@@ -39,7 +39,7 @@ fn found_of(status: &Status, limits: &ResourceRules) -> String {
     let found = |table: &Table| {
         let name = table.get("name").and_then(Value::as_str)?;
         let limit = status.limits.iter().find(|limit| *limit.name == *name)?;
-        let FoundStatus { by, for_ms, .. } = limit.found.as_ref()?;
+        let DiscoveredStatus { by, for_ms, .. } = limit.found.as_ref()?;
         Some(format!("\n# Found by {by} {} ago.\n[[resource.limit]]\n{}", duration(*for_ms), limit_text(table)))
     };
     let tables: String = limits.written.iter().filter_map(found).collect();

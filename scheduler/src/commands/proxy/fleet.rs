@@ -8,7 +8,7 @@ use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_proxy::settings::{Asking, LabelsOf};
+use rampmeter_proxy::settings::{Asking, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_telemetry::Spans;
 use rampmeter_worker_sdk::Client;
@@ -111,7 +111,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         ..
     } = proxy;
     let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
-    let labels = LabelsOf::new(move |head, address| forwarded_labels(head, address, &origin));
+    let labels = LabelsFn::new(move |head, address| forwarded_labels(head, address, &origin));
     let class = class.map(|class| class.to_string());
     let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };

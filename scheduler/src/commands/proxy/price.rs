@@ -3,11 +3,11 @@
 use axum::http::Method;
 use rampmeter_processing_units::{Api, Estimate, Given};
 use rampmeter_protocol::cost::REQUESTS;
-use rampmeter_proxy::settings::PriceOf;
+use rampmeter_proxy::settings::PriceFn;
 
 /// Computes processing units.
-pub(super) fn of_sentinel_hub() -> PriceOf {
-    PriceOf::new(|method, path, body| {
+pub(super) fn of_sentinel_hub() -> PriceFn {
+    PriceFn::new(|method, path, body| {
         let api = api(method, path).ok_or("no API with a price")?;
         let estimate = Estimate::of_body(api, body, &Given::default()).map_err(|error| error.to_string())?;
         // A request costs one of `requests` anyway, if limits count them.

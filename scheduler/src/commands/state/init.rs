@@ -4,7 +4,9 @@ use crate::commands::output;
 use crate::config::{self, Configured, Rules};
 use crate::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
-use crate::store::{Found, FoundState, KeysRecord, LevelRecord, Moment, RuleStore, RulesRevision, StateRecord, Store};
+use crate::store::{
+    ClockReading, KeysRecord, LevelRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,
+};
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
 use rampmeter_protocol::clock::{Clock, unix_ms};
@@ -112,8 +114,8 @@ async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyh
 /// Writes the record, and returns its epoch. The epoch is at least the wall clock in milliseconds,
 /// which no leader's epoch exceeds. A leader with a lower epoch steps down.
 async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<Epoch> {
-    let Found { revision, state } = store.read(resource.name()).await?;
-    let known = if let FoundState::Record(record) = &state { record.epoch } else { Epoch::NONE };
+    let StoredEntry { revision, state } = store.read(resource.name()).await?;
+    let known = if let StoredState::Record(record) = &state { record.epoch } else { Epoch::NONE };
     let epoch = Epoch::new(unix_ms()).max(known.next());
     let name = resource.name().clone();
     let now = Clock::start().now();
@@ -129,7 +131,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         checkpoint: 0,
         released: true,
         successor: None,
-        saved: Moment::now(),
+        saved: ClockReading::now(),
         permit_parts: 0,
         levels: LevelRecord::all_of(&state.levels, &[]),
         keys: KeysRecord::of(&state.keys),

@@ -5,7 +5,7 @@ use crate::commands::output;
 use crate::commands::output::human::{amount, count, duration, escaped, wrapped};
 use crate::commands::output::table::{right_aligned, table, text_width, trimmed};
 use crate::connection::connect;
-use crate::store::{Found, FoundState, FullestKey, Moment, StateRecord, Store};
+use crate::store::{ClockReading, FullestKey, StateRecord, Store, StoredEntry, StoredState};
 use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
@@ -48,28 +48,28 @@ pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     all.iter().try_for_each(|(name, found)| output::line(as_text(name, found)))
 }
 
-fn as_json(name: &Name, Found { revision, state }: &Found) -> Value {
+fn as_json(name: &Name, StoredEntry { revision, state }: &StoredEntry) -> Value {
     match state {
-        FoundState::Record(record) => json!({"resource": name, "revision": revision, "record": record}),
-        FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
+        StoredState::Record(record) => json!({"resource": name, "revision": revision, "record": record}),
+        StoredState::Nothing | StoredState::Damaged(..) | StoredState::Newer(_) => {
             json!({"resource": name, "revision": revision, "trouble": trouble(state)})
         }
     }
 }
 
-fn as_text(name: &Name, Found { revision, state }: &Found) -> String {
+fn as_text(name: &Name, StoredEntry { revision, state }: &StoredEntry) -> String {
     match state {
-        FoundState::Record(record) => {
+        StoredState::Record(record) => {
             format!("{}\n{}\n{}", headline(name, *revision, record), trimmed(&levels(record)), keys(record))
         }
-        FoundState::Nothing | FoundState::Damaged(..) | FoundState::Newer(_) => {
+        StoredState::Nothing | StoredState::Damaged(..) | StoredState::Newer(_) => {
             format!("{name} · {}\n", trouble(state))
         }
     }
 }
 
 fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
-    let age = duration(Moment::now().unix_ms.saturating_sub(record.saved.unix_ms) as f64);
+    let age = duration(ClockReading::now().unix_ms.saturating_sub(record.saved.unix_ms) as f64);
     // A hand-over is the last record of its leader, and has no number of its own.
     let (by, what) = match record.released {
         true => ("handed over by", "the state".to_owned()),
@@ -105,14 +105,14 @@ fn keys(record: &StateRecord) -> String {
     record.keys.fullest().into_iter().map(line).collect()
 }
 
-fn trouble(state: &FoundState) -> String {
+fn trouble(state: &StoredState) -> String {
     match state {
-        FoundState::Nothing => "the store has no record of it".to_owned(),
-        FoundState::Newer(version) => format!("in format {version}, which a newer build wrote"),
-        FoundState::Damaged(damage, None) => format!("damaged: {damage}; a scheduler starts with empty buckets"),
-        FoundState::Damaged(damage, Some(_)) => {
+        StoredState::Nothing => "the store has no record of it".to_owned(),
+        StoredState::Newer(version) => format!("in format {version}, which a newer build wrote"),
+        StoredState::Damaged(damage, None) => format!("damaged: {damage}; a scheduler starts with empty buckets"),
+        StoredState::Damaged(damage, Some(_)) => {
             format!("damaged: {damage}; a scheduler goes on from the debts of the record before")
         }
-        FoundState::Record(_) => "none".to_owned(),
+        StoredState::Record(_) => "none".to_owned(),
     }
 }

@@ -3,10 +3,10 @@
 //! A browser lets every page send simple requests to this host. It lets a page read the answers if
 //! the page's own name was made to resolve to this host (DNS rebinding). But the browser tells
 //! where a request comes from, and which host name the page has used. Programs that are no browsers
-//! send neither `Origin` nor `Sec-Fetch-Site`.
+//! send neither `OriginalRequest` nor `Sec-Fetch-Site`.
 
 use super::connection_limiter::Connection;
-use super::origin::{CHECK, is_forwarded};
+use super::original_request::{CHECK, is_forwarded};
 use super::reading::refuse;
 use crate::config::HttpSettings;
 use axum::body::HttpBody;

@@ -3,7 +3,7 @@
 use super::connection_limiter::Connection;
 use super::element::{Answered, Outcome};
 use super::front::{Front, one};
-use super::origin::Origin;
+use super::original_request::OriginalRequest;
 use super::rate_limit::Policies;
 use super::token::Caller;
 use crate::config::{CheckSettings, OnUnavailable};
@@ -112,7 +112,7 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
-    match Origin::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
+    match OriginalRequest::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
         Ok(labels) => {
             let trace = MessageTrace::of_http(&asked.headers);
             let (answered, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());

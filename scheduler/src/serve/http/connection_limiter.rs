@@ -73,7 +73,7 @@ struct State {
 }
 
 /// An answer that is owed until this is dropped.
-pub(super) struct Owed(Arc<State>);
+pub(super) struct PendingAnswer(Arc<State>);
 
 impl ConnectionLimiter {
     pub(super) fn new(places: usize) -> Self {
@@ -172,9 +172,9 @@ impl Connection {
 
     /// Notes that the client has begun a request. An answer is owed until the returned value is
     /// dropped.
-    pub(super) fn owe(&self) -> Owed {
+    pub(super) fn owe(&self) -> PendingAnswer {
         self.state.is_owed.store(true, Ordering::Relaxed);
-        Owed(self.state.clone())
+        PendingAnswer(self.state.clone())
     }
 
     fn is_idle(&self) -> bool {
@@ -208,7 +208,7 @@ impl Connection {
     }
 }
 
-impl Drop for Owed {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.0.is_owed.store(false, Ordering::Relaxed);
     }

@@ -2,7 +2,7 @@
 
 use super::batch::Batch;
 use super::element::{Answered, Ask, SchedulerAnswer, refuse, scheduler_answers};
-use super::front_client::{Exchange, FrontClient};
+use super::front_client::{FrontClient, RepeatedQuestion};
 use crate::serve::messages::inbound::Endpoint;
 use crate::serve::messages::message_trace::MessageTrace;
 use rampmeter_nats::inbox::InboxReply;
@@ -34,7 +34,7 @@ pub(super) struct Conversation<'a, A: Ask> {
     endpoint: Endpoint,
     /// Where permits of the resource are given back.
     settle: String,
-    exchange: Exchange,
+    exchange: RepeatedQuestion,
     batch: Batch<A>,
 }
 

@@ -2,7 +2,7 @@
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
 use crate::serve::messages::message_trace::MessageTrace;
-use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::loop_handle::{LoopWatch, Reporter};
 use anyhow::Context;
 use async_nats::Client;
@@ -50,7 +50,7 @@ struct PendingReplies {
 
 /// One question, which may be asked several times. When it is dropped, its replies are dropped too.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct RepeatedQuestion {
     front_client: FrontClient,
     resource: Name,
     number: u64,
@@ -115,11 +115,11 @@ impl FrontClient {
     }
 
     /// A new question, about `resource`.
-    pub(super) fn exchange(&self, resource: &Name) -> Exchange {
+    pub(super) fn exchange(&self, resource: &Name) -> RepeatedQuestion {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
         let (sender, replies) = replies();
         let (front_client, resource) = (self.clone(), resource.clone());
-        Exchange { front_client, resource, number, asked: false, here: sender, replies, trace: None }
+        RepeatedQuestion { front_client, resource, number, asked: false, here: sender, replies, trace: None }
     }
 
     /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
@@ -140,7 +140,7 @@ impl FrontClient {
     }
 }
 
-impl Exchange {
+impl RepeatedQuestion {
     /// The same, in this trace.
     pub(super) fn in_trace(mut self, trace: Option<Box<MessageTrace>>) -> Self {
         self.trace = trace;
@@ -203,7 +203,7 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for RepeatedQuestion {
     fn drop(&mut self) {
         self.front_client.pending.lock().remove(&self.number);
     }

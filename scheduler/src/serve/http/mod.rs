@@ -37,10 +37,10 @@ mod conversation;
 mod element;
 mod front;
 mod front_client;
-mod origin;
+mod original_request;
 mod page;
-pub mod pages;
 mod path;
+pub mod probes;
 mod rate_limit;
 mod reading;
 mod token;
@@ -59,9 +59,9 @@ use check::Check;
 use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
-use origin::Origin;
+use original_request::OriginalRequest;
 use page::{JobQueues, WebPage};
-use pages::Pages;
+use probes::Probes;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
@@ -75,7 +75,7 @@ use tokio::sync::watch;
 
 /// An address at which nothing is served yet.
 #[derive(Debug)]
-pub struct Socket {
+pub struct BoundSocket {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
@@ -84,7 +84,7 @@ pub struct Socket {
 
 /// What the front needs.
 #[derive(Debug)]
-pub struct Backing {
+pub struct FrontDependencies {
     /// A connection of its own.
     pub client: async_nats::Client,
     /// The subjects of schedulers.
@@ -101,13 +101,13 @@ pub struct Backing {
 
 /// HTTP that is served.
 #[derive(Debug)]
-pub struct Serving {
+pub struct HttpServer {
     address: SocketAddr,
     connection_limiter: ConnectionLimiter,
     front_client: Option<FrontClient>,
 }
 
-impl Socket {
+impl BoundSocket {
     /// Listens at the address in `settings`, if there is one.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Socket {
         let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
         let address = listener.local_addr()?;
         settings.check_reach(address.ip())?;
-        Ok(Some(Socket { listener, address, guard, settings }))
+        Ok(Some(BoundSocket { listener, address, guard, settings }))
     }
 
     /// Whether permits are given here.
@@ -137,13 +137,13 @@ impl Socket {
     ///
     /// # Errors
     /// If the front can't listen for answers.
-    pub async fn serve(self, pages: Pages, backing: Option<Backing>) -> anyhow::Result<Serving> {
+    pub async fn serve(self, pages: Probes, backing: Option<FrontDependencies>) -> anyhow::Result<HttpServer> {
         let (health, store, peers) = (pages.health.clone(), pages.client.clone(), pages.peers.clone());
         let mut router = pages.router().method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, backing.is_some());
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if let Some(backing) = backing {
-            let Backing { client, subjects, led, nats, stopping, clock } = backing;
+            let FrontDependencies { client, subjects, led, nats, stopping, clock } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
             let mut asked = routes(Arc::new(front), &self.settings);
@@ -160,7 +160,7 @@ impl Socket {
         let browser_guard = BrowserGuard::new(&self.settings);
         let router = router.layer(from_fn(reading::whole)).layer(from_fn_with_state(browser_guard, browser::guard));
         tokio::spawn(connection_limiter.clone().open(self.listener, router));
-        Ok(Serving { address: self.address, connection_limiter, front_client })
+        Ok(HttpServer { address: self.address, connection_limiter, front_client })
     }
 }
 
@@ -169,7 +169,7 @@ impl Socket {
 /// # Errors
 /// Why the original request is not clear.
 pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &OriginSettings) -> Result<Labels<'static>, String> {
-    Origin::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
+    OriginalRequest::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
 /// The labels of a request that this process forwards, and that came from `peer`.
@@ -181,7 +181,9 @@ pub fn forwarded_labels(
     peer: IpAddr,
     settings: &OriginSettings,
 ) -> Result<Labels<'static>, String> {
-    Origin::direct(request, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
+    OriginalRequest::direct(request, peer, settings)
+        .and_then(|origin| origin.labels())
+        .map_err(|error| error.to_string())
 }
 
 /// Answers requests for unknown paths with a list of the pages.
@@ -234,7 +236,7 @@ fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) 
         .route_layer(from_fn_with_state(guard, token::guard))
 }
 
-impl Serving {
+impl HttpServer {
     /// The address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {

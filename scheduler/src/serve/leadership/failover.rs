@@ -1,6 +1,6 @@
 //! Standing by, until no scheduler leads a resource.
 
-use crate::serve::health::Duty;
+use crate::serve::health::ServingState;
 use crate::serve::leadership::last_seen::LastSeenRecord;
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::store::{Revision, parse};
@@ -42,7 +42,7 @@ enum RecordedLeader {
 }
 
 /// What a leader's private subject shows.
-enum Sign {
+enum ProbeResult {
     /// The leader lives.
     Alive,
     /// No process subscribes to it: the leader is gone.
@@ -69,7 +69,7 @@ impl<'a> Failover<'a> {
     pub(crate) async fn until_vacant(mut self) {
         while let Err(error) = self.state.look().await {
             let reason = self.state.reason(&error);
-            self.state.set_duty(Duty::Troubled { reason });
+            self.state.set_duty(ServingState::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
         let mut watch = self.watch().await;
@@ -113,17 +113,17 @@ impl<'a> Failover<'a> {
         let peers = Arc::clone(&self.state.context().peers);
         peers.leads(self.state.name(), leader);
         match self.probe(leader).await {
-            Sign::Alive => {
+            ProbeResult::Alive => {
                 self.answered_at = self.state.now();
-                self.state.set_duty(Duty::Standby);
+                self.state.set_duty(ServingState::Standby);
                 false
             }
-            Sign::Gone if self.has_subscribed() => {
+            ProbeResult::Gone if self.has_subscribed() => {
                 peers.gone(leader);
                 self.takes_turn().await
             }
-            Sign::Gone => false,
-            Sign::Silent(reason) => {
+            ProbeResult::Gone => false,
+            ProbeResult::Silent(reason) => {
                 tracing::debug!(resource = %self.state.name(), reason, "the leader is silent");
                 self.state.now().since(self.answered_at) > SILENT_FOR && self.takes_turn().await
             }
@@ -145,7 +145,7 @@ impl<'a> Failover<'a> {
         let answer = context.client.request(status, "".into());
         let answered = matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)));
         if answered {
-            self.state.set_duty(Duty::Standby);
+            self.state.set_duty(ServingState::Standby);
             self.state.look().await.ok();
         }
         !answered
@@ -201,15 +201,15 @@ impl<'a> Failover<'a> {
         self.state.note(record, entry.revision) && another
     }
 
-    async fn probe(&self, leader: &str) -> Sign {
+    async fn probe(&self, leader: &str) -> ProbeResult {
         let context = self.state.context();
         let subject = context.subjects.probe(self.state.name(), leader);
         let answer = context.client.request(subject, "".into());
         match tokio::time::timeout(PROBE_TIMEOUT, answer).await {
-            Ok(Ok(_)) => Sign::Alive,
-            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => Sign::Gone,
-            Ok(Err(error)) => Sign::Silent(error.to_string()),
-            Err(elapsed) => Sign::Silent(elapsed.to_string()),
+            Ok(Ok(_)) => ProbeResult::Alive,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => ProbeResult::Gone,
+            Ok(Err(error)) => ProbeResult::Silent(error.to_string()),
+            Err(elapsed) => ProbeResult::Silent(elapsed.to_string()),
         }
     }
 }

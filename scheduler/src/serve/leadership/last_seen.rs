@@ -1,6 +1,6 @@
 //! What a scheduler has seen of a resource's state record, on its own clock.
 
-use crate::store::{Moment, Revision, StateRecord};
+use crate::store::{ClockReading, Revision, StateRecord};
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
 
@@ -20,7 +20,7 @@ pub struct LastSeenRecord {
 
 /// How a record that is found relates to one that was seen before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sequel {
+pub enum RecordOrder {
     /// The record is the same, or came later.
     Later,
     /// The record was written before: the store went back.
@@ -30,20 +30,20 @@ pub enum Sequel {
 impl LastSeenRecord {
     /// How `record` at `revision` relates to this one.
     #[must_use]
-    pub fn sequel(&self, record: &StateRecord, revision: Revision) -> Sequel {
+    pub fn sequel(&self, record: &StateRecord, revision: Revision) -> RecordOrder {
         let same_term = record.nonce == self.record.nonce;
         let order = match record.epoch.cmp(&self.record.epoch) {
             Ordering::Equal if same_term => record.checkpoint.cmp(&self.record.checkpoint),
             Ordering::Equal => revision.cmp(&self.revision),
             Ordering::Less | Ordering::Greater => record.epoch.cmp(&self.record.epoch),
         };
-        if order == Ordering::Less { Sequel::Earlier } else { Sequel::Later }
+        if order == Ordering::Less { RecordOrder::Earlier } else { RecordOrder::Later }
     }
 
     /// For how long this record has certainly been in the store at `now`. It counts from when the
     /// record was seen, or from the time that the record itself names.
     #[must_use]
-    pub fn certainly_there_for(&self, now: Time, moment: &Moment, store: Option<Span>) -> Span {
+    pub fn certainly_there_for(&self, now: Time, moment: &ClockReading, store: Option<Span>) -> Span {
         now.since(self.since).max(self.record.saved.certainly_past(moment, store))
     }
 }
@@ -52,7 +52,7 @@ impl LastSeenRecord {
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {
-        (known.revision != revision || known.record != record) && known.sequel(&record, revision) == Sequel::Later
+        (known.revision != revision || known.record != record) && known.sequel(&record, revision) == RecordOrder::Later
     });
     if news {
         let same_term = known.filter(|known| known.record.nonce == record.nonce);
@@ -69,7 +69,7 @@ mod tests {
     use rampmeter_protocol::epoch::Epoch;
 
     fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
-        let saved = Moment { unix_ms: 0, boot: None };
+        let saved = ClockReading { unix_ms: 0, boot: None };
         let leader = format!("leader-{nonce}");
         StateRecord {
             epoch: Epoch::new(epoch),
@@ -95,7 +95,7 @@ mod tests {
     }
 
     /// Epoch, nonce, checkpoint and revision of what was seen, and of what is found.
-    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: Sequel) {
+    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: RecordOrder) {
         let mut last_seen = None;
         note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
         let actual = last_seen.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
@@ -104,15 +104,15 @@ mod tests {
 
     #[test]
     fn a_later_record_is_told_from_an_earlier_one() {
-        check((7, 1, 3, 40), (7, 1, 4, 41), Sequel::Later);
-        check((7, 1, 3, 40), (8, 2, 1, 41), Sequel::Later);
-        check((7, 1, 3, 40), (6, 9, 9, 41), Sequel::Earlier);
-        check((7, 1, 3, 40), (7, 1, 2, 40), Sequel::Earlier);
-        check((7, 1, 3, 40), (7, 2, 3, 39), Sequel::Earlier);
+        check((7, 1, 3, 40), (7, 1, 4, 41), RecordOrder::Later);
+        check((7, 1, 3, 40), (8, 2, 1, 41), RecordOrder::Later);
+        check((7, 1, 3, 40), (6, 9, 9, 41), RecordOrder::Earlier);
+        check((7, 1, 3, 40), (7, 1, 2, 40), RecordOrder::Earlier);
+        check((7, 1, 3, 40), (7, 2, 3, 39), RecordOrder::Earlier);
         // The store went back under a leader, which writes on at lower revisions.
-        check((7, 1, 3, 40), (7, 1, 4, 12), Sequel::Later);
+        check((7, 1, 3, 40), (7, 1, 4, 12), RecordOrder::Later);
         // Revisions begin anew in a bucket that was made anew.
-        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), Sequel::Later);
+        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), RecordOrder::Later);
     }
 
     #[test]

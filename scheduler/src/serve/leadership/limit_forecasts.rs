@@ -1,6 +1,6 @@
 //! Forecasts when the limits of a resource end, from their use.
 
-use crate::store::{DayOfUse, HOURS};
+use crate::store::{HOURS, StoredDayUsage};
 use jiff::civil::Date;
 use rampmeter_forecast::{History, State, forecast};
 use rampmeter_protocol::amount::Amount;
@@ -16,7 +16,7 @@ const EPOCH: Date = jiff::civil::date(1970, 1, 1);
 
 /// When each limit ends whose use is known by the hour. `days` have no gap; `now` is in hours since
 /// 1970.
-pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, DayOfUse)], now: f64) -> Vec<LimitForecast> {
+pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, StoredDayUsage)], now: f64) -> Vec<LimitForecast> {
     let of_limit = |limit: &LimitStatus| {
         let is_bucket = limit.shadow.is_none() && limit.key.is_none();
         let history = history(&limit.name, days, now).filter(|_| is_bucket)?;
@@ -50,7 +50,7 @@ fn state(limit: &LimitStatus, now: f64) -> State {
 }
 
 /// The whole hours since the limit was first used; nothing without any.
-fn history(limit: &Name, days: &[(Date, DayOfUse)], now: f64) -> Option<History> {
+fn history(limit: &Name, days: &[(Date, StoredDayUsage)], now: f64) -> Option<History> {
     let (first, _) = days.first()?;
     let begins = u64::try_from((*first - EPOCH).get_days()).ok()? * HOURS as u64;
     let hours = days.iter().flat_map(|(_, day)| day.hours(limit).copied().unwrap_or([0; HOURS]));
@@ -81,7 +81,7 @@ mod tests {
         let used = Use { clients: Vec::new(), limits: vec![(Name::new("per-day").unwrap(), per_hour)] };
         let mut days = Vec::new();
         for number in 0..8 {
-            let mut day = DayOfUse::default();
+            let mut day = StoredDayUsage::default();
             (0..HOURS).for_each(|hour| day.count(hour, &used));
             days.push((first.checked_add(number.days()).unwrap(), day));
         }

@@ -54,5 +54,5 @@ pub(crate) mod state_writer;
 pub(crate) mod store_clock;
 pub(crate) mod token_endpoint;
 pub(crate) mod token_permits;
-pub(crate) mod use_book;
-pub(crate) mod use_keeper;
+pub(crate) mod usage_book;
+pub(crate) mod usage_keeper;

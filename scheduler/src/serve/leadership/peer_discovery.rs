@@ -36,7 +36,7 @@ struct Metadata {
 
 /// What this scheduler knows of other schedulers.
 #[derive(Clone, Debug)]
-pub struct Neighbours {
+pub struct KnownPeers {
     /// Which schedulers live, and what they lead.
     pub peers: Arc<Peers>,
     /// Which schedulers count differently.
@@ -48,7 +48,7 @@ pub struct Neighbours {
 pub async fn keep_calling(
     client: Client,
     prefix: Name,
-    neighbours: Neighbours,
+    neighbours: KnownPeers,
     clock: Clock,
     mut stop: watch::Receiver<bool>,
 ) {
@@ -72,7 +72,7 @@ pub async fn keep_calling(
     }
 }
 
-fn note(neighbours: &Neighbours, prefix: &Name, clock: Clock, payload: &[u8]) {
+fn note(neighbours: &KnownPeers, prefix: &Name, clock: Clock, payload: &[u8]) {
     let Ok(ServiceInfo { version, metadata }) = serde_json::from_slice(payload) else { return };
     if *metadata.prefix == **prefix {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());

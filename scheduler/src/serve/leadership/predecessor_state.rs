@@ -1,9 +1,11 @@
 //! The state that a new leader goes on from: the store's record, or what this process knows of it.
 
-use crate::serve::leadership::last_seen::Sequel;
+use crate::serve::leadership::last_seen::RecordOrder;
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::messages::reply::ReplyTo;
-use crate::store::{Found, FoundState, Moment, PermitRecord, Revision, StateRecord, StoreError, StoredPages};
+use crate::store::{
+    ClockReading, PermitRecord, Revision, StateRecord, StoreError, StoredEntry, StoredPages, StoredState,
+};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
@@ -37,32 +39,32 @@ pub(crate) struct Inherited {
 
 impl PredecessorState {
     /// The predecessor's state, from the record in the store and the record that was seen before.
-    pub(crate) async fn of(state: &ResourceState, found: Found) -> Result<Self, StoreError> {
-        let (Found { revision, state: found }, resource) = (found, state.name());
+    pub(crate) async fn of(state: &ResourceState, found: StoredEntry) -> Result<Self, StoreError> {
+        let (StoredEntry { revision, state: found }, resource) = (found, state.name());
         Ok(match (found, state.seen()) {
-            (FoundState::Newer(version), _) => {
+            (StoredState::Newer(version), _) => {
                 let reason = format!("its state is in format {version}, which a newer build wrote");
                 return Err(StoreError::Unavailable(reason));
             }
-            (FoundState::Record(record), Some(seen)) if seen.sequel(&record, revision) == Sequel::Earlier => {
+            (StoredState::Record(record), Some(seen)) if seen.sequel(&record, revision) == RecordOrder::Earlier => {
                 tracing::error!(%resource, "the store went back to an older state");
                 outdated(state, &seen.record).await?
             }
-            (FoundState::Record(record), _) => Self::inherited(state, record, revision).await?,
-            (FoundState::Nothing, Some(seen)) => {
+            (StoredState::Record(record), _) => Self::inherited(state, record, revision).await?,
+            (StoredState::Nothing, Some(seen)) => {
                 tracing::error!(%resource, "the stored state is gone");
                 outdated(state, &seen.record).await?
             }
-            (FoundState::Nothing, None) => PredecessorState::None,
-            (FoundState::Damaged(damage, _), Some(seen)) => {
+            (StoredState::Nothing, None) => PredecessorState::None,
+            (StoredState::Damaged(damage, _), Some(seen)) => {
                 tracing::error!(%resource, %damage, "the stored state is damaged");
                 outdated(state, &seen.record).await?
             }
-            (FoundState::Damaged(damage, Some(before)), None) => {
+            (StoredState::Damaged(damage, Some(before)), None) => {
                 tracing::error!(%resource, %damage, "the stored state is damaged; going on from the one before");
                 outdated(state, &before).await?
             }
-            (FoundState::Damaged(damage, None), None) => {
+            (StoredState::Damaged(damage, None), None) => {
                 tracing::error!(%resource, %damage, "the stored state is lost; every bucket starts empty");
                 PredecessorState::Lost
             }
@@ -78,10 +80,10 @@ impl PredecessorState {
         let permits = store.read_permits(name, &record).await?;
         let pages = store.read_pages(name, &record).await?;
         let there_for = match state.seen().filter(|seen| seen.revision == revision && seen.record == *record) {
-            Some(seen) => seen.certainly_there_for(state.now(), &Moment::now(), None),
+            Some(seen) => seen.certainly_there_for(state.now(), &ClockReading::now(), None),
             None => {
                 let by_store = store.age(name, revision).await?;
-                record.saved.certainly_past(&Moment::now(), Some(by_store))
+                record.saved.certainly_past(&ClockReading::now(), Some(by_store))
             }
         };
         let (epoch, remembered) = (record.epoch.get(), permits.len());
@@ -148,10 +150,10 @@ async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Predece
 
 /// Whether no permit was ever granted, as far as the store tells. Such a store may also be a new
 /// one in place of another.
-pub(crate) fn is_fresh(found: &Found) -> bool {
+pub(crate) fn is_fresh(found: &StoredEntry) -> bool {
     match &found.state {
-        FoundState::Nothing => true,
-        FoundState::Record(record) => record.epoch == Epoch::FIRST && record.checkpoint == 1,
-        FoundState::Damaged(..) | FoundState::Newer(_) => false,
+        StoredState::Nothing => true,
+        StoredState::Record(record) => record.epoch == Epoch::FIRST && record.checkpoint == 1,
+        StoredState::Damaged(..) | StoredState::Newer(_) => false,
     }
 }

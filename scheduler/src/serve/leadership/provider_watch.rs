@@ -4,11 +4,11 @@
 //! What a provider needs for its requests, such as an access token, is kept from one term to the
 //! next.
 
-use crate::provider::agenda::{Agenda, Topic};
+use crate::provider::poll_schedule::{PollSchedule, Topic};
 use crate::provider::{Provider, ProviderError, ProviderSettings};
 use crate::serve::leadership::token_endpoint::{TokenEndpoint, TokenRequests};
 use crate::serve::limits::provider_view::ProviderNews;
-use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::answers::loop_request::LoopRequest;
 use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
@@ -42,9 +42,9 @@ async fn ask_for_a_term(
     provider: &mut impl Provider,
     (settings, endpoint): (&ProviderSettings, Option<&TokenEndpoint>),
     clock: Clock,
-    orders: &mpsc::Sender<Order>,
+    orders: &mpsc::Sender<LoopRequest>,
 ) {
-    let mut agenda = Agenda::new(settings, clock.now());
+    let mut agenda = PollSchedule::new(settings, clock.now());
     let mut requests = TokenRequests::open(endpoint).await;
     loop {
         let (at, topic) = agenda.next();
@@ -69,7 +69,7 @@ async fn ask_for_a_term(
             }
         };
         for news in news.into_iter().flatten() {
-            if orders.send(Order::Provider(news)).await.is_err() {
+            if orders.send(LoopRequest::Provider(news)).await.is_err() {
                 // The loop is gone, and `led` will show its end soon.
                 return std::future::pending().await;
             }

@@ -4,22 +4,22 @@
 //! `failover` sees merely decides which scheduler tries.
 
 use crate::config::Pricing;
-use crate::serve::health::Duty;
+use crate::serve::health::ServingState;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::failover::Failover;
-use crate::serve::leadership::last_seen::Sequel;
+use crate::serve::leadership::last_seen::RecordOrder;
 use crate::serve::leadership::predecessor_state::{PredecessorState, is_fresh};
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::leadership::state_writer::StateWriter;
 use crate::serve::leadership::store_clock;
-use crate::serve::leadership::use_book::UseBook;
+use crate::serve::leadership::usage_book::UsageBook;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
-use crate::serve::permits::answers::order::{Order, PendingCheckpoint};
+use crate::serve::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
 use crate::serve::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
 use crate::serve::permits::permit_loop::Parts;
 use crate::serve::permits::permit_thread::RunningLoop;
 use crate::serve::stop::{Stop, stopped};
-use crate::store::{Found, FoundState, Moment, Store, StoreError};
+use crate::store::{ClockReading, Store, StoreError, StoredEntry, StoredState};
 use anyhow::bail;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::epoch::Epoch;
@@ -63,7 +63,7 @@ const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
 /// What a leader knows of its resource besides its limits.
 #[derive(Debug)]
-pub struct Upstream {
+pub struct ResourceServices {
     /// Reads the upstream's answers.
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
@@ -73,7 +73,7 @@ pub struct Upstream {
     /// Whether another task answers questions for the access token.
     pub shares_token: bool,
     /// Where the last use of a term goes.
-    pub(crate) uses: UseBook,
+    pub(crate) uses: UsageBook,
 }
 
 /// Leads one resource, over all terms of this process.
@@ -81,7 +81,7 @@ pub struct Upstream {
 pub struct ResourceLeader {
     state: ResourceState,
     resource: Resource,
-    upstream: Upstream,
+    upstream: ResourceServices,
     /// The limits in force.
     limits: EffectiveLimits,
     led: LoopPublisher,
@@ -114,7 +114,7 @@ impl ResourceLeader {
     #[must_use]
     pub fn new(
         context: LeaderContext,
-        (resource, upstream): (Resource, Upstream),
+        (resource, upstream): (Resource, ResourceServices),
         limits: EffectiveLimits,
         led: LoopPublisher,
         stop: Stop,
@@ -141,7 +141,7 @@ impl ResourceLeader {
                 End::Broken => bail!("the permit loop of `{}` has ended", self.resource.name()),
             }
         }
-        self.state.set_duty(Duty::Stopping);
+        self.state.set_duty(ServingState::Stopping);
         Ok(())
     }
 
@@ -163,7 +163,7 @@ impl ResourceLeader {
             };
             let reason = self.state.reason(&error);
             tracing::warn!(%resource, reason, "could not take the resource over");
-            self.state.set_duty(Duty::Troubled { reason });
+            self.state.set_duty(ServingState::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
     }
@@ -174,7 +174,7 @@ impl ResourceLeader {
         let found = context.store.read(self.resource.name()).await?;
         let (revision, fresh) = (found.revision, is_fresh(&found));
         self.check_vacant(&found)?;
-        if let FoundState::Record(record) = &found.state {
+        if let StoredState::Record(record) = &found.state {
             self.limits.reach(record.rules_revision).await;
         }
         self.take_rules();
@@ -192,7 +192,7 @@ impl ResourceLeader {
         let rules_revision = self.limits.revision();
         let first = PendingCheckpoint {
             epoch: core.epoch(),
-            moment: Moment::now(),
+            moment: ClockReading::now(),
             checkpoint,
             rules_revision,
             named_epoch: None,
@@ -225,10 +225,10 @@ impl ResourceLeader {
     }
 
     /// Fails if another scheduler has taken the resource since it was judged vacant.
-    fn check_vacant(&mut self, found: &Found) -> Result<(), StoreError> {
-        let (FoundState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
+    fn check_vacant(&mut self, found: &StoredEntry) -> Result<(), StoreError> {
+        let (StoredState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
         let another = !record.released && record.nonce != seen.record.nonce;
-        if another && seen.sequel(record, found.revision) == Sequel::Later {
+        if another && seen.sequel(record, found.revision) == RecordOrder::Later {
             self.state.note((**record).clone(), found.revision);
             return Err(StoreError::Superseded);
         }
@@ -250,7 +250,9 @@ impl ResourceLeader {
                 self.keep_last_use(&term).await;
                 ended(term).await;
             }
-            End::Broken => self.state.set_duty(Duty::Troubled { reason: "its permit loop has ended".to_owned() }),
+            End::Broken => {
+                self.state.set_duty(ServingState::Troubled { reason: "its permit loop has ended".to_owned() })
+            }
         }
         end
     }
@@ -268,12 +270,12 @@ impl ResourceLeader {
                 _ = &mut term.running => return End::Broken,
                 _ = &mut term.channels.opened, if !opened => {
                     opened = true;
-                    self.state.set_duty(Duty::Leading { epoch: term.epoch, named_epoch: None });
+                    self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: None });
                     continue;
                 }
                 () = self.limits.changed() => {
                     let Some(rules) = self.take_rules() else { continue };
-                    match term.channels.handle.orders.send(Order::Rules(rules)).await {
+                    match term.channels.handle.orders.send(LoopRequest::Rules(rules)).await {
                         Ok(()) => continue,
                         Err(_) => return End::Broken,
                     }
@@ -296,8 +298,8 @@ impl ResourceLeader {
                 () = stopped(&mut stop) => return End::Stopped,
                 kept = self.keep(&mut term.writer, &pending, &orders) => if kept.is_err() { return End::Lost },
             }
-            self.state.set_duty(Duty::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
-            if orders.send(Order::CheckpointWritten(pending.checkpoint.number)).await.is_err() {
+            self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
+            if orders.send(LoopRequest::CheckpointWritten(pending.checkpoint.number)).await.is_err() {
                 return End::Broken;
             }
         }
@@ -319,7 +321,7 @@ impl ResourceLeader {
         &mut self,
         writer: &mut StateWriter,
         pending: &PendingCheckpoint,
-        orders: &mpsc::Sender<Order>,
+        orders: &mpsc::Sender<LoopRequest>,
     ) -> Result<(), Superseded> {
         let (mut is_reported, mut complained) = (false, false);
         loop {
@@ -340,16 +342,16 @@ impl ResourceLeader {
                 complained = true;
             }
             report_once(orders, &mut is_reported).await;
-            self.state.set_duty(Duty::Troubled { reason });
+            self.state.set_duty(ServingState::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
     }
 
     /// Sends all waiting requests elsewhere, and writes the state for a successor.
     async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
-        self.state.set_duty(if successor.is_some() { Duty::Standby } else { Duty::Stopping });
+        self.state.set_duty(if successor.is_some() { ServingState::Standby } else { ServingState::Stopping });
         let (to, handover) = oneshot::channel();
-        if term.channels.handle.orders.send(Order::HandOver(to)).await.is_err() {
+        if term.channels.handle.orders.send(LoopRequest::HandOver(to)).await.is_err() {
             return;
         }
         let Ok(mut handover) = handover.await else { return };
@@ -373,7 +375,7 @@ impl ResourceLeader {
     /// Keeps the use that the loop of a lost term has counted, because its calls were made.
     async fn keep_last_use(&self, term: &Term) {
         let (to, used) = oneshot::channel();
-        if term.channels.handle.orders.send(Order::TakeUse(to)).await.is_ok()
+        if term.channels.handle.orders.send(LoopRequest::TakeUse(to)).await.is_ok()
             && let Ok(Ok(used)) = tokio::time::timeout(LATE, used).await
         {
             self.keep_use(&used).await;
@@ -398,7 +400,7 @@ struct Superseded;
 /// ends.
 async fn reported_if_late<T>(
     write: impl Future<Output = T>,
-    orders: &mpsc::Sender<Order>,
+    orders: &mpsc::Sender<LoopRequest>,
     is_reported: &mut bool,
 ) -> T {
     let mut write = std::pin::pin!(write);
@@ -410,9 +412,9 @@ async fn reported_if_late<T>(
 }
 
 /// Reports to the loop that the store is lost, once for each checkpoint.
-async fn report_once(orders: &mpsc::Sender<Order>, is_reported: &mut bool) {
+async fn report_once(orders: &mpsc::Sender<LoopRequest>, is_reported: &mut bool) {
     if !std::mem::replace(is_reported, true) {
-        orders.send(Order::StoreLost).await.ok();
+        orders.send(LoopRequest::StoreLost).await.ok();
     }
 }
 

@@ -1,9 +1,9 @@
 //! The state record of one resource, as this process knows it.
 
-use crate::serve::health::Duty;
+use crate::serve::health::ServingState;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::last_seen::{LastSeenRecord, note};
-use crate::store::{CLOCK_KEY, FoundState, Revision, StateRecord};
+use crate::store::{CLOCK_KEY, Revision, StateRecord, StoredState};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ impl ResourceState {
     }
 
     /// Notes what this scheduler does for the resource, for health and the log.
-    pub(crate) fn set_duty(&self, duty: Duty) {
+    pub(crate) fn set_duty(&self, duty: ServingState) {
         self.context.health.set(&self.name, duty);
     }
 
@@ -60,7 +60,7 @@ impl ResourceState {
     /// Reads the record.
     pub(crate) async fn look(&mut self) -> Result<(), String> {
         let found = self.context.store.read(&self.name).await.map_err(|error| error.to_string())?;
-        if let FoundState::Record(record) = found.state {
+        if let StoredState::Record(record) = found.state {
             if self.seen.is_none() {
                 self.first_server = self.context.store.server();
             }

@@ -3,14 +3,14 @@
 use crate::config::Configured;
 use crate::provider::{Kind, ProviderSource};
 use crate::serve::discovery::Known;
-use crate::serve::health::Duty;
+use crate::serve::health::ServingState;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::provider_watch;
-use crate::serve::leadership::resource_leader::{ResourceLeader, Upstream};
+use crate::serve::leadership::resource_leader::{ResourceLeader, ResourceServices};
 use crate::serve::leadership::token_endpoint::TokenEndpoint;
 use crate::serve::leadership::token_permits;
-use crate::serve::leadership::use_book::UseBook;
-use crate::serve::leadership::use_keeper::UseKeeper;
+use crate::serve::leadership::usage_book::UsageBook;
+use crate::serve::leadership::usage_keeper::UsageKeeper;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::limits::fingerprint::Fingerprint;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
     context: LeaderContext,
-    shown: Appearance,
+    shown: PublishedResource,
     led: (LoopPublisher, LoopWatch),
     limits: EffectiveLimits,
     stop: Stop,
@@ -38,7 +38,7 @@ impl ResourceTask {
         limits: EffectiveLimits,
         stop: Stop,
     ) -> Self {
-        let shown = Appearance { known, differences: context.differences.clone() };
+        let shown = PublishedResource { known, differences: context.differences.clone() };
         ResourceTask { context, shown, led, limits, stop }
     }
 
@@ -59,8 +59,8 @@ impl ResourceTask {
             resource = self.resource(&configured, &mut provider) => resource,
         };
         let (publisher, led) = self.led;
-        let uses = UseBook::new(self.context.store.clone(), configured.name().clone());
-        let keeper = UseKeeper::new(self.context.clone(), configured.name().clone(), uses.clone());
+        let uses = UsageBook::new(self.context.store.clone(), configured.name().clone());
+        let keeper = UsageKeeper::new(self.context.clone(), configured.name().clone(), uses.clone());
         tokio::spawn(keeper.keep(led.clone()));
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
             let endpoint = settings.kind.shares_token().then(|| TokenEndpoint::new(&self.context, configured.name()));
@@ -69,7 +69,7 @@ impl ResourceTask {
         let kind = configured.provider.as_ref().map(|settings| &settings.kind);
         let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));
         let upstream =
-            Upstream { reader: configured.reader, pricing: configured.pricing, provider, shares_token, uses };
+            ResourceServices { reader: configured.reader, pricing: configured.pricing, provider, shares_token, uses };
         let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {
@@ -81,7 +81,7 @@ impl ResourceTask {
     /// The resource with the limits of the rules, or else of the file, or else of its provider.
     async fn resource(&mut self, configured: &Configured, provider: &mut Option<ProviderSource>) -> Resource {
         let (health, clock) = (self.context.health.clone(), self.context.clock);
-        let trouble = |reason: String| health.set(configured.name(), Duty::Troubled { reason });
+        let trouble = |reason: String| health.set(configured.name(), ServingState::Troubled { reason });
         self.limits.until_known(trouble).await;
         let resource = loop {
             if let Some(resource) = self.limits.resource() {
@@ -99,12 +99,12 @@ impl ResourceTask {
 }
 
 /// What other schedulers see of the resource.
-struct Appearance {
+struct PublishedResource {
     known: Known,
     differences: Arc<Differences>,
 }
 
-impl Appearance {
+impl PublishedResource {
     /// Shows the resource. The fingerprint is set first, because the announcement carries it.
     fn set(&self, configured: &Configured, resource: &Resource) {
         self.differences.set_own(resource.name(), Fingerprint::of(configured, resource));

@@ -1,8 +1,10 @@
 //! Writing the state record of one term, by compare-and-set.
 
 use crate::serve::leadership::resource_state::ResourceState;
-use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
-use crate::store::{Found, FoundState, KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError};
+use crate::serve::permits::answers::loop_request::{Handover, PendingCheckpoint};
+use crate::store::{
+    KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState,
+};
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 
 /// Writes the records of one term.
@@ -126,13 +128,13 @@ impl StateWriter {
     /// another term has written the record, because its leader may be granting permits.
     async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
         let resource = state.name();
-        let Found { revision, state: found } = state.context().store.read(resource).await?;
+        let StoredEntry { revision, state: found } = state.context().store.read(resource).await?;
         match found {
-            FoundState::Record(found) if found.nonce == self.nonce => {}
-            FoundState::Nothing | FoundState::Damaged(..) => {
+            StoredState::Record(found) if found.nonce == self.nonce => {}
+            StoredState::Nothing | StoredState::Damaged(..) => {
                 tracing::error!(%resource, "the stored state is gone or damaged; writing it anew");
             }
-            FoundState::Record(_) | FoundState::Newer(_) => return Err(StoreError::Superseded),
+            StoredState::Record(_) | StoredState::Newer(_) => return Err(StoreError::Superseded),
         }
         if revision < self.revision {
             tracing::error!(%resource, revision, known = self.revision, "the store went back");

@@ -5,7 +5,7 @@
 //! after a suspend or a step. It also reads it once a minute, because the store's clock may have
 //! been set.
 
-use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::answers::loop_request::LoopRequest;
 use crate::store::Store;
 use rampmeter_protocol::clock::{Clock, wall_clock_origin};
 use rampmeter_protocol::lateness::LATENESS;
@@ -36,7 +36,7 @@ pub(crate) async fn watch(
     name: Name,
     store: Store,
     clock: Clock,
-    orders: mpsc::WeakSender<Order>,
+    orders: mpsc::WeakSender<LoopRequest>,
     read: WallClockOrigin,
 ) {
     let mut clocks = WallClocks { store: read, own: wall_clock_origin(clock.now()), read: clock.now() };
@@ -45,7 +45,7 @@ pub(crate) async fn watch(
         if news {
             clocks.log_difference(&name);
             let Some(orders) = orders.upgrade() else { return };
-            let order = Order::WallClock { origin: clocks.store, ahead_secs: clocks.ahead_secs() };
+            let order = LoopRequest::WallClock { origin: clocks.store, ahead_secs: clocks.ahead_secs() };
             if orders.send(order).await.is_err() {
                 return;
             }

@@ -2,8 +2,8 @@
 //! provider has answered.
 
 use crate::config::Configured;
-use crate::provider::agenda::{Agenda, Topic};
 use crate::provider::matching::limits_of;
+use crate::provider::poll_schedule::{PollSchedule, Topic};
 use crate::provider::{Contract, Provider};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -17,7 +17,7 @@ pub(crate) async fn wait_for(
     trouble: impl Fn(String),
 ) -> Resource {
     let settings = configured.provider.as_ref().expect("a provider has settings");
-    let mut agenda = Agenda::new(settings, clock.now());
+    let mut agenda = PollSchedule::new(settings, clock.now());
     loop {
         let (at, _contract) = agenda.next();
         tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;

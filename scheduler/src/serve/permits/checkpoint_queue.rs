@@ -1,6 +1,6 @@
 //! Checkpoints on their way from a permit loop to the store.
 
-use crate::serve::permits::answers::order::PendingCheckpoint;
+use crate::serve::permits::answers::loop_request::PendingCheckpoint;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
@@ -37,7 +37,7 @@ impl CheckpointQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Moment, RulesRevision};
+    use crate::store::{ClockReading, RulesRevision};
     use rampmeter_protocol::epoch::Epoch;
     use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
     use rampmeter_scheduler_core::durability::snapshot::Snapshot;
@@ -46,7 +46,7 @@ mod tests {
     fn pending(number: u64) -> PendingCheckpoint {
         let checkpoint =
             Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
-        let moment = Moment { unix_ms: 0, boot: None };
+        let moment = ClockReading { unix_ms: 0, boot: None };
         PendingCheckpoint {
             checkpoint,
             epoch: Epoch::FIRST,

@@ -1,7 +1,7 @@
 //! How the rest of the process reaches a permit loop.
 
 use crate::serve::messages::inbound::Inbound;
-use crate::serve::permits::answers::order::{Order, PendingCheckpoint, Report};
+use crate::serve::permits::answers::loop_request::{LoopRequest, PendingCheckpoint, Report};
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -23,7 +23,7 @@ pub type LoopWatch = watch::Receiver<Option<LoopHandle>>;
 #[derive(Clone, Debug)]
 pub struct LoopHandle {
     /// Orders to the loop.
-    pub orders: mpsc::Sender<Order>,
+    pub orders: mpsc::Sender<LoopRequest>,
     /// Messages, as over NATS.
     pub inbound: mpsc::Sender<Inbound>,
 }
@@ -32,7 +32,7 @@ pub struct LoopHandle {
 #[derive(Debug)]
 pub struct LoopChannels {
     /// Orders to the loop.
-    pub orders: mpsc::Receiver<Order>,
+    pub orders: mpsc::Receiver<LoopRequest>,
     /// Messages of this process.
     pub inbound: mpsc::Receiver<Inbound>,
     /// Where checkpoints go.
@@ -96,7 +96,7 @@ impl Reporter {
     pub async fn report(&self) -> Option<Report> {
         let LoopHandle { orders, .. } = self.led.borrow().clone()?;
         let (to, report) = oneshot::channel();
-        orders.send(Order::Report(to)).await.ok()?;
+        orders.send(LoopRequest::Report(to)).await.ok()?;
         tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
     }
 }

@@ -4,7 +4,6 @@
 //! writes answers. `watch` tells whether this loop still leads, and `term_guard` keeps answers back
 //! if not.
 
-pub(crate) mod alarm;
 pub mod answers;
 pub(crate) mod checkpoint_queue;
 pub(crate) mod incoming;
@@ -16,4 +15,5 @@ pub mod permit_thread;
 pub(crate) mod report_budget;
 pub(crate) mod reports;
 pub(crate) mod term_guard;
+pub(crate) mod timer;
 pub mod watch;

@@ -9,10 +9,9 @@ use crate::serve::limits::limit_sources::LimitSources;
 use crate::serve::limits::provider_view::{ProviderNews, levels_by_limit};
 use crate::serve::messages::inbound::{Address, Endpoint, EndpointKind, Inbound};
 use crate::serve::messages::reply::ReplyTo;
-use crate::serve::permits::alarm::Alarm;
 use crate::serve::permits::answers::core_driver::CoreDriver;
 use crate::serve::permits::answers::delivery::Delivery;
-use crate::serve::permits::answers::order::{Handover, Order, Report};
+use crate::serve::permits::answers::loop_request::{Handover, LoopRequest, Report};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::intake::{Intake, Received};
 use crate::serve::permits::incoming::limit_orders::LimitOrders;
@@ -26,6 +25,7 @@ use crate::serve::permits::leader_announcement::LeaderAnnouncement;
 use crate::serve::permits::loop_handle::LoopChannels;
 use crate::serve::permits::reports::Reports;
 use crate::serve::permits::term_guard::TermGuard;
+use crate::serve::permits::timer::Timer;
 use crate::serve::permits::watch::leadership_check::LeadershipCheck;
 use crate::serve::permits::watch::loopback_check::LoopbackCheck;
 use crate::serve::permits::watch::stall_detector::ProcessWatch;
@@ -34,7 +34,7 @@ use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::news::News;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
@@ -92,7 +92,7 @@ pub struct Parts {
 /// Between two turns every event that has happened is in the core, and every answer is published.
 #[derive(Debug)]
 pub struct PermitLoop {
-    alarm: Alarm,
+    alarm: Timer,
     intake: Intake,
     term: TermGuard,
     limits: LimitSources,
@@ -138,7 +138,7 @@ impl PermitLoop {
         let announcement = LeaderAnnouncement::new(leader, opened);
         let core = CoreDriver::new(core, delivery, spans);
         Ok(PermitLoop {
-            alarm: Alarm::new(clock),
+            alarm: Timer::new(clock),
             intake,
             term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
             limits: LimitSources::new(rules, provider),
@@ -170,8 +170,8 @@ impl PermitLoop {
             let received = self.receive().await;
             self.term.check_leadership(self.alarm.now());
             match received {
-                Some(Received::Order(order)) => {
-                    handing_over |= matches!(order, Order::HandOver(_));
+                Some(Received::LoopRequest(order)) => {
+                    handing_over |= matches!(order, LoopRequest::HandOver(_));
                     self.obey(order).await;
                 }
                 Some(Received::Inbound(inbound)) if !self.term.reads() => self.intake.put_back(inbound),
@@ -247,7 +247,7 @@ impl PermitLoop {
             Endpoint::Settle => {
                 Settles::at(now, self.term.core(), &mut self.responses, &mut self.log).take(reply, &payload, trace);
             }
-            Endpoint::Status => self.answer_status(now, reply, StatusQuestion::parse(&payload)),
+            Endpoint::Status => self.answer_status(now, reply, StatusQuery::parse(&payload)),
             Endpoint::Explain => self.explain(now, reply, &payload),
             Endpoint::Purge => self.purges.take(now, self.term.core(), reply, &payload),
             Endpoint::Thaw => LimitOrders::at(now, self.term.core()).thaw(reply, &payload),
@@ -308,7 +308,7 @@ impl PermitLoop {
         }
     }
 
-    fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuestion) {
+    fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuery) {
         let Some(reply) = reply else { return };
         let text = match self.reports.known_text(now, asked) {
             Some(known) => known,
@@ -352,28 +352,28 @@ impl PermitLoop {
         self.reports.spend(now, self.alarm.now().since(now));
     }
 
-    async fn obey(&mut self, order: Order) {
+    async fn obey(&mut self, order: LoopRequest) {
         let (now, core) = (self.alarm.now(), self.term.core());
         match order {
-            Order::HandOver(to) => self.hand_over(to).await,
-            Order::CheckpointWritten(number) => self.note_checkpoint(now, number),
-            Order::StoreLost => {
+            LoopRequest::HandOver(to) => self.hand_over(to).await,
+            LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, number),
+            LoopRequest::StoreLost => {
                 core.tally().store_losses += 1;
                 core.handle(now, Event::StoreLost);
             }
-            Order::WallClock { origin, ahead_secs } => {
+            LoopRequest::WallClock { origin, ahead_secs } => {
                 core.tally().clock_ahead_secs = ahead_secs;
                 core.handle(now, Event::WallClock(origin));
             }
-            Order::Provider(news) => self.take_provider_news(now, news),
-            Order::Rules(rules) => self.take_rules(now, rules),
-            Order::Report(to) => {
+            LoopRequest::Provider(news) => self.take_provider_news(now, news),
+            LoopRequest::Rules(rules) => self.take_rules(now, rules),
+            LoopRequest::Report(to) => {
                 to.send(self.report(now)).ok();
             }
-            Order::TakeUse(to) => {
+            LoopRequest::TakeUse(to) => {
                 to.send(core.take_use()).ok();
             }
-            Order::Forecasts(forecasts) => self.forecasts.note(now, forecasts),
+            LoopRequest::Forecasts(forecasts) => self.forecasts.note(now, forecasts),
         }
     }
 

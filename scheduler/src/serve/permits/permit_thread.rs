@@ -26,20 +26,20 @@ struct PermitThread {
 struct NewLoop {
     parts: Parts,
     started: oneshot::Sender<RunningLoop>,
-    seat: Seat,
+    seat: LoopSlot,
 }
 
 /// One loop's share of a thread.
-struct Seat(Arc<AtomicUsize>);
+struct LoopSlot(Arc<AtomicUsize>);
 
-impl Seat {
+impl LoopSlot {
     fn take(loops: &Arc<AtomicUsize>) -> Self {
         loops.fetch_add(1, Ordering::Relaxed);
-        Seat(Arc::clone(loops))
+        LoopSlot(Arc::clone(loops))
     }
 }
 
-impl Drop for Seat {
+impl Drop for LoopSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl PermitThreads {
     pub async fn run(&self, parts: Parts) -> anyhow::Result<RunningLoop> {
         let PermitThread { new_loops, loops } = least_busy(&self.threads).context("there is no permit thread")?;
         let (started, running) = oneshot::channel();
-        let seat = Seat::take(loops);
+        let seat = LoopSlot::take(loops);
         new_loops.send(NewLoop { parts, started, seat }).ok().context("the permit thread has ended")?;
         running.await.context("the permit loop could not subscribe")
     }
@@ -191,7 +191,7 @@ mod tests {
         let take = || {
             let thread = least_busy(&threads).unwrap();
             let number = threads.iter().position(|other| Arc::ptr_eq(&other.loops, &thread.loops)).unwrap();
-            (number, Seat::take(&thread.loops))
+            (number, LoopSlot::take(&thread.loops))
         };
         let mut seats: Vec<_> = (0..4).map(|_| take()).collect();
         assert_eq!(seats.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 0]);

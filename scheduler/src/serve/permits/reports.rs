@@ -1,9 +1,9 @@
 //! Reports of a permit loop, which are made anew as long as there is time for them.
 
-use crate::serve::permits::answers::order::Report;
+use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::report_budget::{OLDEST, ReportBudget};
 use bytes::Bytes;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Reports {
     budget: ReportBudget,
     /// Statuses as the protocol has them, by question.
-    texts: BTreeMap<StatusQuestion, (Time, Bytes)>,
+    texts: BTreeMap<StatusQuery, (Time, Bytes)>,
     report: Option<(Time, Report)>,
 }
 
@@ -28,12 +28,12 @@ impl Reports {
     }
 
     /// The last status, if it is to be sent again.
-    pub(crate) fn known_text(&self, now: Time, asked: StatusQuestion) -> Option<Bytes> {
+    pub(crate) fn known_text(&self, now: Time, asked: StatusQuery) -> Option<Bytes> {
         self.again(now, self.texts.get(&asked))
     }
 
     /// Keeps a status that was made at `now`, as text.
-    pub(crate) fn note_text(&mut self, now: Time, asked: StatusQuestion, status: &Status) -> Bytes {
+    pub(crate) fn note_text(&mut self, now: Time, asked: StatusQuery, status: &Status) -> Bytes {
         let text = Bytes::from(serde_json::to_vec(status).expect("a status is plain data"));
         self.texts.insert(asked, (now, text.clone()));
         text

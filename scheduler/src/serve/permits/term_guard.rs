@@ -1,7 +1,7 @@
 //! The core of one term, which answers only while this process leads.
 
 use crate::serve::permits::answers::core_driver::CoreDriver;
-use crate::serve::permits::answers::order::{Handover, PendingCheckpoint};
+use crate::serve::permits::answers::loop_request::{Handover, PendingCheckpoint};
 use crate::serve::permits::checkpoint_queue::CheckpointQueue;
 use crate::serve::permits::incoming::permit_requests::PermitRequests;
 use crate::serve::permits::leader_announcement::LeaderAnnouncement;

@@ -2,7 +2,7 @@
 
 use crate::{
     RetryAfter,
-    counter::Standing,
+    counter::LimitState,
     preset::form::{self, Form, Group, Template},
     preset::template::{Values, fill},
 };
@@ -90,7 +90,7 @@ impl Dialect {
     }
 
     /// The headers about the limits that count a call. `values` have no unit of their own.
-    pub(crate) fn of_limits(self, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
+    pub(crate) fn of_limits(self, standings: &[LimitState<'_>], values: &Values<'_>) -> Vec<Header> {
         let form = self.form();
         let groups = form.limits.iter().flat_map(|group| of_group(group, standings, values));
         let lists = form.lists.iter().filter_map(|list| list_of(list, standings, values));
@@ -136,9 +136,9 @@ impl FromStr for Dialect {
     }
 }
 
-fn of_group(group: &'static Group, standings: &[Standing<'_>], values: &Values<'_>) -> Vec<Header> {
+fn of_group(group: &'static Group, standings: &[LimitState<'_>], values: &Values<'_>) -> Vec<Header> {
     let [(first, _), ..] = group.headers else { return Vec::new() };
-    let mut scarcest: BTreeMap<String, &Standing<'_>> = BTreeMap::new();
+    let mut scarcest: BTreeMap<String, &LimitState<'_>> = BTreeMap::new();
     for standing in standings.iter().filter(|standing| standing.is_in_family(group.family)) {
         let Some(name) = fill(first, &Values { standing: Some(standing), ..*values }) else { continue };
         let known = scarcest.entry(name).or_insert(standing);
@@ -146,14 +146,14 @@ fn of_group(group: &'static Group, standings: &[Standing<'_>], values: &Values<'
             *known = standing;
         }
     }
-    let of_one = |standing: &&Standing<'_>| {
+    let of_one = |standing: &&LimitState<'_>| {
         let values = Values { standing: Some(*standing), ..*values };
         group.headers.iter().filter_map(|template| header(template, &values)).collect::<Vec<_>>()
     };
     scarcest.values().flat_map(of_one).collect()
 }
 
-fn list_of((name, item): &Template, standings: &[Standing<'_>], values: &Values<'_>) -> Option<Header> {
+fn list_of((name, item): &Template, standings: &[LimitState<'_>], values: &Values<'_>) -> Option<Header> {
     let usual = standings.iter().filter(|standing| standing.is_in_family(""));
     let items: Vec<String> =
         usual.filter_map(|standing| fill(item, &Values { standing: Some(standing), ..*values })).collect();
@@ -178,13 +178,13 @@ mod tests {
     fn check(dialect: Dialect, took: Option<&Cost>, headers: &[(&str, &str)]) {
         let rules = rules();
         let left = [(49_500_000, Some(100)), (0, Some(3_600_000)), (3_999_999, None)];
-        let standing = |(rule, (level, millis)): (&'_ Rule, (u64, Option<u64>))| Standing {
+        let standing = |(rule, (level, millis)): (&'_ Rule, (u64, Option<u64>))| LimitState {
             rule: Box::leak(Box::new(rule.clone())),
             key: Vec::new(),
             level: Amount::from_micros(level),
             full_in: millis.map(Duration::from_millis),
         };
-        let standings: Vec<Standing<'_>> = rules.iter().zip(left).map(standing).collect();
+        let standings: Vec<LimitState<'_>> = rules.iter().zip(left).map(standing).collect();
         let values = Values { now: Duration::ZERO, standing: None, took };
         let found = dialect.of_admitted(&values).into_iter().chain(dialect.of_limits(&standings, &values));
         let found: Vec<_> = found.collect();

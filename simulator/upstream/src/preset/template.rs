@@ -2,7 +2,7 @@
 
 use crate::{
     Amount, Cost, Unit,
-    counter::Standing,
+    counter::LimitState,
     rule::{HeaderFamily, Sharing},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -14,7 +14,7 @@ use std::{fmt::Write, time::Duration};
 pub(crate) struct Values<'a> {
     /// The time since 1970.
     pub(crate) now: Duration,
-    pub(crate) standing: Option<&'a Standing<'a>>,
+    pub(crate) standing: Option<&'a LimitState<'a>>,
     /// The cost of an admitted call.
     pub(crate) took: Option<&'a Cost>,
 }
@@ -47,7 +47,7 @@ impl Values<'_> {
         self.of_limit(placeholder, self.standing?)
     }
 
-    fn of_limit(&self, placeholder: &str, standing: &Standing<'_>) -> Option<String> {
+    fn of_limit(&self, placeholder: &str, standing: &LimitState<'_>) -> Option<String> {
         let policy = standing.rule.policy();
         let (capacity, reset) = (policy.capacity(), standing.full_in);
         match placeholder {
@@ -74,7 +74,7 @@ impl Values<'_> {
     }
 }
 
-impl Standing<'_> {
+impl LimitState<'_> {
     /// Whether headers of this family show the limit.
     pub(crate) fn is_in_family(&self, family: &str) -> bool {
         match &self.rule.header_family {
@@ -142,7 +142,7 @@ mod tests {
         let rule = Rule::new("requests=5000/PT1H;first-use".parse().unwrap()).named("core").for_each(&["user"]);
         let level = Amount::from_micros(4_987_900_000);
         let full_in = Some(Duration::from_millis(61_250));
-        let standing = Standing { rule: &rule, key: vec!["ann".to_owned()], level, full_in };
+        let standing = LimitState { rule: &rule, key: vec!["ann".to_owned()], level, full_in };
         let took = Cost::new();
         let now = Duration::from_millis(1_792_567_680_000);
         let values = Values { now, standing: Some(&standing), took: Some(&took) };
@@ -160,7 +160,7 @@ mod tests {
         for (template, filled) in table {
             assert_eq!(fill(template, &values).as_deref(), Some(filled), "{template}");
         }
-        let never = Standing { full_in: None, key: Vec::new(), level: Amount::ZERO, ..standing.clone() };
+        let never = LimitState { full_in: None, key: Vec::new(), level: Amount::ZERO, ..standing.clone() };
         let values = Values { standing: Some(&never), took: None, ..values };
         for (template, filled) in [
             ("<reset-seconds>", None),
@@ -179,7 +179,7 @@ mod tests {
         {
             let rule =
                 Rule { rounded_to: rounded_to.map(Amount::whole), ..Rule::new("tokens=9000/1m".parse().unwrap()) };
-            let standing = Standing { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
+            let standing = LimitState { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
             assert_eq!(standing.shown_remaining(), Amount::whole(shown));
         }
     }

@@ -60,7 +60,7 @@ pub(crate) enum Receipt {
     /// Work on the lane, with what is known of it.
     Work(Known),
     /// Check whether the lane is empty.
-    Look,
+    NextLookup,
 }
 
 /// What the last holder of a lane knew of it.
@@ -83,7 +83,7 @@ impl LaneLease {
                 Receipt::Sleep(Duration::from_millis(put_back.first.after_ms))
             }
             LaneLease::Later(put_back) => Receipt::Work(put_back.known()),
-            LaneLease::Closing => Receipt::Look,
+            LaneLease::Closing => Receipt::NextLookup,
         }
     }
 }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(lane_lease.clone().receipt(2), work(vec![waited], 0));
         assert_eq!(lane_lease.receipt(9), work(vec![waited], 0));
         assert_eq!(LaneLease::Go.receipt(1), work(Vec::new(), 0));
-        assert_eq!(LaneLease::Closing.receipt(3), Receipt::Look);
+        assert_eq!(LaneLease::Closing.receipt(3), Receipt::NextLookup);
     }
 
     #[test]

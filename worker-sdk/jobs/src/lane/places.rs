@@ -33,7 +33,7 @@ pub(crate) struct Places {
 
 /// A job to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum NextLookup {
     /// A job that has waited.
     At(Wait),
     /// The first job after this one.
@@ -56,13 +56,13 @@ impl Places {
     }
 
     /// The next query of the stream, if a place is free and no query runs.
-    pub(crate) fn look(&mut self, now: Time) -> Option<Look> {
+    pub(crate) fn look(&mut self, now: Time) -> Option<NextLookup> {
         if self.looking || self.next_look()? > now {
             return None;
         }
         self.looking = true;
         let due = self.waiting.values().find(|(due, _)| *due <= now).map(|(_, wait)| *wait);
-        Some(due.map_or(Look::After(self.seen), Look::At))
+        Some(due.map_or(NextLookup::After(self.seen), NextLookup::At))
     }
 
     /// When there is something to look for; `None` while no place is free.
@@ -81,18 +81,18 @@ impl Places {
     }
 
     /// Notes what a look has found at `now`. Returns the wait of the job if it begins now.
-    pub(crate) fn found(&mut self, now: Time, look: Look, job: Option<u64>) -> Option<Wait> {
+    pub(crate) fn found(&mut self, now: Time, look: NextLookup, job: Option<u64>) -> Option<Wait> {
         self.looking = false;
         match (look, job) {
-            (Look::At(wait), job) => {
+            (NextLookup::At(wait), job) => {
                 self.waiting.remove(&wait.job);
                 job.map(|job| self.begin(job, wait))
             }
-            (Look::After(_), None) => {
+            (NextLookup::After(_), None) => {
                 self.end_seen = Some(now);
                 None
             }
-            (Look::After(_), Some(job)) => {
+            (NextLookup::After(_), Some(job)) => {
                 (self.seen, self.end_seen) = (job, None);
                 let known = self.running.contains(&job) || self.waiting.contains_key(&job);
                 (!known).then(|| self.begin(job, Wait::default()))
@@ -153,8 +153,8 @@ mod tests {
         let mut begun = Vec::new();
         while let Some(look) = places.look(now) {
             let job = match look {
-                Look::At(wait) => Some(wait.job),
-                Look::After(seen) => Some(seen + 1).filter(|job| *job <= last),
+                NextLookup::At(wait) => Some(wait.job),
+                NextLookup::After(seen) => Some(seen + 1).filter(|job| *job <= last),
             };
             begun.extend(places.found(now, look, job).and(job));
         }

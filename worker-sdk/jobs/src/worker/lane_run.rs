@@ -2,7 +2,7 @@
 
 use crate::lane::Lane;
 use crate::lane::lease::{Known, LaneLease, Wait};
-use crate::lane::places::{Look, Places};
+use crate::lane::places::{NextLookup, Places};
 use crate::worker::held_lease::HeldLease;
 use crate::worker::job_runner::{End, JobRunner, Replaced};
 use crate::worker::shared::Shared;
@@ -23,7 +23,7 @@ pub(crate) struct LaneRun<'w> {
 
 /// What has come to its end.
 enum Step {
-    Looked(Look, Result<Option<StreamMessage>, Replaced>),
+    Looked(NextLookup, Result<Option<StreamMessage>, Replaced>),
     Handled(u64, Result<End, Replaced>),
 }
 
@@ -85,10 +85,10 @@ impl<'w> LaneRun<'w> {
 }
 
 impl JobRunner<'_> {
-    async fn look(&self, look: Look) -> Step {
+    async fn look(&self, look: NextLookup) -> Step {
         let found = match look {
-            Look::At(wait) => self.hold.during(self.store().job(wait.job)).await,
-            Look::After(job) => self.hold.during(self.store().next_job(&self.lane, job + 1)).await,
+            NextLookup::At(wait) => self.hold.during(self.store().job(wait.job)).await,
+            NextLookup::After(job) => self.hold.during(self.store().next_job(&self.lane, job + 1)).await,
         };
         Step::Looked(look, found.map_err(Replaced::from))
     }

@@ -224,7 +224,7 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
         Receipt::Sleep(time) => {
             connection.acknowledge(&reply, AckKind::Nak(Some(time))).await;
         }
-        Receipt::Look => match store.next_job(&lane, 1).await {
+        Receipt::NextLookup => match store.next_job(&lane, 1).await {
             Some(_) => drop(store.put_lane_lease(&lane, LaneLease::Go, sequence).await),
             None => store.forget(sequence).await,
         },

@@ -1,6 +1,6 @@
 //! How long a scheduler may be silent about a request.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 
@@ -21,7 +21,7 @@ pub(crate) struct LongestSilence {
 }
 
 impl LongestSilence {
-    pub(crate) fn new(dice: &mut Dice) -> Self {
+    pub(crate) fn new(dice: &mut Rng) -> Self {
         let mut jittered = |span: Span| span + dice.span_up_to(Span::from_nanos(span.nanos() / JITTER));
         LongestSilence { waiting: jittered(WAITING), at_once: jittered(AT_ONCE) }
     }

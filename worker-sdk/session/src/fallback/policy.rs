@@ -2,7 +2,7 @@
 
 use super::unreachable::Unreachable;
 use crate::bucket::Bucket;
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The policy of one resource, with its state.
@@ -29,7 +29,7 @@ impl From<Unreachable> for FallbackPolicy {
 
 impl FallbackPolicy {
     /// Moves the first local permit after a rest to a random time within an interval.
-    pub(crate) fn stagger(&mut self, from: Time, dice: &mut Dice) {
+    pub(crate) fn stagger(&mut self, from: Time, dice: &mut Rng) {
         match self {
             FallbackPolicy::SafeRate(turns) if turns.opens() <= from => {
                 turns.hold_until(from + dice.span_up_to(turns.interval()));

@@ -1,7 +1,7 @@
 //! The budget for sending again.
 
 use crate::bucket::Bucket;
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The burst after a rest. A new leader receives 4 096 repeated requests at once, more than most
@@ -37,7 +37,7 @@ impl Retries {
     /// Takes the budget of one message. If that empties the budget, the next message waits for a
     /// random part of the pace more. Otherwise clients with equally empty budgets would go on in
     /// step.
-    pub(crate) fn spend(&mut self, now: Time, dice: &mut Dice) {
+    pub(crate) fn spend(&mut self, now: Time, dice: &mut Rng) {
         self.bucket.take(now);
         self.opens = self.bucket.opens();
         if self.opens > now {

@@ -1,6 +1,6 @@
 //! How long to wait before the next message to an absent scheduler.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The base of all pauses. A scheduler that hands over has a successor within milliseconds.
@@ -24,7 +24,7 @@ impl Backoff {
     }
 
     /// Counts a failure. Failures during the wait have the same cause and do not count.
-    pub(crate) fn fail(&mut self, now: Time, dice: &mut Dice) {
+    pub(crate) fn fail(&mut self, now: Time, dice: &mut Rng) {
         if now < self.until {
             return;
         }

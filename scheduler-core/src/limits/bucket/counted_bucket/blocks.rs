@@ -5,7 +5,7 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::limits::bucket_record::{BucketRecord, ListedStarts};
 use crate::limits::pending_debits::DebitSnapshot;
 use crate::limits::upstream_reports::UpstreamReports;
-use crate::limits::usage::{MAX_BLOCKS, RecordTimes, Usage, UsageBlock, condensed, to_usage};
+use crate::limits::usage::{CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_usage};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -35,7 +35,7 @@ impl CountedBucket {
     }
 
     /// Continues a predecessor's usage.
-    fn restored(limit: &Limit, then: Time, usage: &Usage) -> Self {
+    fn restored(limit: &Limit, then: Time, usage: &CountedUsage) -> Self {
         let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
         let reports =
@@ -71,15 +71,18 @@ impl CountedBucket {
 
     /// The usage for a successor. All of `granted` counts as used. Calls in flight hold at least
     /// until a lease from `renewed` on would end.
-    pub(crate) fn usage(&self, limit: &Limit, granted: UsageBlock, renewed: Time) -> Option<Usage> {
+    pub(crate) fn usage(&self, limit: &Limit, granted: UsageBlock, renewed: Time) -> Option<CountedUsage> {
         let now = granted.from;
-        let renewable = limit.is_until_settled() && renewed > now;
+        let renewable = limit.counts_calls_in_flight() && renewed > now;
         let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
         if granted.credit > Credit::ZERO {
             blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
         }
         let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
-        Some(Usage { reported: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)), ..usage })
+        Some(CountedUsage {
+            reported: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)),
+            ..usage
+        })
     }
 
     /// Usage includes all promises.

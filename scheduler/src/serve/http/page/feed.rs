@@ -4,14 +4,14 @@ use super::merge_patch::difference;
 use super::picture::{self, Reading};
 use super::question::ask;
 use super::recent_levels::{LevelCurve, RecentLevels};
-use crate::serve::health::{Duty, Health};
+use crate::serve::health::{Health, ServingState};
 use crate::serve::http::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use bytes::Bytes;
 use futures::future::join_all;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::shares::Shares;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::Time;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -134,10 +134,10 @@ impl Feed {
     fn show(
         &self,
         last: &mut LastPictures,
-        duties: &BTreeMap<Name, Duty>,
+        duties: &BTreeMap<Name, ServingState>,
         readings: &[(&Name, Result<Reading, String>)],
     ) {
-        let duty = |name: &Name| duties.get(name).unwrap_or(&Duty::Starting);
+        let duty = |name: &Name| duties.get(name).unwrap_or(&ServingState::Starting);
         for (name, reading) in readings {
             if let Some(observed) = self.resources.get(*name).filter(|observed| observed.frames.receiver_count() > 0) {
                 let known = last.resources.entry((*name).clone()).or_default();
@@ -171,7 +171,7 @@ fn event(name: &str, data: &Value) -> Bytes {
 
 /// How a resource is shared, if its leader tells: an earlier one does not.
 async fn shares(front_client: &FrontClient, name: &Name) -> Option<Shares> {
-    let question = StatusQuestion { shares: true, ..StatusQuestion::default() };
+    let question = StatusQuery { shares: true, ..StatusQuery::default() };
     let question = serde_json::to_vec(&question).expect("a question is plain data");
     let status: Status = ask(front_client, name, &Endpoint::Status, question).await.ok()?;
     status.shares

@@ -17,7 +17,7 @@ use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -175,7 +175,7 @@ pub(super) async fn apply(
 
 /// The limits in force now, for the resources of `rules`.
 async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
-    let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })
+    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })
         .expect("a question is plain data");
     let mut in_force = Rules::default();
     for name in rules.names() {

@@ -1,7 +1,7 @@
 //! A resource as browsers get it. Lists are objects by name, so that a change of one limit is sent
 //! without the others.
 
-use crate::serve::health::Duty;
+use crate::serve::health::ServingState;
 use crate::serve::permits::answers::tally::Tally;
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::Status;
@@ -24,7 +24,7 @@ pub(super) struct Reading {
 }
 
 /// A resource in all its parts, with its shares if they are known.
-pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, duty: &Duty) -> Value {
+pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, duty: &ServingState) -> Value {
     let reading = match reading {
         Ok(reading) => reading,
         Err(trouble) => return json!({"duty": duty.to_string(), "trouble": trouble}),
@@ -48,7 +48,7 @@ pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, 
 }
 
 /// The row of a resource in the overview.
-pub(super) fn line(reading: &Result<Reading, String>, duty: &Duty) -> Value {
+pub(super) fn line(reading: &Result<Reading, String>, duty: &ServingState) -> Value {
     let status = match reading {
         Ok(reading) => &reading.status,
         Err(trouble) => return json!({"duty": duty.to_string(), "trouble": trouble}),

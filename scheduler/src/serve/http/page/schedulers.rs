@@ -3,7 +3,7 @@
 use super::page_error::PageError;
 use crate::serve::http::front_client::FrontClient;
 use crate::serve::leadership::peers::{PeerDuties, Peers};
-use crate::store::{Found, FoundState, Moment, StateRecord, Store};
+use crate::store::{ClockReading, StateRecord, Store, StoredEntry, StoredState};
 use futures::future::join_all;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
@@ -56,13 +56,13 @@ async fn records(front_client: &FrontClient, client: &async_nats::Client) -> Res
     Ok(Value::Array(join_all(reads).await))
 }
 
-fn record(name: &Name, Found { revision, state }: &Found) -> Value {
+fn record(name: &Name, StoredEntry { revision, state }: &StoredEntry) -> Value {
     let trouble = |text: &str| json!({"resource": name, "revision": revision, "trouble": text});
     match state {
-        FoundState::Record(record) => written(name, *revision, record),
-        FoundState::Nothing => trouble("the store has no record of it"),
-        FoundState::Newer(_) => trouble("a newer build wrote it"),
-        FoundState::Damaged(..) => trouble("it is damaged: `rampmeter state show` tells more"),
+        StoredState::Record(record) => written(name, *revision, record),
+        StoredState::Nothing => trouble("the store has no record of it"),
+        StoredState::Newer(_) => trouble("a newer build wrote it"),
+        StoredState::Damaged(..) => trouble("it is damaged: `rampmeter state show` tells more"),
     }
 }
 
@@ -75,7 +75,7 @@ fn written(name: &Name, revision: u64, record: &StateRecord) -> Value {
         "epoch": record.epoch,
         "leader": record.leader,
         "checkpoint": checkpoint,
-        "age_ms": Moment::now().unix_ms.saturating_sub(record.saved.unix_ms),
+        "age_ms": ClockReading::now().unix_ms.saturating_sub(record.saved.unix_ms),
         "server": record.server,
         "rules": record.rules_revision,
     })

@@ -2,7 +2,7 @@
 
 use super::page_error::PageError;
 use super::recent_levels::LevelCurve;
-use super::waiting::WaitingQuestion;
+use super::waiting::WaitingQuery;
 use super::web_page::{WebPage, check_all, unreadable};
 use super::what_if::WhatIf;
 use crate::serve::http::token::{Caller, PageRight};
@@ -109,7 +109,7 @@ pub(super) async fn waiting(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
     Extension(caller): Extension<Caller>,
-    Json(asked): Json<WaitingQuestion>,
+    Json(asked): Json<WaitingQuery>,
 ) -> Result<Json<Value>, PageError> {
     let name = page.resource(&caller, &resource, PageRight::View)?;
     page.waiting.list(&page.front_client, name, asked).await.map(Json)

@@ -22,7 +22,7 @@ const MAX_LISTS: usize = 64;
 /// What a browser asks: a page behind a request, or one request, by its handle or its id.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct WaitingQuestion {
+pub(super) struct WaitingQuery {
     after: Option<String>,
     request: Option<String>,
     id: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct WaitingQuestion {
 #[derive(Debug, Default)]
 pub(super) struct WaitingLists {
     handles: Mutex<Handles>,
-    lists: Mutex<HashMap<(Name, WaitingQuestion), (Time, Value)>>,
+    lists: Mutex<HashMap<(Name, WaitingQuery), (Time, Value)>>,
 }
 
 impl WaitingLists {
@@ -47,7 +47,7 @@ impl WaitingLists {
         &self,
         front_client: &FrontClient,
         name: Name,
-        asked: WaitingQuestion,
+        asked: WaitingQuery,
     ) -> Result<Value, PageError> {
         let (now, question) = (front_client.clock().now(), self.question(&asked)?);
         let key = (name, asked);
@@ -61,12 +61,12 @@ impl WaitingLists {
         Ok(list)
     }
 
-    fn known(&self, now: Time, key: &(Name, WaitingQuestion)) -> Option<Value> {
+    fn known(&self, now: Time, key: &(Name, WaitingQuery)) -> Option<Value> {
         let lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         lists.get(key).filter(|(made, _)| now.since(*made) < FRESH_LIST).map(|(_, list)| list.clone())
     }
 
-    fn keep(&self, now: Time, key: (Name, WaitingQuestion), list: Value) {
+    fn keep(&self, now: Time, key: (Name, WaitingQuery), list: Value) {
         let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
         if lists.len() >= MAX_LISTS {
             lists.clear();
@@ -74,7 +74,7 @@ impl WaitingLists {
         lists.insert(key, (now, list));
     }
 
-    fn question(&self, asked: &WaitingQuestion) -> Result<Question, PageError> {
+    fn question(&self, asked: &WaitingQuery) -> Result<Question, PageError> {
         let by_handle = |handle: &Option<String>| handle.as_deref().map(|handle| self.id(handle)).transpose();
         let written = asked.id.as_deref().map(PermitId::new).transpose();
         let written = written.map_err(|error| PageError::invalid(error.to_string()))?;
@@ -108,7 +108,7 @@ mod tests {
     fn lists_are_dropped_before_there_are_too_many() {
         let (lists, hub) = (WaitingLists::default(), Name::new("hub").unwrap());
         let keep = |number: usize| {
-            let asked = WaitingQuestion { id: Some(number.to_string()), ..WaitingQuestion::default() };
+            let asked = WaitingQuery { id: Some(number.to_string()), ..WaitingQuery::default() };
             lists.keep(Time::ORIGIN, (hub.clone(), asked), json!(number));
             lists.lists.lock().unwrap().len()
         };

@@ -8,7 +8,7 @@ use crate::serve::http::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::status::{Status, StatusQuestion};
+use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::report::Report;
@@ -154,7 +154,7 @@ impl Forecasts {
         let Ok(place) = self.0.clone().try_acquire_owned() else {
             return Err(PageError::unavailable("another forecast runs: try again in a second"));
         };
-        let question = serde_json::to_vec(&StatusQuestion { limits_toml: true, ..StatusQuestion::default() })
+        let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })
             .expect("a question is plain data");
         let status: Status = ask(front_client, name, &Endpoint::Status, question).await?;
         let scenario = tried.scenario(&status).map_err(|error| PageError::unavailable(error.to_string()))?;

@@ -6,10 +6,10 @@ use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::{ReplyTo, refusal};
 use crate::serve::messages::request_trace::{RequestTrace, Waiting};
 use crate::serve::permits::answers::delivery::Delivery;
-use crate::serve::permits::answers::order::{Handover, PendingCheckpoint, Report};
+use crate::serve::permits::answers::loop_request::{Handover, PendingCheckpoint, Report};
 use crate::serve::permits::answers::tally::Tally;
 use crate::serve::permits::answers::traces::{SettleTrace, Traces};
-use crate::store::{MAX_PERMITS, Moment, RulesRevision};
+use crate::store::{ClockReading, MAX_PERMITS, RulesRevision};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::epoch::Epoch;
@@ -30,8 +30,8 @@ use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::walk::Selection;
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_scheduler_core::wire;
@@ -304,7 +304,7 @@ impl CoreDriver {
     /// The state to be written next, if the core wants one written.
     pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<PendingCheckpoint> {
         let checkpoint = self.core.checkpoint(now)?;
-        let (epoch, moment) = (self.core.epoch(), Moment::now());
+        let (epoch, moment) = (self.core.epoch(), ClockReading::now());
         Some(PendingCheckpoint { checkpoint, epoch, moment, rules_revision, named_epoch: None })
     }
 
@@ -312,7 +312,7 @@ impl CoreDriver {
     pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
         let snapshot = self.core.snapshot(now, MAX_PERMITS);
         let used = self.core.take_use();
-        Handover { snapshot, epoch: self.core.epoch(), moment: Moment::now(), rules_revision, used }
+        Handover { snapshot, epoch: self.core.epoch(), moment: ClockReading::now(), rules_revision, used }
     }
 
     /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
@@ -363,7 +363,12 @@ impl CoreDriver {
     }
 
     /// One step of a walk that ends waits: how many it has ended, and where the walk goes on.
-    pub(crate) fn purge_on(&mut self, now: Time, walk: Walk, selection: &Selection) -> (usize, Option<Walk>) {
+    pub(crate) fn purge_on(
+        &mut self,
+        now: Time,
+        walk: QueueCursor,
+        selection: &Selection,
+    ) -> (usize, Option<QueueCursor>) {
         let (ended, walk) = self.core.purge(walk, selection);
         self.handle(now, Event::Wake);
         (ended, walk)

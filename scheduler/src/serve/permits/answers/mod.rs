@@ -2,7 +2,7 @@
 
 pub(crate) mod core_driver;
 pub(crate) mod delivery;
-pub mod order;
+pub mod loop_request;
 pub mod tally;
 pub(crate) mod traces;
 pub(crate) mod undelivered;

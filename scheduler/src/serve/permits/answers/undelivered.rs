@@ -10,7 +10,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Pause between two probes of one connection's requests: probes under way are answered by then.
@@ -39,7 +39,7 @@ pub(crate) struct Undelivered {
     /// Connections that may be gone, and when they were found to be.
     gone: BTreeMap<Box<str>, Time>,
     /// The walk along all other waiting requests.
-    walk: Option<Walk>,
+    walk: Option<QueueCursor>,
     /// Whether another connection was found since the walk began.
     again: bool,
 }
@@ -113,12 +113,15 @@ impl Undelivered {
 
     /// Has `probe` take one step of the walk, along requests whose connections may be gone. Returns
     /// whether there was a step to take.
-    pub(crate) fn step(&mut self, probe: impl FnOnce(Walk, &dyn Fn(&ReplyTo) -> bool) -> Option<Walk>) -> bool {
+    pub(crate) fn step(
+        &mut self,
+        probe: impl FnOnce(QueueCursor, &dyn Fn(&ReplyTo) -> bool) -> Option<QueueCursor>,
+    ) -> bool {
         let Some(walk) = self.walk.take() else { return false };
         let gone = &self.gone;
         let next = probe(walk, &|to| to.inbox().is_some_and(|inbox| gone.contains_key(connection(inbox))));
         let again = next.is_none() && std::mem::take(&mut self.again);
-        self.walk = next.or_else(|| again.then(Walk::default));
+        self.walk = next.or_else(|| again.then(QueueCursor::default));
         true
     }
 

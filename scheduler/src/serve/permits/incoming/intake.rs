@@ -2,7 +2,7 @@
 
 use crate::config::Pricing;
 use crate::serve::messages::inbound::{Address, Endpoints, Inbound};
-use crate::serve::permits::answers::order::Order;
+use crate::serve::permits::answers::loop_request::LoopRequest;
 use crate::serve::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
 use crate::serve::permits::incoming::waiting_messages::WaitingMessages;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
@@ -23,7 +23,7 @@ const MAX_READS: usize = 8;
 /// Nothing that was read is lost: a message that cannot be answered yet is put back.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<LoopRequest>,
     subscription: Subscriber,
     /// What has come over NATS. The connection's own buffer has no bound in bytes.
     waiting: WaitingMessages,
@@ -43,7 +43,7 @@ pub(crate) struct Intake {
 #[derive(Debug)]
 pub(crate) enum Received {
     /// An order of this process.
-    Order(Order),
+    LoopRequest(LoopRequest),
     /// A message.
     Inbound(Inbound),
     /// A message whose costs are known by now.
@@ -63,7 +63,7 @@ impl Intake {
         client: &Client,
         (subjects, resource, leader): (&Subjects, &Name, &str),
         no_responders: String,
-        (orders, here): (mpsc::Receiver<Order>, mpsc::Receiver<Inbound>),
+        (orders, here): (mpsc::Receiver<LoopRequest>, mpsc::Receiver<Inbound>),
         (pricing, traces): (Option<Pricing>, bool),
     ) -> Result<Self, SubscribeError> {
         Ok(Intake {
@@ -83,7 +83,7 @@ impl Intake {
     pub(crate) async fn next(&mut self, reads: bool) -> Received {
         tokio::select! {
             biased;
-            order = self.orders.recv() => order.map_or(Received::End, Received::Order),
+            order = self.orders.recv() => order.map_or(Received::End, Received::LoopRequest),
             probe = self.probes.next() => {
                 probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
             }

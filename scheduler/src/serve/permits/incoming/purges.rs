@@ -6,8 +6,8 @@ use crate::serve::permits::answers::core_driver::CoreDriver;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::scheduler::walk::Selection;
-use rampmeter_scheduler_core::scheduler::walk::Walk;
+use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 use std::collections::VecDeque;
 
 /// The most purges that may be under way: people order them.
@@ -24,7 +24,7 @@ pub(crate) struct Purges {
 struct Purging {
     to: Address,
     selection: Selection,
-    walk: Walk,
+    walk: QueueCursor,
     ended: u64,
 }
 
@@ -53,7 +53,7 @@ impl Purges {
         match class.map(|class| core.resource().class(&class)).transpose() {
             Ok(class) => {
                 let selection = Selection { client, class };
-                self.queue.push_back(Purging { to, selection, walk: Walk::default(), ended: 0 });
+                self.queue.push_back(Purging { to, selection, walk: QueueCursor::default(), ended: 0 });
             }
             Err(refusal) => core.refuse(now, ReplyTo::alone(to), None, refusal),
         }

@@ -11,7 +11,7 @@ use std::hash::Hash;
 const QUANTUM: isize = 16 << 10;
 
 /// A queue of messages.
-pub(crate) trait Lane: Default {
+pub(crate) trait UserQueue: Default {
     type Message;
 
     /// Takes the next message out. Its cost is in bytes.
@@ -39,7 +39,7 @@ impl<K, L> Default for RoundRobin<K, L> {
     }
 }
 
-impl<K: Copy + Eq + Hash, L: Lane> RoundRobin<K, L> {
+impl<K: Copy + Eq + Hash, L: UserQueue> RoundRobin<K, L> {
     /// The bytes in a lane.
     pub(crate) fn bytes(&self, key: K) -> usize {
         self.shares.get(&key).map_or(0, |share| share.bytes)
@@ -61,7 +61,7 @@ impl<K: Copy + Eq + Hash, L: Lane> RoundRobin<K, L> {
     }
 }
 
-impl<K: Copy + Eq + Hash, L: Lane> Lane for RoundRobin<K, L> {
+impl<K: Copy + Eq + Hash, L: UserQueue> UserQueue for RoundRobin<K, L> {
     type Message = L::Message;
 
     fn pop(&mut self) -> Option<(L::Message, usize)> {

@@ -5,7 +5,7 @@
 //! their age.
 
 use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
-use crate::serve::permits::incoming::round_robin::{Lane, RoundRobin};
+use crate::serve::permits::incoming::round_robin::{RoundRobin, UserQueue};
 use rampmeter_scheduler_core::ids::Connection;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -91,7 +91,7 @@ pub(crate) struct InOrder {
     messages: VecDeque<Numbered>,
 }
 
-impl Lane for InOrder {
+impl UserQueue for InOrder {
     type Message = Numbered;
 
     fn pop(&mut self) -> Option<(Numbered, usize)> {

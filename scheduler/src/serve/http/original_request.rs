@@ -37,7 +37,7 @@ pub(super) enum Ambiguity {
 
 /// A request that is asked about.
 #[derive(Debug)]
-pub(super) struct Origin<'a> {
+pub(super) struct OriginalRequest<'a> {
     /// The question of the proxy.
     asked: &'a request::Parts,
     /// The address of the peer.
@@ -52,7 +52,7 @@ pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     [PATHS, METHODS, ADDRESSES].as_flattened().iter().any(|name| headers.contains_key(*name))
 }
 
-impl<'a> Origin<'a> {
+impl<'a> OriginalRequest<'a> {
     /// The request that the proxy at `peer` asks about in `asked`. Only trusted proxies are
     /// believed about other addresses.
     ///
@@ -63,7 +63,7 @@ impl<'a> Origin<'a> {
         peer: IpAddr,
         settings: &'a OriginSettings,
     ) -> Result<Self, Ambiguity> {
-        let origin = Origin { asked, peer, settings, is_direct: false };
+        let origin = OriginalRequest { asked, peer, settings, is_direct: false };
         if origin.trusts(peer) {
             [PATHS, METHODS, ADDRESSES].as_flattened().iter().try_for_each(|name| origin.only(name).map(drop))?;
         }
@@ -79,7 +79,7 @@ impl<'a> Origin<'a> {
         peer: IpAddr,
         settings: &'a OriginSettings,
     ) -> Result<Self, Ambiguity> {
-        let origin = Origin { asked, peer, settings, is_direct: true };
+        let origin = OriginalRequest { asked, peer, settings, is_direct: true };
         if origin.trusts(peer) {
             ADDRESSES.iter().try_for_each(|name| origin.only(name).map(drop))?;
         }
@@ -286,7 +286,7 @@ mod tests {
     /// The origin that counts for a question of `peer`.
     fn read(settings: &OriginSettings, peer: &str, line: &str, headers: &str) -> Result<String, Ambiguity> {
         let asked = question(line, headers);
-        let origin = Origin::new(&asked, peer.parse().unwrap(), settings)?;
+        let origin = OriginalRequest::new(&asked, peer.parse().unwrap(), settings)?;
         origin.labels()?;
         Ok(format!("{} {} {}", origin.client_address()?, origin.method()?, origin.path()?))
     }
@@ -369,7 +369,7 @@ mod tests {
         for (hops, list, expected) in table {
             let settings = OriginSettings { trusted_hops: Some(hops), ..settings() };
             let asked = question("GET /check", &format!("x-forwarded-for: {list}"));
-            let found = Origin::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().client_address();
+            let found = OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().client_address();
             let found = found.map(|address| address.to_string()).map_err(|error| error.to_string());
             assert_eq!(found.as_deref().map_err(|error| error.as_str()), expected, "{hops} {list}");
         }
@@ -382,7 +382,7 @@ mod tests {
             let settings = OriginSettings { normalise, labels, ..settings() };
             for (line, headers) in [("GET /check", "x-original-uri: /a/../%64ear?b"), ("GET /check/a/../%64ear", "")] {
                 let asked = question(line, headers);
-                let labels = Origin::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
+                let labels = OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
                 assert_eq!(labels.get("route"), Some(path), "{line}");
             }
         }
@@ -393,7 +393,7 @@ mod tests {
         let labels = vec![("route".to_owned(), LabelSource::Path), ("method".to_owned(), LabelSource::Method)];
         let settings = OriginSettings { labels, ..settings() };
         let asked = question("GET /check/a", "x-original-uri: /free\nx-original-method: PUT\nx-forwarded-uri: /free");
-        let labels = Origin::direct(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
+        let labels = OriginalRequest::direct(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
         assert_eq!((labels.get("route"), labels.get("method")), (Some("/check/a"), Some("GET")));
     }
 
@@ -401,7 +401,7 @@ mod tests {
     fn long_values_are_cut() {
         let asked = question(&format!("GET /check/{}", "a".repeat(300)), "");
         let settings = OriginSettings { labels: vec![("route".to_owned(), LabelSource::Path)], ..settings() };
-        let labels = Origin::new(&asked, "127.0.0.1".parse().unwrap(), &settings).unwrap().labels().unwrap();
+        let labels = OriginalRequest::new(&asked, "127.0.0.1".parse().unwrap(), &settings).unwrap().labels().unwrap();
         assert_eq!(labels.get("route").unwrap().chars().count(), MAX_LABEL_VALUE);
     }
 }

@@ -49,7 +49,7 @@ pub struct AuthorityFiles {
 
 /// Shows certificates of hosts.
 #[derive(Debug)]
-pub(crate) struct Authority {
+pub(crate) struct CertificateAuthority {
     files: AuthorityFiles,
     hosts: Vec<Host>,
     clock: Clock,
@@ -86,14 +86,14 @@ impl std::fmt::Debug for Current {
     }
 }
 
-impl Authority {
+impl CertificateAuthority {
     /// # Errors
     /// If a file is of no use, or the authority can't sign for one of the hosts.
     pub(crate) fn read(files: AuthorityFiles, hosts: Vec<Host>, clock: Clock) -> Result<Self, TlsFileError> {
         let watched = WatchedFiles::new(vec![files.cert_file.clone(), files.key_file.clone()], clock.now());
         let made_ms = unix_ms();
         let acceptors = files.acceptors(&hosts, made_ms)?;
-        Ok(Authority { files, hosts, clock, current: Mutex::new(Current { acceptors, watched, made_ms }) })
+        Ok(CertificateAuthority { files, hosts, clock, current: Mutex::new(Current { acceptors, watched, made_ms }) })
     }
 
     /// The acceptor for the next client that wants the host of this name. While changed files are

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// What the pages show.
 #[derive(Clone, Debug)]
-pub struct Pages {
+pub struct Probes {
     /// What this scheduler does for each resource.
     pub health: Arc<Health>,
     /// A reporter for each resource.
@@ -31,7 +31,7 @@ pub struct Pages {
     pub client: async_nats::Client,
 }
 
-impl Pages {
+impl Probes {
     /// The pages. They need no token.
     pub(super) fn router(self) -> Router {
         Router::new()
@@ -43,7 +43,7 @@ impl Pages {
 }
 
 /// 200 while every resource has a leader; 503 with the reasons otherwise.
-async fn ready(State(pages): State<Pages>) -> Response {
+async fn ready(State(pages): State<Probes>) -> Response {
     let connected = pages.client.connection_state() == async_nats::connection::State::Connected;
     let ready = connected && pages.health.is_ready();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
@@ -59,7 +59,7 @@ async fn ready(State(pages): State<Pages>) -> Response {
     (status, Json(body)).into_response()
 }
 
-async fn metrics(State(pages): State<Pages>) -> Response {
+async fn metrics(State(pages): State<Probes>) -> Response {
     let mut reports = Vec::new();
     for reporter in &pages.reporters {
         reports.extend(reporter.report().await);

@@ -13,23 +13,23 @@ use crate::ids::ClassId;
 use crate::permits::{Permit, Permits};
 use crate::queue::Waiting;
 
-/// Permits that one step of a [`Walk`] examines: a fraction of a millisecond.
+/// Permits that one step of a [`QueueCursor`] examines: a fraction of a millisecond.
 const MAX_WALKED: usize = 1024;
 /// Requests that one step probes or ends: a fraction of a millisecond, too.
 const MAX_MATCHES: usize = 64;
 
 /// A walk along all waiting requests in short steps. The default is its beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Walk(usize);
+pub struct QueueCursor(usize);
 
-impl Walk {
+impl QueueCursor {
     /// The waiting requests that the next step finds, and where to go on if there are more.
     pub(super) fn step<R>(
         self,
         permits: &Permits<R>,
         matches: impl Fn(&Waiting<R>) -> bool,
-    ) -> (Vec<Slot>, Option<Walk>) {
-        let Walk(from) = self;
+    ) -> (Vec<Slot>, Option<QueueCursor>) {
+        let QueueCursor(from) = self;
         let mut found = Vec::new();
         for index in from..from + MAX_WALKED {
             let Some(slot) = permits.nth_slot(index) else { return (found, None) };
@@ -37,10 +37,10 @@ impl Walk {
                 found.push(slot);
             }
             if found.len() == MAX_MATCHES {
-                return (found, Some(Walk(index + 1)));
+                return (found, Some(QueueCursor(index + 1)));
             }
         }
-        (found, Some(Walk(from + MAX_WALKED)))
+        (found, Some(QueueCursor(from + MAX_WALKED)))
     }
 }
 

@@ -15,7 +15,7 @@ use rampmeter_protocol::time::Time;
 
 /// All waiting requests at some time, and what they wait for.
 #[derive(Debug)]
-pub(crate) struct Waits<'a, R> {
+pub(crate) struct WaitEstimator<'a, R> {
     pub(crate) now: Time,
     pub(crate) resource: &'a Resource,
     pub(super) former: &'a FormerLimits,
@@ -34,7 +34,7 @@ pub(super) fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePositio
     }
 }
 
-impl<'a, R> Waits<'a, R> {
+impl<'a, R> WaitEstimator<'a, R> {
     pub(crate) fn epoch(&self) -> Epoch {
         self.term.epoch()
     }

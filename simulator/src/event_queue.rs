@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 /// Entries in the order of their times; entries of equal times keep the order of their insertion.
 #[derive(Debug)]
-pub(crate) struct Agenda<T> {
+pub(crate) struct EventQueue<T> {
     entries: BinaryHeap<Reverse<Entry<T>>>,
     noted: u64,
 }
@@ -18,9 +18,9 @@ struct Entry<T> {
     what: T,
 }
 
-impl<T> Agenda<T> {
+impl<T> EventQueue<T> {
     pub(crate) fn new() -> Self {
-        Agenda { entries: BinaryHeap::new(), noted: 0 }
+        EventQueue { entries: BinaryHeap::new(), noted: 0 }
     }
 
     pub(crate) fn note(&mut self, at: Time, what: T) {

@@ -22,7 +22,7 @@ const FRESH: Span = Span::from_secs(1);
 
 /// The body of any answer.
 #[derive(Debug)]
-pub(crate) enum AnswerBody {
+pub(crate) enum ResponseBody {
     /// A body from the upstream.
     Upstream(Box<Relay>),
     /// A body that the proxy wrote.
@@ -31,7 +31,7 @@ pub(crate) enum AnswerBody {
 
 /// Why an answer breaks off.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum AnswerError {
+pub(crate) enum ResponseError {
     #[error("the upstream breaks off its answer")]
     BrokenOff(#[from] hyper::Error),
     #[error("the upstream does not go on with its answer")]
@@ -138,13 +138,13 @@ impl Drop for Relay {
 
 impl Body for Relay {
     type Data = Bytes;
-    type Error = AnswerError;
+    type Error = ResponseError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             ready!(self.silence.poll(cx));
             self.end();
-            return Poll::Ready(Some(Err(AnswerError::Silent)));
+            return Poll::Ready(Some(Err(ResponseError::Silent)));
         };
         self.silence.end();
         if let (Some(Ok(frame)), Some(unsettled)) = (&frame, &mut self.unsettled)
@@ -156,7 +156,7 @@ impl Body for Relay {
         if !goes_on {
             self.end();
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(AnswerError::from)))
+        Poll::Ready(frame.map(|frame| frame.map_err(ResponseError::from)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -168,28 +168,28 @@ impl Body for Relay {
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = AnswerError;
+    type Error = ResponseError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, AnswerError>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
         match self.get_mut() {
-            AnswerBody::Upstream(relay) => Pin::new(relay).poll_frame(cx),
-            AnswerBody::Own(text) => Pin::new(text).poll_frame(cx).map_err(|never| match never {}),
+            ResponseBody::Upstream(relay) => Pin::new(relay).poll_frame(cx),
+            ResponseBody::Own(text) => Pin::new(text).poll_frame(cx).map_err(|never| match never {}),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            AnswerBody::Upstream(relay) => relay.is_end_stream(),
-            AnswerBody::Own(text) => text.is_end_stream(),
+            ResponseBody::Upstream(relay) => relay.is_end_stream(),
+            ResponseBody::Own(text) => text.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            AnswerBody::Upstream(relay) => Body::size_hint(&**relay),
-            AnswerBody::Own(text) => Body::size_hint(text),
+            ResponseBody::Upstream(relay) => Body::size_hint(&**relay),
+            ResponseBody::Own(text) => Body::size_hint(text),
         }
     }
 }

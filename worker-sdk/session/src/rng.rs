@@ -5,15 +5,15 @@ use rampmeter_protocol::time::Span;
 
 /// Randomness for jitter and ids. It is the same on every machine and in every version.
 #[derive(Clone, Debug)]
-pub(super) struct Dice(SplitMix64);
+pub(super) struct Rng(SplitMix64);
 
 /// Requests that are refused in one moment get the same time to come back. Up to a fourth of that
 /// time is added at random.
 const COME_BACK_JITTER: u64 = 4;
 
-impl Dice {
+impl Rng {
     pub(super) fn new(seed: u64) -> Self {
-        Dice(SplitMix64::new(seed))
+        Rng(SplitMix64::new(seed))
     }
 
     /// A number from 0 to `most`. The bias of the remainder does not matter for jitter and ids.

@@ -23,11 +23,11 @@ pub enum Topic {
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
-/// use rampmeter_scheduler::provider::{Contract, Kind, ProviderSettings, agenda::{Agenda, Topic}};
+/// use rampmeter_scheduler::provider::{Contract, Kind, ProviderSettings, agenda::{PollSchedule, Topic}};
 ///
 /// let kind = Kind::Static(Contract::default());
 /// let settings = ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every: None };
-/// let mut agenda = Agenda::new(&settings, Time::ORIGIN);
+/// let mut agenda = PollSchedule::new(&settings, Time::ORIGIN);
 /// assert_eq!(agenda.next(), (Time::ORIGIN, Topic::Contract));
 /// agenda.failed(Time::ORIGIN, Topic::Contract, 1.0);
 /// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(1), Topic::Contract));
@@ -35,7 +35,7 @@ pub enum Topic {
 /// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(301), Topic::Contract));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Agenda {
+pub struct PollSchedule {
     contract: Item,
     levels: Option<Item>,
     /// Failures since all questions were last answered.
@@ -51,12 +51,12 @@ struct Item {
     failing: bool,
 }
 
-impl Agenda {
+impl PollSchedule {
     /// An agenda with every question due at `now`.
     #[must_use]
     pub fn new(settings: &ProviderSettings, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
-        Agenda {
+        PollSchedule {
             contract: item(settings.contract_every),
             levels: settings.levels_every.map(item),
             failures: 0,
@@ -120,10 +120,10 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    fn agenda(levels_every: Option<u64>) -> Agenda {
+    fn agenda(levels_every: Option<u64>) -> PollSchedule {
         let levels_every = levels_every.map(Span::from_secs);
         let kind = Kind::Static(Contract::default());
-        Agenda::new(&ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
+        PollSchedule::new(&ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
     }
 
     #[test]

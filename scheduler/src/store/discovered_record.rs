@@ -3,12 +3,12 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{FoundSnapshot, Origin};
+use rampmeter_scheduler_core::durability::snapshot::{DiscoveredSnapshot, Evidence};
 use serde::{Deserialize, Serialize};
 
 /// A limit that was found. The capacity is in millionths, lengths of time are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FoundRecord {
+pub struct DiscoveredRecord {
     name: Name,
     unit: Name,
     /// How the limit was found.
@@ -26,9 +26,9 @@ pub struct FoundRecord {
     age: u64,
 }
 
-impl From<&FoundSnapshot> for FoundRecord {
-    fn from(found: &FoundSnapshot) -> Self {
-        FoundRecord {
+impl From<&DiscoveredSnapshot> for DiscoveredRecord {
+    fn from(found: &DiscoveredSnapshot) -> Self {
+        DiscoveredRecord {
             name: found.name.clone(),
             unit: found.unit.clone(),
             origin: found.origin.as_str().to_owned(),
@@ -42,13 +42,13 @@ impl From<&FoundSnapshot> for FoundRecord {
     }
 }
 
-impl FoundRecord {
+impl DiscoveredRecord {
     /// The core's form; `None` for an origin that this build does not know.
-    pub(super) fn snapshot(&self) -> Option<FoundSnapshot> {
-        Some(FoundSnapshot {
+    pub(super) fn snapshot(&self) -> Option<DiscoveredSnapshot> {
+        Some(DiscoveredSnapshot {
             name: self.name.clone(),
             unit: self.unit.clone(),
-            origin: Origin::named(&self.origin)?,
+            origin: Evidence::named(&self.origin)?,
             is_gradual: self.gradual,
             capacity: Amount::from_micros(self.capacity).ok()?,
             period: Span::from_nanos(self.period),
@@ -66,10 +66,10 @@ mod tests {
     #[test]
     fn the_format_stays_as_it_is() {
         let name = |name| Name::new(name).unwrap();
-        let found = FoundSnapshot {
+        let found = DiscoveredSnapshot {
             name: name("abcd1234"),
             unit: name("requests"),
-            origin: Origin::Headers,
+            origin: Evidence::Headers,
             is_gradual: false,
             capacity: Amount::from_micros(5_000_000).unwrap(),
             period: Span::from_secs(5),
@@ -78,9 +78,9 @@ mod tests {
             age: Span::from_nanos(7),
         };
         let golden = r#"{"name":"abcd1234","unit":"requests","origin":"headers","capacity":5000000,"period":5000000000,"routes":["messages","reactions"],"key":["channel"],"age":7}"#;
-        assert_eq!(serde_json::to_string(&FoundRecord::from(&found)).unwrap(), golden);
-        let record: FoundRecord = serde_json::from_str(golden).unwrap();
+        assert_eq!(serde_json::to_string(&DiscoveredRecord::from(&found)).unwrap(), golden);
+        let record: DiscoveredRecord = serde_json::from_str(golden).unwrap();
         assert_eq!(record.snapshot(), Some(found));
-        assert_eq!(FoundRecord { origin: "hearsay".to_owned(), ..record }.snapshot(), None);
+        assert_eq!(DiscoveredRecord { origin: "hearsay".to_owned(), ..record }.snapshot(), None);
     }
 }

@@ -3,7 +3,7 @@
 //! What the permit loops of this process have counted is added to the values of its days. A part
 //! that could not be written stays here, and is tried again under its number.
 
-use crate::store::{DayOfUse, Revision, Store, StoreError};
+use crate::store::{Revision, Store, StoreError, StoredDayUsage};
 use jiff::civil::Date;
 use jiff::{Timestamp, tz::TimeZone};
 use rampmeter_protocol::clock::unix_ms;
@@ -42,7 +42,7 @@ impl DayHour {
 
 /// What was counted and not yet written. Cheap to clone: all clones are one book.
 #[derive(Clone, Debug)]
-pub(crate) struct UseBook {
+pub(crate) struct UsageBook {
     store: Store,
     resource: Name,
     /// The lock is held while parts are written, which the store bounds by a timeout.
@@ -56,7 +56,7 @@ struct Unwritten {
     last_number: u64,
     parts: VecDeque<Part>,
     /// The value that was written last.
-    written: Option<(Date, DayOfUse, Revision)>,
+    written: Option<(Date, StoredDayUsage, Revision)>,
 }
 
 /// A part of a day's use.
@@ -64,16 +64,16 @@ struct Unwritten {
 struct Part {
     day: Date,
     number: u64,
-    used: DayOfUse,
+    used: StoredDayUsage,
     /// Whether a write of the part was tried, and may have succeeded. The part does not change
     /// then.
     was_tried: bool,
 }
 
-impl UseBook {
+impl UsageBook {
     pub(crate) fn new(store: Store, resource: Name) -> Self {
         let unwritten = Unwritten { writer: rand::random(), last_number: 0, parts: VecDeque::new(), written: None };
-        UseBook { store, resource, unwritten: Arc::new(Mutex::new(unwritten)) }
+        UsageBook { store, resource, unwritten: Arc::new(Mutex::new(unwritten)) }
     }
 
     /// Adds what was used just now, and writes all that is not yet written.
@@ -94,7 +94,7 @@ impl UseBook {
     }
 
     /// The written use on each of these days.
-    pub(crate) async fn days(&self, days: &[Date]) -> Result<Vec<DayOfUse>, StoreError> {
+    pub(crate) async fn days(&self, days: &[Date]) -> Result<Vec<StoredDayUsage>, StoreError> {
         self.store.read_uses(&self.resource, days).await
     }
 
@@ -141,7 +141,7 @@ impl Unwritten {
             }
             self.last_number += 1;
             let (day, number) = (now.day, self.last_number);
-            self.parts.push_back(Part { day, number, used: DayOfUse::default(), was_tried: false });
+            self.parts.push_back(Part { day, number, used: StoredDayUsage::default(), was_tried: false });
         }
         if let Some(part) = self.parts.back_mut() {
             part.used.count(now.hour, used);
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
     use rampmeter_scheduler_core::views::ClientUse;
 
-    /// Reaches `use_book::MAX_PARTS`.
+    /// Reaches `usage_book::MAX_PARTS`.
     #[test]
     fn without_a_store_the_oldest_parts_are_lost() {
         let micros = vec![(Name::new("units").unwrap(), 1)];

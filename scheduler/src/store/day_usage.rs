@@ -27,8 +27,8 @@ pub const HOURS: usize = 24;
 /// Writers add to it and never replace it. Each addition has a number from its writer, so that an
 /// addition with an unknown outcome is not made twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DayOfUse {
-    rows: Vec<UseRow>,
+pub struct StoredDayUsage {
+    rows: Vec<StoredClientUsage>,
     /// The use of each hour, in millionths by limit.
     hours: BTreeMap<Name, [i64; HOURS]>,
     /// The last addition of each writer, the latest last.
@@ -37,7 +37,7 @@ pub struct DayOfUse {
 
 /// The use of one client in one class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UseRow {
+pub struct StoredClientUsage {
     /// The client.
     pub client: String,
     /// The class.
@@ -48,10 +48,10 @@ pub struct UseRow {
     pub micros: BTreeMap<Name, i64>,
 }
 
-impl DayOfUse {
+impl StoredDayUsage {
     /// The use of each client, in the order of clients and classes.
     #[must_use]
-    pub fn rows(&self) -> &[UseRow] {
+    pub fn rows(&self) -> &[StoredClientUsage] {
         &self.rows
     }
 
@@ -71,7 +71,7 @@ impl DayOfUse {
         let ClientSpace { mut clients, mut bytes } = self.space();
         for ClientUse { client, class, calls, micros } in &used.clients {
             let micros = micros.iter().cloned().collect();
-            let row = UseRow { client: client.to_string(), class: class.clone(), calls: *calls, micros };
+            let row = StoredClientUsage { client: client.to_string(), class: class.clone(), calls: *calls, micros };
             self.count_row(row, (&mut clients, &mut bytes));
         }
         for (limit, micros) in &used.limits {
@@ -80,7 +80,7 @@ impl DayOfUse {
     }
 
     /// Adds another part of the same day.
-    pub fn add(&mut self, other: &DayOfUse) {
+    pub fn add(&mut self, other: &StoredDayUsage) {
         let ClientSpace { mut clients, mut bytes } = self.space();
         other.rows.iter().for_each(|row| self.count_row(row.clone(), (&mut clients, &mut bytes)));
         for (limit, hours) in &other.hours {
@@ -110,8 +110,8 @@ impl DayOfUse {
 
     /// Adds to the row of this client and class. If there is no room, adds to the row that further
     /// clients share.
-    fn count_row(&mut self, mut row: UseRow, (clients, bytes): (&mut BTreeSet<String>, &mut usize)) {
-        let place = |rows: &[UseRow], row: &UseRow| {
+    fn count_row(&mut self, mut row: StoredClientUsage, (clients, bytes): (&mut BTreeSet<String>, &mut usize)) {
+        let place = |rows: &[StoredClientUsage], row: &StoredClientUsage| {
             rows.binary_search_by(|known| (&*known.client, &*known.class).cmp(&(&*row.client, &*row.class)))
         };
         let size = size_of(&row);
@@ -144,8 +144,8 @@ struct ClientSpace {
     bytes: usize,
 }
 
-impl UseRow {
-    fn add(&mut self, other: &UseRow) {
+impl StoredClientUsage {
+    fn add(&mut self, other: &StoredClientUsage) {
         self.calls = self.calls.saturating_add(other.calls);
         for (unit, micros) in &other.micros {
             let sum = self.micros.entry(unit.clone()).or_default();
@@ -155,7 +155,7 @@ impl UseRow {
 }
 
 /// The most bytes that a row takes as JSON.
-fn size_of(row: &UseRow) -> usize {
+fn size_of(row: &StoredClientUsage) -> usize {
     let client: usize =
         row.client.bytes().map(|byte| if byte < b' ' || byte == b'"' || byte == b'\\' { 6 } else { 1 }).sum();
     client + BYTES_OF_ROW + row.micros.len() * BYTES_OF_UNIT
@@ -178,17 +178,17 @@ mod tests {
 
     #[test]
     fn the_format_stays_as_it_is() {
-        let mut day = DayOfUse::default();
+        let mut day = StoredDayUsage::default();
         day.count(1, &used("team-a", 5_000_000));
         assert!(day.note_addition(7, 1));
         let golden = r#"{"rows":[{"client":"team-a","class":"bulk","calls":1,"micros":{"units":5000000}}],"hours":{"per-day":[0,5000000,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]},"writers":[[7,1]]}"#;
         assert_eq!(serde_json::to_string(&day).unwrap(), golden);
-        assert_eq!(serde_json::from_str::<DayOfUse>(golden).unwrap(), day);
+        assert_eq!(serde_json::from_str::<StoredDayUsage>(golden).unwrap(), day);
     }
 
     #[test]
     fn parts_add_up_and_an_addition_counts_once() {
-        let (mut day, mut part) = (DayOfUse::default(), DayOfUse::default());
+        let (mut day, mut part) = (StoredDayUsage::default(), StoredDayUsage::default());
         part.count(3, &used("a", 4));
         part.count(3, &used("b", -1));
         for _ in 0..3 {
@@ -207,7 +207,7 @@ mod tests {
     /// Reaches `MAX_LIMITS`.
     #[test]
     fn beyond_the_bounds_hours_of_limits_are_not_kept() {
-        let mut day = DayOfUse::default();
+        let mut day = StoredDayUsage::default();
         for _ in 0..2 {
             for number in 0..100 {
                 let limits = vec![(name(&format!("limit-{number:02}")), 1)];
@@ -222,7 +222,7 @@ mod tests {
     /// Reaches `MAX_WRITERS`.
     #[test]
     fn the_last_writers_are_remembered() {
-        let mut day = DayOfUse::default();
+        let mut day = StoredDayUsage::default();
         assert!((0..100).all(|writer| day.note_addition(writer, 1)));
         let known = (0..100).filter(|writer| !day.clone().note_addition(*writer, 1)).collect::<Vec<_>>();
         assert_eq!(known, (84..100).collect::<Vec<_>>());
@@ -230,13 +230,13 @@ mod tests {
 
     #[test]
     fn beyond_the_bounds_clients_count_together() {
-        let mut day = DayOfUse::default();
+        let mut day = StoredDayUsage::default();
         for number in 0..1000 {
             day.count(0, &used(&format!("client-{number}"), 1));
         }
         let others = day.rows().iter().find(|row| row.client == OTHERS).unwrap();
         assert_eq!((day.rows().len(), others.calls), (MAX_CLIENTS + 1, 1000 - MAX_CLIENTS as i64));
-        let mut hostile = DayOfUse::default();
+        let mut hostile = StoredDayUsage::default();
         for number in 0..100_u8 {
             for class in 0..16 {
                 let mut of = used(&format!("{number}{}", "\u{1}".repeat(250)), 1);

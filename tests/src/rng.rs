@@ -6,13 +6,13 @@ use std::time::Duration;
 
 /// Good enough for faults, and the same on every machine.
 #[derive(Clone, Debug)]
-pub struct Dice(SplitMix64);
+pub struct Rng(SplitMix64);
 
-impl Dice {
+impl Rng {
     /// Dice for this seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Dice(SplitMix64::new(seed))
+        Rng(SplitMix64::new(seed))
     }
 
     /// True in `percent` of a hundred cases.

@@ -10,14 +10,14 @@ use tokio::time::Sleep;
 ///
 /// A timer that is set to an earlier time is left alone: setting it costs more than an early look.
 #[derive(Debug)]
-pub(crate) struct Alarm {
+pub(crate) struct Timer {
     clock: Clock,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Alarm {
+impl Timer {
     pub(crate) fn new(clock: Clock) -> Self {
-        Alarm { clock, timer: Box::pin(tokio::time::sleep(Duration::ZERO)) }
+        Timer { clock, timer: Box::pin(tokio::time::sleep(Duration::ZERO)) }
     }
 
     pub(crate) fn now(&self) -> Time {

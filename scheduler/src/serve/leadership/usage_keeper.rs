@@ -2,10 +2,10 @@
 
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::limit_forecasts::limit_forecasts;
-use crate::serve::leadership::use_book::{DayHour, UseBook};
-use crate::serve::permits::answers::order::Order;
+use crate::serve::leadership::usage_book::{DayHour, UsageBook};
+use crate::serve::permits::answers::loop_request::LoopRequest;
 use crate::serve::permits::loop_handle::{LoopHandle, LoopWatch};
-use crate::store::{DayOfUse, StoreError, UseRow};
+use crate::store::{StoreError, StoredClientUsage, StoredDayUsage};
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
 use jiff::ToSpan;
@@ -13,7 +13,7 @@ use jiff::civil::Date;
 use rampmeter_forecast::DAYS;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuestion};
+use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,19 +27,19 @@ const WRITES_PER_DELETION: u64 = 720;
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// Keeps the use of one resource.
-pub(crate) struct UseKeeper {
+pub(crate) struct UsageKeeper {
     context: LeaderContext,
     resource: Name,
-    book: UseBook,
+    book: UsageBook,
     /// Whole days before today, the earliest first, and the day for which they were read.
-    history: Option<(Date, Vec<DayOfUse>)>,
+    history: Option<(Date, Vec<StoredDayUsage>)>,
     /// Whether the last write has failed. The log tells the first failure only.
     is_failing: bool,
 }
 
-impl UseKeeper {
-    pub(crate) fn new(context: LeaderContext, resource: Name, book: UseBook) -> Self {
-        UseKeeper { context, resource, book, history: None, is_failing: false }
+impl UsageKeeper {
+    pub(crate) fn new(context: LeaderContext, resource: Name, book: UsageBook) -> Self {
+        UsageKeeper { context, resource, book, history: None, is_failing: false }
     }
 
     /// Keeps what the loop counts that `led` shows. Returns when `led` is closed.
@@ -61,7 +61,7 @@ impl UseKeeper {
 
     /// Keeps without end: the term's end cancels this. Use that a cancelled step has taken from the
     /// loop is in the book by then.
-    async fn keep_for_a_term(&mut self, orders: &mpsc::WeakSender<Order>) {
+    async fn keep_for_a_term(&mut self, orders: &mpsc::WeakSender<LoopRequest>) {
         let mut questions = self.context.client.subscribe(self.context.subjects.usage(&self.resource)).await.ok();
         let mut due = tokio::time::interval(WRITE_EVERY);
         due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -85,9 +85,9 @@ impl UseKeeper {
     }
 
     /// Writes what was used since the last write. The task that writes goes on if the term ends.
-    async fn write(&mut self, orders: &mpsc::Sender<Order>) {
+    async fn write(&mut self, orders: &mpsc::Sender<LoopRequest>) {
         let (to, used) = oneshot::channel();
-        if orders.send(Order::TakeUse(to)).await.is_err() {
+        if orders.send(LoopRequest::TakeUse(to)).await.is_err() {
             return;
         }
         let book = self.book.clone();
@@ -111,9 +111,9 @@ impl UseKeeper {
     }
 
     /// Makes a forecast, and has the loop show it.
-    async fn update_forecast(&mut self, orders: &mpsc::Sender<Order>) {
+    async fn update_forecast(&mut self, orders: &mpsc::Sender<LoopRequest>) {
         let (to, report) = oneshot::channel();
-        if orders.send(Order::Report(to)).await.is_err() {
+        if orders.send(LoopRequest::Report(to)).await.is_err() {
             return;
         }
         let Ok(Ok(report)) = tokio::time::timeout(ANSWER, report).await else { return };
@@ -122,12 +122,12 @@ impl UseKeeper {
         let now = DayHour::unix_hours();
         let made = tokio::task::spawn_blocking(move || limit_forecasts(&limits, &days, now)).await;
         if let Ok(forecasts) = made {
-            orders.send(Order::Forecasts(forecasts)).await.ok();
+            orders.send(LoopRequest::Forecasts(forecasts)).await.ok();
         }
     }
 
     /// The days of the history until today, the earliest first, each with its date.
-    async fn known_days(&mut self) -> Option<Vec<(Date, DayOfUse)>> {
+    async fn known_days(&mut self) -> Option<Vec<(Date, StoredDayUsage)>> {
         let today = DayHour::now().day;
         let dates = days_before(today, DAYS);
         if self.history.as_ref().is_none_or(|(day, _)| *day != today) {
@@ -150,7 +150,7 @@ impl UseKeeper {
     async fn answer_usage(&self, question: Message) {
         let subjects = &self.context.subjects;
         let Some(reply) = question.reply.filter(|reply| subjects.may_answer_to(reply)) else { return };
-        let days_ago = UsageQuestion::parse(&question.payload).days_ago.min(KEPT_DAYS - 1);
+        let days_ago = UsageQuery::parse(&question.payload).days_ago.min(KEPT_DAYS - 1);
         let today = DayHour::now().day;
         let day = today.checked_sub(i64::from(days_ago).days()).unwrap_or(today);
         let used = self.book.days(&[day]).await.unwrap_or_default().pop().unwrap_or_default();
@@ -176,7 +176,7 @@ fn days_before(today: Date, count: usize) -> Vec<Date> {
     (1..=count).rev().filter_map(ago).collect()
 }
 
-fn client_usage(row: &UseRow) -> ClientUsage {
+fn client_usage(row: &StoredClientUsage) -> ClientUsage {
     let units = |micros: &i64| *micros as f64 / Amount::ONE.micros() as f64;
     ClientUsage {
         client: row.client.clone(),

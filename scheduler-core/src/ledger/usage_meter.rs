@@ -38,7 +38,7 @@ struct Sums {
 }
 
 /// A change of the counted use: adds the amounts of `more`, and takes those of `less` away.
-struct Exchange<'a> {
+struct UsageChange<'a> {
     more: &'a Bill,
     less: &'a Bill,
 }
@@ -57,7 +57,7 @@ struct LimitSum {
 /// Guarantees that no call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for
 /// [`OTHERS`]. Sums saturate.
 #[derive(Clone, Debug)]
-pub(crate) struct UseMeter {
+pub(crate) struct UsageMeter {
     names: ClientNames,
     classes: Vec<Name>,
     units: Vec<Name>,
@@ -106,12 +106,12 @@ impl Use {
     }
 }
 
-impl UseMeter {
+impl UsageMeter {
     pub(crate) fn new(resource: &Resource) -> Self {
         let (units, unit_of, limits) = counted_units(resource);
         let classes = resource.classes().iter().map(|class| class.name.clone()).collect();
         let (names, rows, former) = (ClientNames::default(), BTreeMap::new(), Use::default());
-        UseMeter { names, classes, units, unit_of, rows, limits, former }
+        UsageMeter { names, classes, units, unit_of, rows, limits, former }
     }
 
     /// The number of a client that asks at `now`.
@@ -125,18 +125,18 @@ impl UseMeter {
 
     /// Counts a call that was granted.
     pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
-        self.add_difference(class, bill.client, 1, Exchange { more: bill, less: &Bill::new() });
+        self.add_difference(class, bill.client, 1, UsageChange { more: bill, less: &Bill::new() });
     }
 
     /// Takes back the count of a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
-        self.add_difference(class, bill.client, -1, Exchange { more: &Bill::new(), less: bill });
+        self.add_difference(class, bill.client, -1, UsageChange { more: &Bill::new(), less: bill });
     }
 
     /// Corrects the count of a call that was charged `bill` to what it has cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
-            self.add_difference(class, bill.client, 0, Exchange { more: actual, less: bill });
+            self.add_difference(class, bill.client, 0, UsageChange { more: actual, less: bill });
         }
     }
 
@@ -166,7 +166,7 @@ impl UseMeter {
         class: ClassId,
         client: ClientNumber,
         calls: i64,
-        Exchange { more, less }: Exchange<'_>,
+        UsageChange { more, less }: UsageChange<'_>,
     ) {
         let mut before = self.amounts(less);
         let mut change = self.amounts(more);
@@ -304,7 +304,7 @@ mod tests {
         let limit = LimitSpec::new(name("requests"), name("requests"), Amount::ONE, Span::from_secs(1));
         let classes = ["a", "b", "c"].map(|class| ClassSpec::new(name(class))).to_vec();
         let resource = Resource::new(&ResourceSpec { classes, ..ResourceSpec::new(name("api"), vec![limit]) }).unwrap();
-        let mut meter = UseMeter::new(&resource);
+        let mut meter = UsageMeter::new(&resource);
         for (class, client) in (0..3).flat_map(|class| (1..MAX_NAMES).map(move |client| (class, client))) {
             let mut bill = Bill::new();
             bill.client = meter.number(Time::ORIGIN, &format!("client-{client}"));

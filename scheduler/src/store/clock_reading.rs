@@ -13,7 +13,7 @@ const CLOCK_SKEW: Span = Span::from_millis(100);
 
 /// An instant by wall time, and by the machine's boot clock, which is never set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Moment {
+pub struct ClockReading {
     /// Milliseconds since 1970, rounded up.
     pub unix_ms: u64,
     /// Time since the machine was started, sleep included, rounded up.
@@ -30,11 +30,11 @@ pub struct BootTime {
     pub ms: u64,
 }
 
-impl Moment {
+impl ClockReading {
     /// The present instant.
     #[must_use]
     pub fn now() -> Self {
-        Moment { unix_ms: unix_ms() + 1, boot: BootTime::now() }
+        ClockReading { unix_ms: unix_ms() + 1, boot: BootTime::now() }
     }
 
     /// The time that has certainly passed from this moment to `now`. On the same boot of a machine,
@@ -42,7 +42,7 @@ impl Moment {
     /// less their possible difference, and `store`, by the store's clock. Without `store` it is
     /// zero. A clock that was set, or differs a little, never makes the result too long.
     #[must_use]
-    pub fn certainly_past(&self, now: &Moment, store: Option<Span>) -> Span {
+    pub fn certainly_past(&self, now: &ClockReading, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)
             && then.id == now.id
         {
@@ -75,13 +75,13 @@ mod tests {
 
     const DAY: u64 = 86_400_000;
 
-    fn moment(unix_ms: u64, boot: Option<(&str, u64)>) -> Moment {
-        Moment { unix_ms, boot: boot.map(|(id, ms)| BootTime { id: id.to_owned(), ms }) }
+    fn moment(unix_ms: u64, boot: Option<(&str, u64)>) -> ClockReading {
+        ClockReading { unix_ms, boot: boot.map(|(id, ms)| BootTime { id: id.to_owned(), ms }) }
     }
 
     /// Checks that `certain` milliseconds have passed between two moments, if `store` milliseconds
     /// have passed on the store's clock.
-    fn check(then: Moment, now: Moment, store: Option<u64>, certain: u64) {
+    fn check(then: ClockReading, now: ClockReading, store: Option<u64>, certain: u64) {
         let past = then.certainly_past(&now, store.map(Span::from_millis));
         assert_eq!(past, Span::from_millis(certain), "{then:?} {now:?} {store:?}");
     }

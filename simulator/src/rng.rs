@@ -5,19 +5,19 @@ use rampmeter_protocol::time::Span;
 
 /// Random numbers. A seed gives the same numbers on every machine and in every version.
 #[derive(Clone, Debug)]
-pub struct Dice(SplitMix64);
+pub struct Rng(SplitMix64);
 
-impl Dice {
+impl Rng {
     /// Dice with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Dice(SplitMix64::new(seed))
+        Rng(SplitMix64::new(seed))
     }
 
     /// Independent dice for one worker or part, whose numbers do not depend on how often these are
     /// thrown.
-    pub(crate) fn fork(&self, number: u64) -> Dice {
-        Dice(self.0.fork(number))
+    pub(crate) fn fork(&self, number: u64) -> Rng {
+        Rng(self.0.fork(number))
     }
 
     /// A span from `least` to `most`. The slight bias of the remainder does not matter for jitter.

@@ -3,7 +3,7 @@
 use crate::serve::limits::effective_limits::NewRules;
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
-use crate::store::{Moment, RulesRevision};
+use crate::store::{ClockReading, RulesRevision};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 
 /// An order to the loop. Dropping the sender of orders ends the loop.
 #[derive(Debug)]
-pub enum Order {
+pub enum LoopRequest {
     /// Grant nothing more, send all waiting requests elsewhere, and say what a successor must know.
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
@@ -50,7 +50,7 @@ pub struct PendingCheckpoint {
     /// The epoch.
     pub epoch: Epoch,
     /// When the checkpoint was taken.
-    pub moment: Moment,
+    pub moment: ClockReading,
     /// The revision of the rules in force.
     pub rules_revision: RulesRevision,
     /// The highest epoch above ours that a client has named lately.
@@ -80,7 +80,7 @@ pub struct Handover {
     /// The epoch of the state.
     pub epoch: Epoch,
     /// When the state was taken.
-    pub moment: Moment,
+    pub moment: ClockReading,
     /// The revision of the rules under which the state was taken.
     pub rules_revision: RulesRevision,
     /// What was used and not yet reported.

@@ -21,7 +21,7 @@ const SECOND: Span = Span::from_secs(1);
 
 /// The evidence by which a limit was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum Evidence {
     /// Headers that tell of it.
     Headers,
     /// Refused calls whose responses name no limit.
@@ -30,35 +30,35 @@ pub enum Origin {
     InFlight,
 }
 
-impl Origin {
-    const ALL: [Origin; 3] = [Origin::Headers, Origin::Refusals, Origin::InFlight];
+impl Evidence {
+    const ALL: [Evidence; 3] = [Evidence::Headers, Evidence::Refusals, Evidence::InFlight];
 
     /// The text for status and records.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Origin::Headers => "headers",
-            Origin::Refusals => "refusals",
-            Origin::InFlight => "in-flight",
+            Evidence::Headers => "headers",
+            Evidence::Refusals => "refusals",
+            Evidence::InFlight => "in-flight",
         }
     }
 
     /// The origin that is written as `text`.
     #[must_use]
     pub fn named(text: &str) -> Option<Self> {
-        Origin::ALL.into_iter().find(|origin| origin.as_str() == text)
+        Evidence::ALL.into_iter().find(|origin| origin.as_str() == text)
     }
 }
 
 /// A limit that was found, for a successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundSnapshot {
+pub struct DiscoveredSnapshot {
     /// Its name.
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,
     /// The evidence for it.
-    pub origin: Origin,
+    pub origin: Evidence,
     /// Whether it refills all the time.
     pub is_gradual: bool,
     /// Its capacity within its period.
@@ -76,21 +76,21 @@ pub struct FoundSnapshot {
 
 /// A limit that was found.
 #[derive(Clone, Debug)]
-pub(crate) struct FoundLimit {
+pub(crate) struct DiscoveredLimit {
     pub(crate) spec: LimitSpec,
-    pub(crate) origin: Origin,
+    pub(crate) origin: Evidence,
     /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
     /// The stock that was left when the limit was found. It is taken when the limit is first
     /// enforced.
     pub(crate) left: Option<Amount>,
-    testimony: Testimony,
+    testimony: Confirmation,
 }
 
 /// The evidence that a limit exists.
 #[derive(Clone, Copy, Debug)]
-struct Testimony {
+struct Confirmation {
     author: Connection,
     /// Whether a second client has reported it.
     is_confirmed: bool,
@@ -103,10 +103,10 @@ struct Testimony {
     other: (Amount, u32),
 }
 
-impl FoundLimit {
-    pub(crate) fn new(spec: LimitSpec, origin: Origin, now: Time, author: Connection) -> Self {
+impl DiscoveredLimit {
+    pub(crate) fn new(spec: LimitSpec, origin: Evidence, now: Time, author: Connection) -> Self {
         let (in_force, since) = (spec.capacity, now);
-        let testimony = Testimony {
+        let testimony = Confirmation {
             author,
             is_confirmed: false,
             answers: 1,
@@ -115,11 +115,11 @@ impl FoundLimit {
             longer: 0,
             other: (Amount::ZERO, 0),
         };
-        FoundLimit { spec, origin, in_force, since, left: None, testimony }
+        DiscoveredLimit { spec, origin, in_force, since, left: None, testimony }
     }
 
     /// A limit that a predecessor has found. `route` is the label that names routes.
-    pub(crate) fn restored(known: &FoundSnapshot, route: Option<&str>, now: Time) -> Self {
+    pub(crate) fn restored(known: &DiscoveredSnapshot, route: Option<&str>, now: Time) -> Self {
         let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
         let period = known.period.max(Span::from_nanos(1));
         let routes = Some(known.routes.iter().cloned().collect::<BTreeSet<_>>()).filter(|routes| !routes.is_empty());
@@ -130,18 +130,18 @@ impl FoundLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let found = FoundLimit::new(spec, known.origin, now - known.age, Connection::UNKNOWN);
-        let testimony = Testimony { answers: ESTABLISHED, last: now, ..found.testimony };
-        FoundLimit { testimony, ..found }
+        let found = DiscoveredLimit::new(spec, known.origin, now - known.age, Connection::UNKNOWN);
+        let testimony = Confirmation { answers: ESTABLISHED, last: now, ..found.testimony };
+        DiscoveredLimit { testimony, ..found }
     }
 
-    pub(crate) fn snapshot(&self, now: Time) -> FoundSnapshot {
-        FoundSnapshot {
+    pub(crate) fn snapshot(&self, now: Time) -> DiscoveredSnapshot {
+        DiscoveredSnapshot {
             name: self.spec.name.clone(),
             unit: self.spec.unit.clone(),
             origin: self.origin,
             is_gradual: self.spec.algorithm == Algorithm::TokenBucket,
-            capacity: if self.origin == Origin::Headers { self.spec.capacity } else { self.in_force },
+            capacity: if self.origin == Evidence::Headers { self.spec.capacity } else { self.in_force },
             period: self.spec.period,
             routes: self.routes().cloned().collect(),
             key: self.spec.applies.key.clone(),
@@ -154,7 +154,7 @@ impl FoundLimit {
     pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
-        if self.origin != Origin::Refusals {
+        if self.origin != Evidence::Refusals {
             return spec;
         }
         let nanos =
@@ -190,7 +190,7 @@ impl FoundLimit {
 
     /// Notes that a response to a call over `connection` has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
-        let Testimony { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
+        let Confirmation { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
         *is_confirmed |= connection.differs_from(*author);
         *answers = answers.saturating_add(1);
         (*denials, *last) = (0, now);
@@ -216,7 +216,7 @@ impl FoundLimit {
     }
 
     fn rests_on_one_client(&self) -> bool {
-        self.origin == Origin::Headers && !self.testimony.is_confirmed
+        self.origin == Evidence::Headers && !self.testimony.is_confirmed
     }
 
     /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a
