@@ -1,4 +1,4 @@
-//! The headers of an upstream's answer that describe rate limits.
+//! The headers of an upstream's response that describe rate limits.
 
 /// All headers that some dialect reads, in lower case and in order. A worker sends only these,
 /// because other headers may hold secrets.

@@ -39,7 +39,7 @@ impl Proxy {
     /// Serves on `listener`, with permits of `resource`.
     ///
     /// # Errors
-    /// If a file is of no use, or the system has no authorities for an encrypted upstream.
+    /// If a file cannot be used, or the system has no authorities for an encrypted upstream.
     pub fn start(listener: TcpListener, resource: Resource, settings: Settings) -> Result<Self, StartError> {
         let clock = Clock::start();
         let address = listener.local_addr().map_err(StartError::Listener)?;

@@ -63,7 +63,7 @@ pub struct Asking {
     pub class_header: Option<HeaderName>,
     /// The labels of every request.
     pub labels: LabelsFn,
-    /// Labels that bodies tell, and the key of each in the JSON of a body.
+    /// Labels that are read from JSON bodies, each with its key there.
     pub body_labels: Vec<(String, String)>,
     /// The units of tokens, if requests are those to language models.
     pub tokens: Option<TokenUnits>,
@@ -179,7 +179,7 @@ impl Default for Times {
             max_wait: Span::from_secs(600),
             connect: Span::from_secs(10),
             first_byte: Span::from_secs(600),
-            // As long as for the first byte: models think in the middle of an answer, too.
+            // As long as for the first byte: a language model may pause within a response.
             next_byte: Span::from_secs(600),
             // Shorter than servers keep them, so that a request seldom meets a closing connection.
             idle: Span::from_secs(30),

@@ -5,7 +5,7 @@ use crate::tls::TlsFileError;
 /// Why a proxy cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A file of its encryption is of no use.
+    /// A file of its encryption cannot be used.
     #[error(transparent)]
     File(#[from] TlsFileError),
     /// The system has no authorities for an encrypted upstream.

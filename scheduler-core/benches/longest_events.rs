@@ -1,7 +1,7 @@
 //! The longest event of each kind in worlds with very many requests, permits and keys. No event may
 //! stall a permit loop for more than a millisecond.
 //!
-//! An event is handled and its commands are taken. Each world is built anew in each round. The
+//! An event is handled and its commands are taken. Each world is built again in each round. The
 //! shortest of the rounds' longest events counts, because a stall of the machine does not repeat.
 //!
 //! `cargo bench -p rampmeter-scheduler-core --bench longest_events`; with `-- --quick` everything
@@ -332,7 +332,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A call that learns the upstream's answer.
+    /// A call that learns the upstream's response.
     fn answered(&mut self, kind: &'static str, verdict: Verdict) {
         let ask = self.next_ask(Mode::Allow);
         self.scheduler.handle(self.now, Event::Ask(ask));

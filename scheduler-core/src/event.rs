@@ -158,7 +158,7 @@ pub enum Outcome {
     Unused,
     /// The call was made. These are its costs, by unit, that differ from the estimate.
     Used(Vec<(String, Amount)>),
-    /// The call is still in flight. A scheduler that does not know the permit counts the call anew
+    /// The call is still in flight. A scheduler that does not know the permit counts the call again
     /// by this bill.
     Extend(Option<Box<Bill>>),
 }

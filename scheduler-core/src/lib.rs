@@ -17,7 +17,7 @@
 //! * `queue`: the order of waiting requests.
 //! * [`ledger`]: what a request takes of each limit, and the start that suits all.
 //! * [`discovery`]: unwritten limits.
-//! * [`adaptation`]: what the upstream's answers teach.
+//! * [`adaptation`]: what the upstream's responses teach.
 //! * [`limits`]: the arithmetic of one limit.
 //! * [`policy`]: the configuration.
 //! * [`arithmetic`] and `collections`: exact numbers, and containers.

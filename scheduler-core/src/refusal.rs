@@ -134,9 +134,6 @@ pub enum Refusal {
     /// The store has not confirmed a checkpoint that covers the grant.
     #[error("the store does not confirm grants at present; ask again")]
     StoreSilent,
-    /// Too many answers wait for the store.
-    #[error("too many answers wait for the store; ask again")]
-    TooManyPending,
     /// The limits have changed, and the labels of the call are not remembered.
     #[error("the limits have changed; ask again at once")]
     LimitsChanged,
@@ -154,6 +151,8 @@ pub enum Bounded {
     WaitingOfClient,
     /// Permits that are remembered.
     Remembered,
+    /// Answers that wait for the store.
+    Pending,
 }
 
 impl fmt::Display for Bounded {
@@ -162,6 +161,7 @@ impl fmt::Display for Bounded {
             Bounded::Waiting => "waiting requests",
             Bounded::WaitingOfClient => "waiting requests, most of them this client's",
             Bounded::Remembered => "remembered permits",
+            Bounded::Pending => "answers that wait for the store",
         })
     }
 }
@@ -218,11 +218,9 @@ impl Refusal {
                 (Code::InvalidRequest, None, None)
             }
             Refusal::Purged => (Code::Purged, None, None),
-            Refusal::HandingOver
-            | Refusal::StoreSilent
-            | Refusal::TooManyPending
-            | Refusal::LimitsChanged
-            | Refusal::MayBeGone => (Code::Unavailable, Some(Span::ZERO), None),
+            Refusal::HandingOver | Refusal::StoreSilent | Refusal::LimitsChanged | Refusal::MayBeGone => {
+                (Code::Unavailable, Some(Span::ZERO), None)
+            }
         };
         RefusalParts { code, retry_after, limited_by }
     }

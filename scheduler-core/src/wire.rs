@@ -88,7 +88,7 @@ fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>)
     named.map_or(Ok(resource.default_class()), |class| resource.class(class))
 }
 
-/// Turns a settle, and what the upstream's answer tells, into an event's content.
+/// Turns a settle, and what the upstream's response tells, into an event's content.
 #[must_use]
 pub fn settle<R>(
     resource: &Resource,
@@ -99,7 +99,7 @@ pub fn settle<R>(
     let outcome = match &settle.fate {
         Fate::Unused => event::Outcome::Unused,
         Fate::Extended(asked) => {
-            // A call that the resource cannot charge is not counted anew.
+            // A call that the resource cannot charge is not counted again.
             let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
             event::Outcome::Extend(bill.map(Box::new))
         }

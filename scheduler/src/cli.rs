@@ -75,7 +75,7 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Tell when long limits end if they are used as in the last weeks.
     Forecast(forecast::ForecastArgs),
-    /// Show what the store holds of each resource, or write it anew.
+    /// Show what the store holds of each resource, or write it again.
     State(state::StateArgs),
     /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely
     /// start.

@@ -130,7 +130,7 @@ fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Result<Co
 /// The options of a connection by the settings in `nats`: encryption, login and inboxes.
 ///
 /// # Errors
-/// If a file with keys or credentials is of no use.
+/// If a file with keys or credentials cannot be used.
 pub fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptions> {
     let options = nats.tls.applied(ConnectOptions::new()).context("the TLS files of the NATS connection")?;
     let options = match (&nats.credentials_file, &nats.nkey_file) {

@@ -54,8 +54,8 @@ pub struct Network {
 }
 
 impl Default for Network {
-    /// A millisecond to the scheduler and up to twenty back; five to an upstream that answers
-    /// within 150; no faults.
+    /// No faults. A message takes 1 ms to the scheduler, up to 20 ms back, and 5 ms to the
+    /// upstream. The upstream responds after 50 to 150 ms.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),

@@ -223,7 +223,7 @@ impl SimulatedScheduler {
 
     fn record(&mut self, now: Time, to: ReplyTo, class: ClassId, request: &PermitRequest<'_>) {
         let Some(id) = &request.id else { return };
-        // A refused request is judged anew.
+        // A refused request is judged again.
         if self.request(id).is_some_and(|known| self.requests[known].spent.is_none()) {
             return;
         }

@@ -203,7 +203,7 @@ mod tests {
     use rampmeter_protocol::text::Text;
     use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 
-    /// The observations that the scheduler makes from the upstream's answers.
+    /// The observations that the scheduler makes from the upstream's responses.
     fn understood(dialect: Dialect, retry_after: RetryAfter) -> [Observation; 2] {
         // The second call is rejected, and fills the bucket.
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];

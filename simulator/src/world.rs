@@ -72,7 +72,7 @@ impl World {
         World { upstream, ..self }
     }
 
-    /// The same world, whose scheduler reads the upstream's answers with `reader`, whatever their
+    /// The same world, whose scheduler reads the upstream's responses with `reader`, whatever their
     /// dialect is.
     #[must_use]
     pub fn reading(self, reader: Reader) -> Self {
@@ -116,7 +116,7 @@ impl World {
         self
     }
 
-    /// The reader for the upstream's answers.
+    /// The reader for the upstream's responses.
     pub(crate) fn reader(&self) -> Reader {
         self.reader.unwrap_or_else(|| self.upstream.reader())
     }

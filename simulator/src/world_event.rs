@@ -49,6 +49,6 @@ pub(crate) enum WorldEvent {
     WorkerStops { worker: usize },
     /// A worker dies.
     WorkerDies(Address),
-    /// A dead worker starts anew.
+    /// A dead worker starts again.
     WorkerRestarts(Address),
 }

@@ -48,6 +48,7 @@ IN_CORE = [
     ("keys share no rate", "blames_all", r"self\.keys\.len\(\) >= BLAMING_KEYS", "false"),
     ("a key takes the place of one that is in use", "make_room", r"now >= self\.none_idle_until", "true"),
     ("a call of a slow key takes no more", "priced_limit", r"limit\.spec\(\)\.guessed", "false"),
+    ("people who look make keys forgotten", "advance", r"self\.far\.forget_until\(now \+ NEAR\);", "self.far.forget_until(now + NEAR); self.forget_unused(now);"),
     ("a window ends more than a period after an answer", "learn_phase", r"ends\.until\.min\(.*?\)\), ", "ends.until, "),
     ("a promise close to the end of a window counts once", "end_of_call", r"at < last", "true"),
     ("a window gives out all at once", "start_in_window", r"\.max\(paced\.unwrap_or\(from\)\)", ""),

@@ -47,7 +47,7 @@ const MAX_HEAD: usize = 16 * 1024;
 pub enum Decoder {
     /// Requests for permits, over NATS and HTTP.
     Permit,
-    /// Settles, with the headers of the upstream's answer in every dialect.
+    /// Settles, with the headers of the upstream's response in every dialect.
     Settle,
     /// Rules that an operator applies.
     Rules,

@@ -22,7 +22,7 @@ const FRONT_PATIENCE_MS = 1_000;
 const USED_UP = ["lapsed", "already_settled", "unknown_permit", "id_in_use"];
 /** The most ids of one request that may be used up. Beyond it, another id does not help. */
 const MAX_USED_UP = 100;
-/** No timer is faster: a permit that lapses sooner is of no use. */
+/** No timer is faster: a permit that lapses sooner is useless. */
 const MIN_VALID_MS = 1;
 
 /** One request for a permit, from its first message to the start of its call. */

@@ -189,8 +189,8 @@ impl ClientBuilder {
     ///
     /// # Errors
     /// If `url` or a resource's name is invalid, or if the prefix is not one token of a subject. If
-    /// a file with keys or credentials is of no use. If no server answers at `url`, if it refuses,
-    /// or if it can't be trusted. No error shows a password or a key.
+    /// a file with keys or credentials cannot be used. If no server answers at `url`, if it
+    /// refuses, or if it can't be trusted. No error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse()?;
         let (renews, max_asks, class_in_subject) = (self.renews, self.max_asks, self.class_in_subject);

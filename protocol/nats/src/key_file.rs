@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// is named by mistake does not.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Why a file is of no use. The text quotes nothing from the file.
+/// Why a file cannot be used. The text quotes nothing from the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {

@@ -305,8 +305,9 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
-    /// Statements in the upstream's answers that the scheduler does not follow. An answer may state
-    /// a capacity above the written one, or contradict other answers about the end of a window.
+    /// Statements in the upstream's responses that the scheduler does not follow. An answer may
+    /// state a capacity above the written one, or contradict other answers about the end of a
+    /// window.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disbelieved: u64,
     /// The calls of `upstream_429`, by cause.

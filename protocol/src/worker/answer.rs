@@ -128,7 +128,7 @@ impl Answer<'_> {
 }
 
 impl Granted<'_> {
-    /// The same, independent of the message that it borrows from.
+    /// An owned copy.
     #[must_use]
     pub fn into_owned(self) -> Granted<'static> {
         Granted {

@@ -19,8 +19,8 @@ pub enum Code {
     NeverFits,
     /// A quota of the upstream is used up. Asking again before its reset is useless.
     QuotaSpent,
-    /// A bound of the scheduler's memory is reached: waiting requests, remembered permits or
-    /// purges. The message names it.
+    /// A bound of the scheduler's memory is reached: waiting requests, answers that wait for the
+    /// store, remembered permits or purges. The message names it.
     QueueFull,
     /// No limit matches, and the resource says `unmatched = "refuse"`.
     NoLimit,
@@ -33,7 +33,7 @@ pub enum Code {
     /// The id belongs to another request, which waits or has a permit that is not settled.
     IdInUse,
     /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
-    /// anew.
+    /// again.
     Lapsed,
     /// The call of this permit was settled. Another call needs another id.
     AlreadySettled,

@@ -22,7 +22,7 @@ pub struct Left<'a> {
 }
 
 impl Left<'_> {
-    /// The same, independent of the message that it borrows from.
+    /// An owned copy.
     #[must_use]
     pub fn into_owned(self) -> Left<'static> {
         Left { limit: self.limit.into_owned(), unit: self.unit.into_owned(), ..self }

@@ -169,7 +169,7 @@ impl Failure {
         HeaderValue::try_from(exhausted(&limit, self.shape().retry_after)).ok()
     }
 
-    /// Whether the rest of the request, or of the connection, is of no use.
+    /// Whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
         match self {
             Failure::Unclear(_)

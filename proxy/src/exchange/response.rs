@@ -89,7 +89,7 @@ impl UnsettledCall {
         UnsettledCall { call, outcome, status, begun: clock.now(), clock, usage: None, _place: place }
     }
 
-    /// The same, with the usage in the answer as its cost.
+    /// Reads the cost from the usage in the response.
     pub(crate) fn with_usage(self, units: TokenUnits, answer: &Response<Incoming>) -> Self {
         let content_type = answer.headers().get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
         UnsettledCall { usage: Some((units, UsageReader::new(content_type))), ..self }

@@ -2,7 +2,7 @@
 //!
 //! Keys of hosts are in memory only. All hosts have their certificates from the start: there are
 //! few, and a fault of the authority is reported before a client meets it. The certificates are
-//! made anew once a day, and when a file of the authority changes.
+//! made again once a day, and when a file of the authority changes.
 
 use super::Host;
 use crate::tls::watched_files::WatchedFiles;
@@ -88,7 +88,7 @@ impl std::fmt::Debug for Current {
 
 impl CertificateAuthority {
     /// # Errors
-    /// If a file is of no use, or the authority can't sign for one of the hosts.
+    /// If a file cannot be used, or the authority can't sign for one of the hosts.
     pub(crate) fn read(files: AuthorityFiles, hosts: Vec<Host>, clock: Clock) -> Result<Self, TlsFileError> {
         let watched = WatchedFiles::new(vec![files.cert_file.clone(), files.key_file.clone()], clock.now());
         let made_ms = unix_ms();

@@ -41,7 +41,7 @@ impl Interceptor {
     /// Answers for the hosts of `interception`, or for the `upstream` alone.
     ///
     /// # Errors
-    /// If the authority is of no use.
+    /// If the authority cannot be used.
     pub(crate) fn open(interception: Interception, upstream: &Authority, clock: Clock) -> Result<Self, TlsFileError> {
         let Interception { authority, mut hosts } = interception;
         if hosts.is_empty() {

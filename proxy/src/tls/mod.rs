@@ -43,7 +43,7 @@ impl ClientName {
     }
 }
 
-/// Why a file is of no use. The text contains no part of a key.
+/// Why a file cannot be used. The text contains no part of a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsFileError {
@@ -111,14 +111,14 @@ impl std::fmt::Debug for Current {
 
 impl Certificate {
     /// # Errors
-    /// If a file is of no use.
+    /// If a file cannot be used.
     pub(crate) fn read(files: CertificateFiles, clock: Clock) -> Result<Self, TlsFileError> {
         let watched = WatchedFiles::new(files.all(), clock.now());
         let current = Mutex::new(Current { acceptor: files.acceptor()?, watched });
         Ok(Certificate { files, clock, current })
     }
 
-    /// The acceptor for the next client. While changed files are of no use, the former ones count.
+    /// The acceptor for the next client. While changed files cannot be used, the former ones count.
     pub(crate) async fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().await;
         if current.watched.have_changed(self.clock.now()) {
@@ -165,7 +165,7 @@ pub(crate) fn acceptor(mut config: ServerConfig) -> TlsAcceptor {
 /// A client of servers whose certificates the authorities in `file` have signed.
 ///
 /// # Errors
-/// If the file is of no use.
+/// If the file cannot be used.
 pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
     Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
 }
@@ -211,7 +211,7 @@ pub(crate) fn pem<T>(
     read(&text).map_err(|error| because(otherwise, error.into()))
 }
 
-/// Says of the file at `path` why it is of no use.
+/// Says of the file at `path` why it cannot be used.
 pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
     TlsFileError { path: path.to_owned(), reason, source: None }
 }

@@ -81,7 +81,7 @@ def connect(
 
     Raises:
         InvalidArgument: If an argument is invalid.
-        TlsError: If `ca_file` is of no use.
+        TlsError: If `ca_file` cannot be used.
 
     Example:
         >>> connect("http://127.0.0.1:9480", token="a secret")

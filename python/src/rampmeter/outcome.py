@@ -62,7 +62,7 @@ class Outcome:
         return self.status == THROTTLED
 
     def response(self) -> dict[str, Any] | None:
-        """The upstream's answer as the wire has it; nothing without a status."""
+        """The upstream's response as the wire has it; nothing without a status."""
         if self.status is None:
             return None
         answer: dict[str, Any] = {"status": self.status, "headers": of_limits(self.headers.items())}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Permit:
     """One call that may be made now, until it is settled.
 
-    Settle it with the upstream's answer. A permit that is neither settled nor given back counts as
+    Settle it with the upstream's response. A permit that is neither settled nor given back counts as
     used, at its estimated cost. It belongs to the process that asked for it: a forked child settles
     nothing. Its representation shows no id, because an id is a secret.
     """
@@ -39,7 +39,7 @@ class Permit:
         """Reports how the call went, and waits for nothing. A second report changes nothing.
 
         Args:
-            response: The upstream's answer: a response of requests, httpx, aiohttp or urllib, a
+            response: The upstream's response: a response of requests, httpx, aiohttp or urllib, a
                 status, or an `Outcome`. Only its status and headers that speak of limits are sent.
             cost: What the call really cost. A unit that is left out keeps its estimate.
             quota_spent: The answer says that a quota is spent, such as a month's.

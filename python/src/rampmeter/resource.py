@@ -89,7 +89,7 @@ class Resource:
         """A request that waits for its turn: `with hub.permit(…) as permit:`.
 
         With `price` the scheduler computes the cost from a request's body, if its configuration
-        says so; `cost` is then of no use.
+        says so; `cost` is then ignored.
 
         Raises:
             InvalidArgument: If an option is invalid.

@@ -175,7 +175,7 @@ impl LimitSearch {
         match (blame, key) {
             (RejectionSource::KnownLimit | RejectionSource::KeyRate, _) => {}
             (RejectionSource::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => {
-                blame = RejectionSource::KeyRate
+                blame = RejectionSource::KeyRate;
             }
             (RejectionSource::Rate(pause), _) => self.rate.note_refused(now, at, pause),
             (RejectionSource::Places, _) => self.cap.note_refused(now, at, self.in_flight),

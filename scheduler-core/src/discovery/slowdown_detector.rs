@@ -2,8 +2,8 @@
 //!
 //! A queue in the upstream delays every call. So the median time of some dozen calls is compared
 //! with the least median, as TCP Vegas compares round trips (Brakmo and Peterson, 1995). Of n calls
-//! in flight, n × (1 − least / now) wait in that queue. If fewer calls in flight are no faster,
-//! there is no queue: the calls or the upstream's speed have changed.
+//! in flight, n × (1 − least / now) wait in that queue. If a lower number of calls
+//! in flight does not shorten them, there is no queue: the calls or the upstream have changed.
 
 use rampmeter_protocol::time::Span;
 

@@ -318,6 +318,11 @@ impl Keys {
             }
         }
         self.far.forget_until(now + NEAR);
+    }
+
+    /// Looks at a few keys, and forgets those that are as new. Only events do this: whether a new
+    /// key has room must not depend on how often the status is read.
+    pub(super) fn forget_unused(&mut self, now: Time) {
         if self.buckets.len() > 0 {
             self.sweep(now, SWEPT_BY_EVENT);
         }
@@ -399,7 +404,7 @@ impl Keys {
         self.enlist_all(now);
     }
 
-    /// Enters all buckets into the sets anew, and gives up all pages.
+    /// Enters all buckets into the sets again, and gives up all pages.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.far = FarDebts::default();

@@ -296,6 +296,11 @@ impl Ledger {
         self.keys.advance(now);
     }
 
+    /// Forgets a few keys whose buckets are as new.
+    pub(crate) fn forget_unused_keys(&mut self, now: Time) {
+        self.keys.forget_unused(now);
+    }
+
     /// The earliest start from `from` on that all buckets of the bill can pay.
     pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
         self.search(from, bill, tier, |_| true)

@@ -1,4 +1,4 @@
-//! Usage by other accounts or processes, as answers of the upstream tell.
+//! Usage by other accounts or processes, as responses of the upstream tell.
 //!
 //! One client's report counts for a minute. Its next answer renews the report. The same report by
 //! another client confirms it until the usage ends.
@@ -35,7 +35,7 @@ pub(crate) struct Claim {
     by: Connection,
     /// When it is forgotten, unless it is reported again; none if it is confirmed.
     unconfirmed_until: Option<Time>,
-    /// When the upstream counts anew, if that is before the end.
+    /// When the upstream's count begins again, if that is before the end.
     resets: Option<Time>,
 }
 

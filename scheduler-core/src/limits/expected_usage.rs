@@ -47,7 +47,7 @@ impl ExpectedUsage {
         }
     }
 
-    /// The expectation for a successor, which learns the present window's usage anew.
+    /// The expectation for a successor, which learns the present window's usage again.
     pub(crate) fn expected(&self) -> Credit {
         self.expected
     }

@@ -2,9 +2,9 @@
 
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
-    ClassField, ClassSpec, Learn, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
-    MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceField, ResourceSpec, SpecError,
-    SpecField,
+    ClassField, ClassSpec, Learn, LimitField, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD,
+    MAX_RESERVATION, MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceField,
+    ResourceSpec, SpecError, SpecField,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -23,6 +23,10 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let rules = [
         (ResourceField::Limits, has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
         (ResourceField::Classes, classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
+        within(ResourceField::Horizon, "horizon", spec.horizon, Span::ZERO..=MAX_HORIZON),
+        bound(ResourceField::MaxWaiting, spec.bounds.max_waiting),
+        bound(ResourceField::MaxPermits, spec.bounds.max_permits),
+        bound(ResourceField::MaxKeys, spec.bounds.max_keys),
         within(ResourceField::Reservation, "reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
         within(ResourceField::Validity, "validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
         within(ResourceField::MaxAhead, "max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
@@ -48,6 +52,11 @@ fn no_class(name: &Name, classes: &[ClassSpec]) -> String {
 fn within(field: ResourceField, name: &str, span: Span, range: RangeInclusive<Span>) -> Rule<ResourceField> {
     let reason = format!("`{name}` is from {} to {}, not {span}", range.start(), range.end());
     (field, range.contains(&span), reason)
+}
+
+/// A bound of 0 would shut out all clients.
+fn bound(field: ResourceField, bound: usize) -> Rule<ResourceField> {
+    (field, (1..=MAX_BOUND).contains(&bound), format!("a bound is from 1 to {MAX_BOUND}"))
 }
 
 fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<SpecError> {

@@ -86,7 +86,7 @@ impl Limit {
         Limit { counting: self.counting.under_jitter(period, guard(period, jitter)), ..self }
     }
 
-    /// This limit, with a full bucket that holds at most `capacity` less the margin, or half of
+    /// This limit with its full level capped at `capacity` less the margin, or at half of
     /// `capacity` if that is more.
     pub(crate) fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);

@@ -115,7 +115,7 @@ pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from
 /// Which capacity a limit has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Follow {
-    /// The capacity that the upstream's answers state, if that is below the written one.
+    /// The capacity that the upstream's responses state, if that is below the written one.
     #[default]
     Headers,
     /// The written capacity.
@@ -180,6 +180,11 @@ pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
 pub const MIN_RESERVATION: Span = Span::from_millis(50);
 /// The longest reservation: a crash costs at most about this much refill.
 pub const MAX_RESERVATION: Span = Span::from_secs(60);
+/// The longest horizon. A waiting request is then granted so early that hardly any is left for late
+/// binding.
+pub const MAX_HORIZON: Span = Span::from_secs(60);
+/// The highest of the [`Bounds`]: the core counts in 32 bits.
+pub const MAX_BOUND: usize = u32::MAX as usize;
 /// The longest ride. A store that fails for longer has to be repaired.
 pub const MAX_RIDE: Span = Span::from_secs(3600);
 /// The shortest validity. With less, a permit would lapse on its way to the worker.
@@ -300,7 +305,7 @@ pub enum StartPolicy {
 /// The largest number of remembered permits that were returned, about 8 MB. Once all permits reach
 /// their bound, the same bound holds for permits of calls that take next to nothing. So one client
 /// cannot fill the memory with permits that cost it nothing. Beyond the bound, the scheduler
-/// forgets the oldest permit, and a late copy of its request is charged anew.
+/// forgets the oldest permit, and a late copy of its request is charged again.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
@@ -355,6 +360,10 @@ pub enum SpecField {
 pub enum ResourceField {
     Limits,
     Classes,
+    Horizon,
+    MaxWaiting,
+    MaxPermits,
+    MaxKeys,
     DiscoverKey,
     DefaultClass,
     Reservation,

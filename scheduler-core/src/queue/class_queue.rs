@@ -227,7 +227,8 @@ impl ClassQueue {
         first.is_some_and(|entry| entry.turn == waiting.position.turn)
     }
 
-    /// The request of the same client and tree with the earliest deadline before that of `waiting`.
+    /// The request with the earliest deadline of this client and tree, if that is before the
+    /// deadline of `waiting`.
     pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
         let own = waiting.deadline.map(|_| waiting.deadline_position())?;
         self.by_deadline.range(own.first()..own).next().map(|(_, (_, slot))| *slot)

@@ -10,7 +10,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 /// The most idle clients that are remembered. Beyond this number, clients with the least service
-/// begin anew.
+/// begin again.
 const MAX_IDLE: usize = 100_000;
 /// The most idle clients that are forgotten when a request leaves: more than become idle at that
 /// time.
@@ -28,7 +28,7 @@ pub(crate) struct Clients {
     contended: LimitSet,
     /// By limit.
     clocks: Vec<VirtualClock>,
-    /// How often all clients have begun anew. A client of a former generation is like a new one.
+    /// How often all clients have begun again. A client of a former generation is like a new one.
     generation: u64,
     clients: HashMap<Arc<str>, Client>,
     /// Clients without a waiting request, by generation. They are kept until the clocks have passed
@@ -135,14 +135,14 @@ impl Clients {
         &self.clocks[limit.index()]
     }
 
-    /// Lets all clients begin anew, when no request is left.
+    /// Lets all clients begin again, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
         self.contended = LimitSet::NONE;
         self.generation += 1;
     }
 
-    /// Lets all clients begin anew under other limits.
+    /// Lets all clients begin again under other limits.
     pub(crate) fn begin_version(&mut self, limits: usize, now: Time) {
         self.forget_all();
         self.clocks = vec![VirtualClock::new(now); limits];

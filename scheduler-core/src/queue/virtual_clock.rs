@@ -8,8 +8,8 @@ const WINDOW: Span = Span::from_secs(120);
 
 /// How much service a client has had, in nanoseconds of the resource at a weight of one.
 ///
-/// It begins anew whenever the queue is empty. If that does not happen for centuries, it saturates,
-/// and only the order of arrival decides.
+/// It begins again whenever the queue is empty. If that does not happen for centuries, it
+/// saturates, and only the order of arrival decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VirtualTime(u64);
 

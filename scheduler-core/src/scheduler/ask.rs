@@ -137,7 +137,9 @@ impl<R: Clone> Scheduler<R> {
         if !is_changing && self.waits(now).is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
-            self.outbox.refuse(ask.to, Some(ask.id), Refusal::TooManyPending);
+            let bound = self.resource.spec().bounds.max_waiting;
+            let refusal = Refusal::BoundReached { what: Bounded::Pending, bound, retry_after: RETRY_AFTER_BOUND };
+            self.outbox.refuse(ask.to, Some(ask.id), refusal);
         } else if is_changing || offer.at <= now + NEAR {
             // The next checkpoint has a budget for this request.
             self.answer_later(now, ask, offer.at);

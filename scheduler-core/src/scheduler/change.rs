@@ -14,9 +14,10 @@ use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
-/// Waiting requests that one event charges by changed limits: half a millisecond.
+/// Waiting requests that one event charges by changed limits. This takes half a
+/// millisecond.
 const MAX_CHARGED: usize = 64;
-/// Waiting requests that one event refuses in a hand-over: half a millisecond, too.
+/// Waiting requests that one event refuses in a hand-over. This takes half a millisecond.
 const MAX_SENT_AWAY: usize = 256;
 
 impl<R: Clone> Scheduler<R> {

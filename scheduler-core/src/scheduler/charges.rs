@@ -93,7 +93,7 @@ impl Charges<'_> {
         self.term.budget_mut().release(self.resource, granted.start, bill, occupied, CallMade::Yes);
     }
 
-    /// Renews the leases of a call in flight. The call takes expired places anew. Returns whether
+    /// Renews the leases of a call in flight. The call takes expired places again. Returns whether
     /// there was room for it.
     pub(crate) fn renew(&mut self, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);

@@ -1,4 +1,4 @@
-//! Reacts to the upstream's answers.
+//! Reacts to the upstream's responses.
 //!
 //! A rejected call shows that the upstream's level is lower than assumed; an answer that says when
 //! to call again shows by how much. If it does not name the limit, the limit with the least refill

@@ -147,7 +147,7 @@ impl<R: Clone> Scheduler<R> {
         Scheduler::beginning(resource, epoch, now, &[])
     }
 
-    /// The same, with the limits that a predecessor has found.
+    /// A scheduler that begins with the limits that a predecessor has found.
     pub(crate) fn beginning(resource: Resource, epoch: Epoch, now: Time, found: &[DiscoveredSnapshot]) -> Self {
         let unwritten = UnwrittenLimits::new(&resource, now, found);
         let resource = unwritten.complete(resource);
@@ -234,6 +234,7 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.review(now);
         }
         self.ledger.advance(now);
+        self.ledger.forget_unused_keys(now);
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);

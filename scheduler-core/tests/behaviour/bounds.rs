@@ -5,19 +5,21 @@ use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassField, LimitField, LimitSpec, MAX_CLASSES, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, Margin,
-    OnStoreLoss, ResourceField, ResourceSpec, SpecField,
+    Algorithm, Applies, ClassField, FairShare, LimitField, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS,
+    MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, Margin, OnStoreLoss, ResourceField, ResourceSpec, SpecField,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
@@ -144,12 +146,12 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
     assert!(matches!(world.last_answer(asked), Some(SentAnswer::Refused(_))), "further ahead than can be foreseen");
 }
 
-/// Reaches `spec::MAX_LIMITS` and `spec::MAX_CLASSES`, too.
+/// Reaches `spec::MAX_LIMITS`, `spec::MAX_CLASSES`, `spec::MAX_HORIZON` and `spec::MAX_BOUND`.
 #[test]
 fn wrong_specifications_say_where_and_why() {
     let good = crate::common::ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
-    let table: [(Spoil, SpecField); 15] = [
+    let table: [(Spoil, SpecField); 19] = [
         (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, LimitField::Name)),
@@ -160,6 +162,10 @@ fn wrong_specifications_say_where_and_why() {
             |spec| spec.limits[0].applies.key = (0..=MAX_KEY_LABELS).map(|label| label.to_string()).collect(),
             SpecField::Limit(0, LimitField::Key),
         ),
+        (|spec| spec.horizon = MAX_HORIZON + Span::from_nanos(1), SpecField::Resource(ResourceField::Horizon)),
+        (|spec| spec.bounds.max_waiting = 0, SpecField::Resource(ResourceField::MaxWaiting)),
+        (|spec| spec.bounds.max_permits = 0, SpecField::Resource(ResourceField::MaxPermits)),
+        (|spec| spec.bounds.max_keys = MAX_BOUND + 1, SpecField::Resource(ResourceField::MaxKeys)),
         (
             |spec| spec.reservation = MAX_RESERVATION + Span::from_nanos(1),
             SpecField::Resource(ResourceField::Reservation),
@@ -233,11 +239,17 @@ fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
 /// Any event, after a pause.
 fn event() -> impl Strategy<Value = (u64, Kind)> {
     let mode = prop_oneof![Just(Mode::Allow), Just(Mode::Reserve), Just(Mode::Wait)];
-    let ask = (0..60_u8, 0..=10_u64, any::<bool>(), mode, prop::option::of(0..6_u64))
-        .prop_map(|(id, cost, bulk, mode, within)| Kind::Ask { id: (id < 50).then_some(id), cost, bulk, mode, within });
+    let ask = (0..60_u8, 0..6_u8, 0..=10_u64, any::<bool>(), mode, prop::option::of(0..6_u64)).prop_map(
+        |(id, client, cost, bulk, mode, within)| {
+            let id = (id < 50).then_some(id);
+            Kind::Ask { id, client, cost, bulk, mode, within }
+        },
+    );
+    let settle = (0..50_u8, prop::option::of(0..15_u64), any::<bool>());
     let kind = prop_oneof![
         60 => ask,
-        20 => (0..50_u8, prop::option::of(0..15_u64)).prop_map(|(id, actual)| Kind::Settle { id, actual }),
+        20 => settle.prop_map(|(id, actual, is_refused)| Kind::Settle { id, actual, is_refused }),
+        3 => Just(Kind::Checkpoint),
         1 => Just(Kind::HandOver),
     ];
     (prop_oneof![Just(0), 0..500_u64], kind)
@@ -245,16 +257,29 @@ fn event() -> impl Strategy<Value = (u64, Kind)> {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Ask { id: Option<u8>, cost: u64, bulk: bool, mode: Mode, within: Option<u64> },
-    Settle { id: u8, actual: Option<u64> },
+    Ask { id: Option<u8>, client: u8, cost: u64, bulk: bool, mode: Mode, within: Option<u64> },
+    Settle { id: u8, actual: Option<u64>, is_refused: bool },
+    Checkpoint,
     HandOver,
 }
 
-/// All commands and levels, as text.
-fn transcript(events: &[(u64, Kind)]) -> String {
+/// Two limits, one for each of few clients, whose shares are fair, and a window.
+fn crowded() -> ResourceSpec {
+    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let each = LimitSpec { name: name("each"), applies, ..limit("requests", 10.0, span(900)) };
     let mut spec = with_bulk(crate::common::ten_per_second(), 0.2);
+    let window =
+        LimitSpec { name: name("window"), algorithm: Algorithm::SlidingWindow, ..limit("requests", 40.0, span(3000)) };
+    spec.limits.extend([each, window]);
     spec.classes[1].max_starvation = Some(span(700));
-    let mut scheduler = Scheduler::new(Resource::new(&spec).unwrap(), Epoch::new(3), Time::ORIGIN);
+    spec.bounds.max_keys = 3;
+    spec.fair_share = Some(FairShare { label: "client".to_owned(), weights: [].into() });
+    spec
+}
+
+/// All commands and levels, as text. `is_viewed`: between the events, people look at everything.
+fn transcript(events: &[(u64, Kind)], is_viewed: bool) -> String {
+    let mut scheduler = Scheduler::new(Resource::new(&crowded()).unwrap(), Epoch::new(3), Time::ORIGIN).fenced();
     let (mut now, mut text) = (Time::ORIGIN, String::new());
     for (number, (pause, kind)) in events.iter().enumerate() {
         now += span(*pause);
@@ -262,8 +287,12 @@ fn transcript(events: &[(u64, Kind)]) -> String {
             scheduler.handle(wakeup.at, Event::Wake);
             text += &format!("{wakeup:?}\n");
         }
-        let event = event_of(scheduler.resource(), number, kind);
-        scheduler.handle(now, event);
+        if is_viewed {
+            view(&mut scheduler, now);
+        }
+        for event in events_of(&mut scheduler, now, number, kind) {
+            scheduler.handle(now, event);
+        }
         while let Some(command) = scheduler.poll_command() {
             text += &format!("{now} {command:?}\n");
         }
@@ -271,36 +300,68 @@ fn transcript(events: &[(u64, Kind)]) -> String {
     format!("{text}{:?}", scheduler.snapshot(now, usize::MAX))
 }
 
+fn view(scheduler: &mut Scheduler<usize>, now: Time) {
+    let _ = scheduler.limit_status(now);
+    let _ = scheduler.class_status(now);
+    let _ = scheduler.explain(now, &Question::default());
+    let _ = scheduler.left(now, &PermitId::new("1").unwrap());
+}
+
+fn events_of(scheduler: &mut Scheduler<usize>, now: Time, to: usize, kind: &Kind) -> Vec<Event<usize>> {
+    if let Kind::Checkpoint = kind {
+        return scheduler
+            .checkpoint(now)
+            .map(|checkpoint| Event::CheckpointStored(checkpoint.number))
+            .into_iter()
+            .collect();
+    }
+    vec![event_of(scheduler.resource(), to, kind)]
+}
+
+fn labels(client: u8) -> Labels<'static> {
+    let mut labels = Labels::new();
+    labels.set("client", client.to_string()).unwrap();
+    labels
+}
+
+/// A 429 that says when to come back.
+fn refusal() -> Observation {
+    let retry_after = Some(span(400));
+    let verdict = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };
+    Observation { verdict, readings: Vec::new(), spent: Vec::new() }
+}
+
 fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
     let permit = |id: u8| PermitId::new(&id.to_string()).unwrap();
     let units = |count: u64| amount(count as f64);
     match kind {
-        Kind::Ask { id, cost, bulk, mode, within } => Event::Ask(Ask {
+        Kind::Ask { id, client, cost, bulk, mode, within } => Event::Ask(Ask {
             to,
             connection: Connection::UNKNOWN,
             id: id.map_or(PermitId::secret(to as u128), permit),
             identity: Identity::default(),
-            bill: resource.bill(&Labels::new(), [("requests", units(*cost))].into_iter()).unwrap(),
+            bill: resource.bill(&labels(*client), [("requests", units(*cost))].into_iter()).unwrap(),
             class: resource.class(if *bulk { "bulk" } else { "urgent" }).unwrap(),
             mode: *mode,
             // Few values, so that several are late at once.
             max_wait: within.map(|within| span(within * 300)),
             age: Span::ZERO,
             progress: true,
-            client: None,
+            client: Some(client.to_string().into()),
             call: None,
         }),
-        Kind::Settle { id, actual } => {
+        Kind::Settle { id, actual, is_refused } => {
             let used = |count| Outcome::Used(vec![("requests".to_owned(), units(count))]);
             Event::Settle(Settle {
                 to: Some(to),
                 id: permit(*id),
                 outcome: actual.map_or(Outcome::Unused, used),
-                observation: None,
-                is_throttled: false,
+                observation: is_refused.then(refusal),
+                is_throttled: *is_refused,
                 times: CallTimes::default(),
             })
         }
+        Kind::Checkpoint => unreachable!("a checkpoint is made, not told"),
         Kind::HandOver => Event::HandOver,
     }
 }
@@ -310,6 +371,11 @@ proptest! {
 
     #[test]
     fn the_same_events_give_the_same_commands(events in prop::collection::vec(event(), 1..150)) {
-        prop_assert_eq!(transcript(&events), transcript(&events));
+        prop_assert_eq!(transcript(&events, false), transcript(&events, false));
+    }
+
+    #[test]
+    fn views_change_nothing(events in prop::collection::vec(event(), 1..150)) {
+        prop_assert_eq!(transcript(&events, true), transcript(&events, false));
     }
 }

@@ -14,7 +14,7 @@ use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
 use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 
-/// Waiting requests that no single event charges anew.
+/// Waiting requests that no single event charges again.
 const MANY: usize = 300;
 
 /// Later than answers may wait for the store.
@@ -196,8 +196,8 @@ fn deadlines_hold_after_the_steps() {
     assert!(late > MANY / 3 && in_time > MANY / 3, "{in_time} in time, {late} late");
 }
 
-/// The second change meets three kinds of requests: those charged anew, those not yet charged anew,
-/// and new ones.
+/// The second change meets three kinds of requests: those charged again, those not yet charged
+/// again, and new ones.
 #[test]
 fn a_change_during_a_change_charges_every_request_by_the_last_limits() {
     let other = |requests| {

@@ -284,7 +284,7 @@ impl Play {
         }
     }
 
-    /// The leader counts a call of another scheduler anew, at any time and repeatedly, which must
+    /// The leader counts a call of another scheduler again, at any time and repeatedly, which must
     /// free no place. For the judge, the call ends when the scheduler that granted it says so. A
     /// former leader may not know the call, and may give its place away.
     fn count_anew(&mut self, of: &Index, which: &Index) {

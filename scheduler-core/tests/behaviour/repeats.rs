@@ -211,6 +211,19 @@ fn bounded(max_waiting: usize, max_permits: usize) -> ResourceSpec {
 }
 
 #[test]
+fn answers_that_wait_for_the_store_are_bounded() {
+    let resource = Resource::new(&bounded(2, 100)).unwrap();
+    play_on(
+        World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN).fenced()),
+        "
+        0    reserve a                           ->
+        0    reserve b                           ->
+        0    reserve c                           -> c:queue_full+1000
+        ",
+    );
+}
+
+#[test]
 fn waiting_requests_are_bounded() {
     let world = play(
         &bounded(2, 100),
@@ -267,7 +280,7 @@ fn no_client_fills_the_queue_alone() {
 
 #[test]
 fn the_refusal_at_a_bound_names_it() {
-    let mut world = play(&bounded(0, 1), "0 reserve a requests=10 -> a@0");
+    let mut world = play(&bounded(1, 1), "0 reserve a requests=10 -> a@0");
     let table = [
         (Mode::Reserve, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
         (Mode::Wait, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
@@ -276,9 +289,15 @@ fn the_refusal_at_a_bound_names_it() {
         let asked = world.ask(ms(10), &wish(mode, &[]));
         assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
     }
-    let mut world = play(&bounded(0, 2), "0 reserve a requests=10 -> a@0");
+    let mut world = play(
+        &bounded(1, 3),
+        "
+        0  reserve a requests=10  -> a@0
+        0  wait b                 ->
+        ",
+    );
     let asked = world.ask(ms(10), &wish(Mode::Wait, &[]));
-    let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 0, retry_after: span(1000) };
+    let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 1, retry_after: span(1000) };
     assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
 }
 

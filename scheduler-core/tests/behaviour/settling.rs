@@ -230,7 +230,7 @@ fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
         0     levels                             -> requests=8.5 calls=0
         ",
     );
-    // The answer of the upstream counts even if the settle wants no answer.
+    // The response of the upstream counts even if the settle wants no answer.
     let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), by_other_accounts: false };
     let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
     let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);

@@ -8,7 +8,7 @@
 //! | nothing | only time passes |
 //! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
-//! | `answered`, a name and a status | the same with the upstream's answer; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
+//! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
 //! | `held-up` | answers are delayed |

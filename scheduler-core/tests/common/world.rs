@@ -153,7 +153,7 @@ impl World {
         self.settle_observed(now, id, outcome, None)
     }
 
-    /// Settles with the upstream's answer.
+    /// Settles with the upstream's response.
     pub(crate) fn settle_observed(
         &mut self,
         now: Time,

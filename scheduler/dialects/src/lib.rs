@@ -1,4 +1,4 @@
-//! Reads rate limits from an upstream's answers, dialect by dialect.
+//! Reads rate limits from an upstream's responses, dialect by dialect.
 //!
 //! A [`Reader`] turns the status and headers that a worker has settled into an
 //! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no

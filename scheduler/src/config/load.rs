@@ -59,7 +59,7 @@ pub struct Configured {
     pub spec: ResourceSpec,
     /// The provider of the limits, if there is one.
     pub provider: Option<ProviderSettings>,
-    /// The reader of the upstream's answers.
+    /// The reader of the upstream's responses.
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
     pub pricing: Option<Pricing>,
@@ -321,6 +321,10 @@ fn resource_field(resource: &Spanned<ResourceTable>, field: ResourceField) -> Ra
         ResourceField::Limits | ResourceField::Classes => name,
         ResourceField::DiscoverKey => table.discover_key.first().map_or(name, Spanned::span),
         ResourceField::DefaultClass => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        ResourceField::Horizon => table.horizon.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxWaiting => table.max_waiting.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxPermits => table.max_permits.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxKeys => table.max_keys.as_ref().map_or(name, Spanned::span),
         ResourceField::Reservation => table.reservation.as_ref().map_or(name, Spanned::span),
         ResourceField::Validity => table.validity.as_ref().map_or(name, Spanned::span),
         ResourceField::MaxAhead => table.max_ahead.as_ref().map_or(name, Spanned::span),

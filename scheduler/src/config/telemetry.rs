@@ -8,7 +8,7 @@ use http::Uri;
 use serde::Deserialize;
 use toml::Spanned;
 
-/// The default part of the traces that are recorded: enough to see what is slow, and no load.
+/// The default share of traces that are recorded. It shows slow calls at a negligible cost.
 const DEFAULT_SAMPLE: f64 = 0.01;
 /// The most characters in the name of a service.
 const MAX_SERVICE: usize = 64;

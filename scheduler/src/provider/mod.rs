@@ -111,7 +111,7 @@ pub enum ProviderSource {
 }
 
 impl ProviderSource {
-    /// The same, with permits for its requests for access tokens.
+    /// Takes a permit for each request for an access token.
     #[must_use]
     pub fn with_token_permits(mut self, permits: TokenPermits) -> Self {
         match &mut self {

@@ -10,7 +10,7 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
-/// The quota has to lack room for a refused request besides the grants of its period. Waiting
+/// A refusal is right only if the grants of the period and the request exceed the quota. Waiting
 /// requests do not count, because they may never be granted. They count only against a reservation,
 /// if the quota has no resets: a reservation gets what they leave.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {

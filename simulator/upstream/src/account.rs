@@ -100,7 +100,7 @@ impl Account {
 
     /// Replaces the policies from `now` on, in their order. A token bucket keeps its level, as far
     /// as there is room, and a window that replaces one of its kind goes on. Any other policy
-    /// begins anew. The change is not announced.
+    /// begins again. The change is not announced.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};

@@ -103,7 +103,7 @@ async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that(
     assert_eq!(granted["status"], "granted", "{granted}");
 }
 
-/// The units of a cost say nothing about the answer of the upstream.
+/// The units of a cost say nothing about the response of the upstream.
 #[tokio::test]
 async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
     let nats = nats::start().await;

@@ -101,6 +101,7 @@ fn wrong_fields_of_a_resource_are_reported_with_their_place() {
     let classes = format!("classes = [{{ name = \"bulk\" }}, {}]", classes.join(", "));
     #[rustfmt::skip]
     let table = [
+        ("horizon = \"50ms\"",              "horizon = \"61s\"",                            "8:11: `horizon` is from 0ns to 60s, not 61s"),
         ("horizon = \"50ms\"",              "reservation = \"49ms\"",                        "8:15: `reservation` is from 50ms to 60s, not 49ms"),
         ("horizon = \"50ms\"",              "validity = \"99ms\"",                           "8:12: `validity` is from 100ms to 31622400s, not 99ms"),
         ("horizon = \"50ms\"",              "max_ahead = \"8785h\"",                         "8:13: `max_ahead` is from 0ns to 31622400s, not 31626000s"),

@@ -1,4 +1,4 @@
-//! The upstream's answers, from a worker's settle to the levels, the log and the metrics.
+//! The upstream's responses, from a worker's settle to the levels, the log and the metrics.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 

@@ -361,7 +361,7 @@ async fn an_authority_that_is_replaced_counts_without_a_restart() {
     let (former_roots, next_roots) = (roots(&intercepting.own), roots(&next));
     let shows = async |roots: &RootCertStore| intercepting.encrypt_with(roots.clone(), HOST, &[]).await.ok().map(drop);
     shows(&former_roots).await.unwrap();
-    // Half of a change is of no use, and leaves the former authority in force.
+    // Half of a change cannot be used, and leaves the former authority in force.
     std::fs::copy(next.ca_file(), intercepting.own.ca_file()).unwrap();
     let_pass(Duration::from_millis(1100), "the files are looked at once a second").await;
     shows(&former_roots).await.unwrap();

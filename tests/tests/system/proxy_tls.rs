@@ -59,7 +59,7 @@ async fn a_certificate_that_is_replaced_counts_without_a_restart() {
     let shown = former.issue("proxy", &["localhost"]);
     let inner = encrypted(&upstream, &shown).await;
     assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);
-    // Half of a change is of no use, and leaves the former certificate in force.
+    // Half of a change cannot be used, and leaves the former certificate in force.
     let new = next.issue("proxy", &["localhost"]);
     std::fs::copy(&new.cert, &shown.cert).unwrap();
     assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);

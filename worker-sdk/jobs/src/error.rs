@@ -57,7 +57,7 @@ impl QueueError {
         ))
     }
 
-    /// The same, if the server has not answered because it did not permit the request.
+    /// States that the server did not answer because it did not permit the request.
     pub(crate) fn denied(self, denial: &str) -> Self {
         match self.kind {
             QueueErrorKind::Store => QueueError {

@@ -22,6 +22,8 @@ use tokio::sync::oneshot;
 
 /// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
+/// The pause before a subscription that NATS did not take is sent again.
+const SEND_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection with an inbox of its own. The number of a reply is the number of its batch.
 pub(crate) struct Transport {
@@ -66,13 +68,19 @@ impl Transport {
         let (permit, settle) = (self.subjects.permit(name).into(), self.subjects.settle(name).into());
         self.resources.push(Targets { name: name.clone(), permit, settle });
         let subject = self.subjects.event(name);
-        match bounded(self.client.subscribe(subject.clone())).await {
-            Some(news) => {
-                let arrival = move |message| std::future::ready(news_arrival(resource, &subject, message));
-                self.news.push(Box::pin(news.filter_map(arrival)));
-            }
-            None => tracing::warn!(resource = %name, "no subscription to the resource's events"),
+        let client = self.client.clone();
+        let (wanted, first) = (subject.clone(), bounded(self.client.subscribe(subject.clone())).await);
+        if first.is_none() {
+            tracing::warn!(resource = %name, "no subscription to the resource's events yet; trying again");
         }
+        let news = async move {
+            match first {
+                Some(news) => news,
+                None => until_taken(|| client.subscribe(wanted.clone())).await,
+            }
+        };
+        let arrival = move |message| std::future::ready(news_arrival(resource, &subject, message));
+        self.news.push(Box::pin(news.flatten_stream().filter_map(arrival)));
         resource
     }
 
@@ -157,6 +165,16 @@ fn headers(traces: &TraceContexts) -> HeaderMap {
     headers
 }
 
+/// Sends again, after pauses, until NATS takes it.
+async fn until_taken<T, E: std::fmt::Display, S: Future<Output = Result<T, E>>>(mut send: impl FnMut() -> S) -> T {
+    loop {
+        tokio::time::sleep(SEND_PAUSE).await;
+        if let Some(taken) = bounded(send()).await {
+            return taken;
+        }
+    }
+}
+
 async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T, E>>) -> Option<T> {
     match tokio::time::timeout(SEND_TIMEOUT, sending).await {
         Ok(Ok(sent)) => return Some(sent),
@@ -217,5 +235,23 @@ fn log(event: &async_nats::Event) {
             tracing::warn!(%event, "connection to NATS");
         }
         async_nats::Event::Closed | async_nats::Event::ClientError(_) => tracing::debug!(%event, "connection to NATS"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::until_taken;
+    use std::cell::Cell;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_subscription_that_nats_does_not_take_is_sent_again() {
+        let sent = Cell::new(0);
+        let send = || {
+            sent.set(sent.get() + 1);
+            let answer = if sent.get() < 3 { Err("the buffer is full") } else { Ok("subscribed") };
+            async move { answer }
+        };
+        assert_eq!(until_taken(send).await, "subscribed");
+        assert_eq!(sent.get(), 3);
     }
 }

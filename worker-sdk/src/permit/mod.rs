@@ -93,7 +93,7 @@ impl Permit {
     /// let mut permit = hub.acquire(1).await?;
     /// prepare().await;
     /// if permit.valid_for().is_some_and(|left| left.is_zero()) {
-    ///     permit = permit.ready().await?; // gives it back and asks anew
+    ///     permit = permit.ready().await?; // gives it back and asks again
     /// }
     /// # drop(permit.begin());
     /// # Ok(())

@@ -126,7 +126,7 @@ impl Outcome {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// The outcome of an HTTP answer, without the headers that are of no use to a scheduler.
+    /// The outcome of an HTTP answer, without the headers that no scheduler reads.
     pub(crate) fn answered(status: StatusCode, headers: &HeaderMap) -> Self {
         let relevant = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
         let relevant = relevant.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));

@@ -17,7 +17,7 @@ LOCAL_VALID: Final = 1.0
 """Seconds for which a local permit is valid. A longer-lived one could be used with the next."""
 
 MIN_VALID: Final = 0.001
-"""No thread wakes up faster: a permit that lapses sooner is of no use."""
+"""No thread wakes up faster: a permit that lapses sooner is useless."""
 
 ROUNDING: Final = 1e-3
 """Milliseconds that a difference of two floats may be off."""

@@ -36,7 +36,7 @@ https://HOST:PORT or nats://HOST:PORT
 
         Raises:
             InvalidArgument: If `url` is no address, or holds a password: that belongs into `token`.
-            TlsError: If the file of authorities is of no use.
+            TlsError: If the file of authorities cannot be used.
         """
         parts = urlsplit(url)
         if parts.username or parts.password:

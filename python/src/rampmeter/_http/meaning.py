@@ -20,7 +20,7 @@ def answers_of(address: Address, response: Response) -> list[Answer] | Failure:
     """The answers in a response, or why there are none and another attempt is of use.
 
     Raises:
-        RampmeterError: If another attempt is of no use.
+        RampmeterError: If another attempt is useless.
     """
     if answers := answers_in(response.body):
         return answers
@@ -46,7 +46,7 @@ def fault(address: Address, error: Exception) -> Failure:
     """Why there was no response, if another attempt is of use.
 
     Raises:
-        RampmeterError: If another attempt is of no use.
+        RampmeterError: If another attempt is useless.
     """
     is_hangup = not isinstance(error, NotConnected)
     if isinstance(error, NotConnected) and isinstance(error.__cause__, Exception):

@@ -51,7 +51,7 @@ class Pool:
         """The answer to one request, or why there is none in time.
 
         Raises:
-            RampmeterError: If asking again is of no use.
+            RampmeterError: If asking again is useless.
         """
         self._send_unsent()
         path = f"/v1/permit/{resource}"

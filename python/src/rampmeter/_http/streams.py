@@ -39,7 +39,7 @@ class Streams:
         """The answer to one request, or why there is none in time.
 
         Raises:
-            RampmeterError: If asking again is of no use.
+            RampmeterError: If asking again is useless.
         """
         self._send_unsent()
         body = packed([message])

@@ -67,7 +67,7 @@ class Connection:
         """Why there is no connection, if another attempt is of use.
 
         Raises:
-            RampmeterError: If another attempt is of no use.
+            RampmeterError: If another attempt is useless.
         """
         url = self._address.url
         if isinstance(error, RampmeterError):

@@ -89,7 +89,7 @@ class Link:
         """The last answer to one request, or why there is none in time.
 
         Raises:
-            RampmeterError: If asking again is of no use.
+            RampmeterError: If asking again is useless.
         """
         why = await self._ready(resource, until - time.monotonic())
         if why is not None:

@@ -30,7 +30,7 @@ pub(crate) struct TokenBucket {
     extra: Option<Box<ActiveState>>,
 }
 
-/// All state of a bucket except what was spent.
+/// The state that a bucket needs only while it has promises, freezes or reports.
 #[derive(Clone, Debug)]
 struct ActiveState {
     promised: Timeline,
@@ -55,7 +55,7 @@ impl ActiveState {
     }
 }
 
-static NO_EXTRA: ActiveState = ActiveState::EMPTY;
+static NOT_ACTIVE: ActiveState = ActiveState::EMPTY;
 
 impl TokenBucket {
     /// The bucket's past is unknown: it may have been full, so earlier calls return nothing.
@@ -388,7 +388,7 @@ impl TokenBucket {
     }
 
     fn extra(&self) -> &ActiveState {
-        self.extra.as_deref().unwrap_or(&NO_EXTRA)
+        self.extra.as_deref().unwrap_or(&NOT_ACTIVE)
     }
 
     /// State that is kept from now on; with it, past levels are remembered.

@@ -16,7 +16,7 @@ use rampmeter_worker_sdk::policy::{Patience, Unreachable};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Proxies that serve, as one client of the schedulers.
+/// Running proxies that share one client of the schedulers.
 pub(crate) struct Proxies {
     client: Client,
     proxies: Vec<Proxy>,

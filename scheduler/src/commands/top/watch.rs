@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Interval, MissedTickBehavior};
 
-/// Looks after which the names of the resources are asked for anew.
+/// Looks after which the names of the resources are asked for again.
 const LOOKS_WITH_NAMES: u32 = 5;
 
 /// The answer to a question or an order.

@@ -1,4 +1,4 @@
-//! The reader of an upstream's answers.
+//! The reader of an upstream's responses.
 
 use crate::config::limits::table::ResourceTable;
 use crate::config::reading::source::{ConfigError, Source};

@@ -4,7 +4,7 @@
 
 use crate::config::keys::keys;
 use crate::config::provider::ProviderTable;
-use crate::config::reading::value::{Bound, Duration};
+use crate::config::reading::value::Duration;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::policy::spec::{
     ClassSpec, Discover, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched,
@@ -85,12 +85,12 @@ keys! {
         /// longest period of a limit, at least a minute and at most an hour.
         pub max_ahead: Option<Spanned<Duration>> = Example(r#""1h""#) => max_ahead,
         /// How many requests wait at once. Beyond it, requests are refused.
-        pub max_waiting: Option<Spanned<Bound>> = Default("100000") => bounds.max_waiting,
+        pub max_waiting: Option<Spanned<usize>> = Default("100000") => bounds.max_waiting,
         /// How many permits are remembered at once, at about 100 bytes each.
-        pub max_permits: Option<Spanned<Bound>> = Default("4000000") => bounds.max_permits,
+        pub max_permits: Option<Spanned<usize>> = Default("4000000") => bounds.max_permits,
         /// How many buckets by key exist at once that are not full, at about 160 bytes each.
         /// Beyond it, requests with new keys are refused.
-        pub max_keys: Option<Spanned<Bound>> = Default("1000000") => bounds.max_keys,
+        pub max_keys: Option<Spanned<usize>> = Default("1000000") => bounds.max_keys,
         /// The labels that tell kinds of calls apart. For each of their values the scheduler learns
         /// how far estimated costs are off. Without this, nothing is learned of costs.
         #[serde(default)]

@@ -8,11 +8,7 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
-use std::ops::RangeInclusive;
 use toml::Spanned;
-
-/// A bound of 0 would shut out all clients, and the core counts in 32 bits.
-const BOUNDS: RangeInclusive<usize> = 1..=u32::MAX as usize;
 
 /// A duration in the file.
 #[derive(Clone, Copy, Debug)]
@@ -55,28 +51,6 @@ impl From<Duration> for Span {
 impl From<Duration> for Option<Span> {
     fn from(duration: Duration) -> Self {
         Some(duration.0)
-    }
-}
-
-/// The most of something that is kept at once.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "usize")]
-pub(in crate::config) struct Bound(usize);
-
-impl TryFrom<usize> for Bound {
-    type Error = String;
-
-    fn try_from(most: usize) -> Result<Self, String> {
-        match BOUNDS.contains(&most) {
-            true => Ok(Bound(most)),
-            false => Err(format!("a bound is from {} to {}", BOUNDS.start(), BOUNDS.end())),
-        }
-    }
-}
-
-impl From<Bound> for usize {
-    fn from(bound: Bound) -> Self {
-        bound.0
     }
 }
 

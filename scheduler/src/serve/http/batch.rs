@@ -173,7 +173,7 @@ impl<A: Ask> Slot<A> {
         Slot { ask: Some(ask.with_id(id)), made, ..Slot::default() }
     }
 
-    /// Takes the answer. Returns the id to give back, if the answer is of no use any more.
+    /// Takes the answer. Returns the id to give back, if the answer is not wanted any more.
     fn take(
         &mut self,
         answered: Answered,

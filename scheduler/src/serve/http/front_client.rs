@@ -141,7 +141,7 @@ impl FrontClient {
 }
 
 impl RepeatedQuestion {
-    /// The same, in this trace.
+    /// Puts the question into this trace.
     pub(super) fn in_trace(mut self, trace: Option<Box<MessageTrace>>) -> Self {
         self.trace = trace;
         self

@@ -1,6 +1,6 @@
 //! Everything that is served over HTTP.
 //!
-//! [`pages`] tell programs how the scheduler is doing, and `page` tells people. The front gives
+//! [`probes`] tell programs how the scheduler is doing, and `page` tells people. The front gives
 //! permits to clients without NATS: `front` speaks the protocol, `check` answers reverse proxies.
 //! Both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that they work
 //! on every scheduler, or directly if this process leads. `connection_limiter`, `browser`,

@@ -111,7 +111,7 @@ mod tests {
         check((7, 1, 3, 40), (7, 2, 3, 39), RecordOrder::Earlier);
         // The store went back under a leader, which writes on at lower revisions.
         check((7, 1, 3, 40), (7, 1, 4, 12), RecordOrder::Later);
-        // Revisions begin anew in a bucket that was made anew.
+        // Revisions begin again in a bucket that was made again.
         check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), RecordOrder::Later);
     }
 

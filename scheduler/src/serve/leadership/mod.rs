@@ -36,7 +36,7 @@
 //!   the record is therefore read again, and has to carry the nonce of this term.
 //! * **A store without writes.** The leader keeps granting within its checkpoint. `on_kv_loss =
 //!   "hold"` stops at the checkpoint's end. `"ride"` goes on for `ride_for`, and risks that much if
-//!   the scheduler dies. A leader never makes a deleted KV bucket anew; `rampmeter state init`
+//!   the scheduler dies. A leader never makes a deleted KV bucket again; `rampmeter state init`
 //!   does.
 
 pub mod context;

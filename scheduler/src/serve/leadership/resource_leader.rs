@@ -64,7 +64,7 @@ const BALANCE_EVERY: Duration = Duration::from_secs(2);
 /// What a leader knows of its resource besides its limits.
 #[derive(Debug)]
 pub struct ResourceServices {
-    /// Reads the upstream's answers.
+    /// Reads the upstream's responses.
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
     pub pricing: Option<Pricing>,
@@ -251,7 +251,7 @@ impl ResourceLeader {
                 ended(term).await;
             }
             End::Broken => {
-                self.state.set_duty(ServingState::Troubled { reason: "its permit loop has ended".to_owned() })
+                self.state.set_duty(ServingState::Troubled { reason: "its permit loop has ended".to_owned() });
             }
         }
         end

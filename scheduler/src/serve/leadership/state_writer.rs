@@ -57,7 +57,7 @@ impl StateWriter {
     }
 
     /// Notes that a write has failed, so that the record is read before the next one. A bucket that
-    /// was made anew meanwhile counts its revisions anew.
+    /// was made again meanwhile counts its revisions again.
     pub(crate) fn note_failure(&mut self) {
         self.connects = None;
     }

@@ -117,7 +117,7 @@ mod tests {
         {
             assert_eq!(clocks.are_due(at(secs), shows(own)), due, "{secs} s, {own} ms");
         }
-        // Small differences are ignored, because windows would be cut anew all the time.
+        // Small differences are ignored, because windows would be cut again all the time.
         assert!(!clocks.take(at(60), shows(1_049), shows(4_000)));
         assert_eq!((clocks.store, clocks.read), (shows(1_000), at(60)));
         assert!(clocks.take(at(61), shows(1_060), shows(4_000)));

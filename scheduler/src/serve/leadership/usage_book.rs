@@ -131,7 +131,8 @@ impl UsageBook {
 }
 
 impl Unwritten {
-    /// Adds to the last part, or to a new part if the last one was tried or is of another day.
+    /// Adds to the last part. Begins a new part if a write of the last one was tried, or if the day
+    /// has changed.
     fn note(&mut self, now: DayHour, used: &Use) {
         let fits = self.parts.back().is_some_and(|part| part.day == now.day && !part.was_tried);
         if !fits {

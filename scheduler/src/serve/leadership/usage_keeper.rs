@@ -19,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How often use is written, if there is any. A crash loses the count of this time.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
-/// Forecasts are made anew after this many writes: they look hours and days ahead.
+/// Forecasts are made again after this many writes: they look hours and days ahead.
 const WRITES_PER_FORECAST: u64 = 12;
 /// Old days are deleted after this many writes, which is once an hour.
 const WRITES_PER_DELETION: u64 = 720;

@@ -58,7 +58,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub struct Parts {
     /// The core, restored.
     pub core: Scheduler<ReplyTo>,
-    /// Reads the upstream's answers.
+    /// Reads the upstream's responses.
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
     pub pricing: Option<Pricing>,

@@ -1,4 +1,4 @@
-//! Reports of a permit loop, which are made anew as long as there is time for them.
+//! Reports of a permit loop, which are made again as long as there is time for them.
 
 use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::report_budget::{OLDEST, ReportBudget};

@@ -52,7 +52,7 @@ impl Meter {
     }
 
     /// Goes on where the meter of another policy stops, at `now_ns`. A token bucket keeps its
-    /// level, as far as there is room, and a window what it has used. Another model begins anew.
+    /// level, as far as there is room, and a window what it has used. Another model begins again.
     pub(crate) fn succeed(&mut self, before: &Self, now_ns: u64) {
         match (self, before) {
             (Self::TokenBucket(bucket), before) => bucket.hold(before.spendable(now_ns)),

@@ -28,7 +28,7 @@ use layout::Layout;
 use rampmeter_nats::entropy::secret;
 use retry::{retry_for_a_while, retry_until_done};
 
-/// How often a count is written anew if other publishers write it at the same time.
+/// How often a count is written again if other publishers write it at the same time.
 const COUNT_ATTEMPTS: usize = 16;
 
 /// The two streams of a queue.

@@ -33,7 +33,7 @@ impl Failure {
         Failure { reason: reason.into(), is_final: true, retry_after: None }
     }
 
-    /// The same, with the time after which the job may be tried again, instead of the worker's
+    /// Sets the time after which the job may be tried again, in place of the worker's
     /// [backoff](crate::WorkerBuilder::backoff). The attempt counts.
     ///
     /// ```

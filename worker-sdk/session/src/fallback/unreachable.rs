@@ -14,7 +14,7 @@ use rampmeter_protocol::time::Span;
 ///
 /// Any answer or event ends this state, and the session repeats the waiting requests. The state
 /// also ends if no request comes for as long as the patience; the next request has to find out
-/// anew.
+/// again.
 ///
 /// ```
 /// use rampmeter_worker_session::{Patience, SafeRate, Unreachable};

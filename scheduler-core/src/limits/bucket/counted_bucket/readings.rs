@@ -1,4 +1,4 @@
-//! How a bucket that counts calls learns from the upstream's answers.
+//! How a bucket that counts calls learns from the upstream's responses.
 //!
 //! An answer tells what was left after the upstream had served its call. Usage beyond our own
 //! starts until then is usage by other accounts. It counts until its window ends. A lower remaining
@@ -183,7 +183,7 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // Claims on another window are dropped, because responses report them anew.
+        // Claims on another window are dropped, because responses report them again.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         if let Some(reports) = &mut anew.reports {
             reports.claims.end_at(window.ends, is_same);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How long an answer is given to further browsers.
+/// How long a list is cached for further browsers.
 const FRESH_LIST: Span = Span::from_secs(1);
 /// Answers that are kept at once: more pages than people look at in that time.
 const MAX_LISTS: usize = 64;

@@ -98,7 +98,7 @@ impl CoreDriver {
         tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
     }
 
-    /// Tells people that another capacity counts, because the upstream's answers state it.
+    /// Tells people that another capacity counts, because the upstream's responses state it.
     fn log_capacity(&self, limit: &str) {
         let resource = self.core.resource();
         let Some(limit) = resource.limit(limit) else { return };

@@ -1,4 +1,4 @@
-//! The upstream's answers, as workers report them: read in the resource's dialect, and counted.
+//! The upstream's responses, as workers report them: read in the resource's dialect, and counted.
 
 use crate::log_throttle::LogThrottle;
 use crate::serve::permits::answers::tally::Tally;
@@ -20,7 +20,7 @@ impl ResponseReader {
         ResponseReader { reader }
     }
 
-    /// Reads what the upstream's answer to the call of `id` tells, and counts it.
+    /// Reads what the upstream's response to the call of `id` tells, and counts it.
     pub(crate) fn read(
         &mut self,
         now: Time,

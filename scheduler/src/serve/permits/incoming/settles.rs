@@ -75,7 +75,7 @@ impl<'a> Settles<'a> {
         }
     }
 
-    /// What the upstream's answer says about its limits.
+    /// What the upstream's response says about its limits.
     fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
         let response = settle.response()?;
         if response.is_throttled()
