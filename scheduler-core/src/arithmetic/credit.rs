@@ -61,14 +61,14 @@ impl Credit {
     /// `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least this
     /// credit.
     pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
-        const FINE: u32 = 30;
+        const FRACTION_BITS: u32 = 30;
         const COARSE: u32 = 40;
-        let (part, whole) = match whole.0 >> (120 - FINE) {
+        let (part, whole) = match whole.0 >> (120 - FRACTION_BITS) {
             0 => (self.0.max(0), whole.0.max(1)),
             _ => (self.0.max(0) >> COARSE, (whole.0 >> COARSE) + 1),
         };
-        let share = ((part << FINE) / whole) as u128;
-        Span::from_nanos(((u128::from(span.nanos()) * share) >> FINE) as u64)
+        let share = ((part << FRACTION_BITS) / whole) as u128;
+        Span::from_nanos(((u128::from(span.nanos()) * share) >> FRACTION_BITS) as u64)
     }
 
     /// This credit in millionths of `whole`, which is above zero. The result is always above the

@@ -168,7 +168,10 @@ impl<R> RecordedParts<'_, R> {
         let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);
         let end = leases.iter().map(|(_, end)| *end).fold(key.at, Time::max);
         let slot = self.permits.insert(permit.id.clone(), Connection::UNKNOWN, Identity::default(), bill, state);
-        self.permits.forget_after(slot, end, is_small);
+        match is_small {
+            true => self.permits.forget_small_after(slot, end),
+            false => self.permits.forget_after(slot, end),
+        }
     }
 
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {

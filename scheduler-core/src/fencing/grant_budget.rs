@@ -85,11 +85,11 @@ impl Allowances {
 
     fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
         let lacks = |(id, amount): &(LimitId, Amount)| !self.limits[id.index()].covers(resource.credit(*id, *amount));
-        bill.iter().find(lacks).map(|(id, _)| id)
+        bill.shared().find(lacks).map(|(id, _)| id)
     }
 
     fn charge(&mut self, resource: &Resource, bill: &Bill) {
-        for (id, amount) in bill.iter() {
+        for (id, amount) in bill.shared() {
             self.limits[id.index()].charge(resource.credit(id, amount));
         }
     }
@@ -244,7 +244,7 @@ impl GrantBudget {
     ) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
             let unused = made == CallMade::No && open.last_serial < key.serial;
-            open.budget.give_back(resource, bill.iter().filter(|(limit, _)| unused || places.has(*limit)));
+            open.budget.give_back(resource, bill.shared().filter(|(limit, _)| unused || places.has(*limit)));
             open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
         }
     }

@@ -14,7 +14,7 @@ impl Backlog {
     }
 
     pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
-        for (id, amount) in bill.iter() {
+        for (id, amount) in bill.shared() {
             let sum = &mut self.0[id.index()];
             *sum = sum.saturating_add(resource[id].rate().credit(amount));
         }

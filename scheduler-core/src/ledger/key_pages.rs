@@ -87,7 +87,7 @@ impl KeyPages {
     }
 
     /// Notes that a key has left its page.
-    pub(super) fn leave(&mut self, number: PageNumber) {
+    pub(super) fn note_left(&mut self, number: PageNumber) {
         self.pages.get_mut(&number).expect("a key is on a page that there is").remaining -= 1;
     }
 

@@ -453,7 +453,7 @@ impl Keys {
     /// Notes that a key differs from the record of its page.
     fn leave_page(&mut self, slot: Slot) {
         if let Some(number) = self.buckets.get_mut(slot).and_then(|known| known.page.take()) {
-            self.pages.leave(number);
+            self.pages.note_left(number);
         }
     }
 

@@ -62,7 +62,7 @@ impl<'a> Charge<'a> {
 }
 
 fn charges(bill: &Bill) -> impl Iterator<Item = Charge<'_>> + Clone {
-    let shared = bill.iter().map(|(limit, amount)| Charge { limit, amount, key: None });
+    let shared = bill.shared().map(|(limit, amount)| Charge { limit, amount, key: None });
     let keyed = bill.keyed().map(|keyed| Charge { limit: keyed.limit, amount: keyed.amount, key: Some(keyed) });
     shared.chain(keyed)
 }
@@ -284,11 +284,11 @@ impl Ledger {
 
     /// The first limit whose stock has to be proven before this bill may start.
     pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
-        bill.iter().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
+        bill.shared().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
 
     pub(crate) fn note_start(&mut self, at: Time, bill: &Bill) {
-        bill.iter().for_each(|(id, _)| self.adaptive_limits[id.index()].note_start(at));
+        bill.shared().for_each(|(id, _)| self.adaptive_limits[id.index()].note_start(at));
     }
 
     pub(crate) fn advance(&mut self, now: Time) {
@@ -323,7 +323,7 @@ impl Ledger {
             let charge = Charge::of(bill, limit);
             self.read(now, charge, |bucket, limit| bucket.earliest(limit, now, limit.start_cost(charge.amount, tier)))
         };
-        let last = bill.iter().map(|(limit, _)| (pays(limit), limit)).max();
+        let last = bill.shared().map(|(limit, _)| (pays(limit), limit)).max();
         last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 

@@ -119,12 +119,16 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Lists a permit with a start, so that it is forgotten the retention after `end`. This is the
-    /// last of its start and the ends of its leases. If other permits need room, those with small
-    /// bills are forgotten earlier.
-    pub(crate) fn forget_after(&mut self, slot: Slot, end: Time, is_small: bool) {
+    /// Lists a permit with a small bill. It is forgotten like others, or earlier if they need room.
+    pub(crate) fn forget_small_after(&mut self, slot: Slot, end: Time) {
+        self.small.push(slot, end);
+        self.forget_small();
+    }
+
+    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`, which
+    /// is its start or the end of its last lease, whichever is later.
+    pub(crate) fn forget_after(&mut self, slot: Slot, end: Time) {
         match &mut self.get_mut(slot).state {
-            _ if is_small => self.small.push(slot, end),
             State::Granted(granted) => {
                 granted.end = second_after(end);
                 let second = granted.end;
@@ -140,7 +144,7 @@ impl<R> Permits<R> {
         let was_listed = self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
         if was_listed {
-            self.forget_after(slot, now, false);
+            self.forget_after(slot, now);
         }
     }
 
@@ -154,7 +158,7 @@ impl<R> Permits<R> {
     /// Gives a permit another end, because its leases have.
     pub(crate) fn move_end(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
-        self.forget_after(slot, end, false);
+        self.forget_after(slot, end);
     }
 
     /// Whether there is room for one more permit. Makes room if that forgets no permit too early.

@@ -117,7 +117,7 @@ impl Bill {
     /// The charge to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
-        let shared = self.iter().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
+        let shared = self.shared().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
         shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
@@ -162,7 +162,7 @@ impl Bill {
     }
 
     /// The charges to limits without keys.
-    pub fn iter(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
+    pub fn shared(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared.iter().copied()
     }
 
@@ -177,6 +177,6 @@ impl Bill {
 
     /// The charges to all limits.
     pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
-        self.iter().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
+        self.shared().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
     }
 }

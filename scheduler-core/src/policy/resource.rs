@@ -201,7 +201,7 @@ impl Resource {
     /// The longest refill time among the bill's charges, which is its dominant share.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
         let refill = |(id, amount)| self[id].rate().refill_span(self.credit(id, amount));
-        bill.iter().map(refill).max().unwrap_or(Span::ZERO)
+        bill.shared().map(refill).max().unwrap_or(Span::ZERO)
     }
 
     pub(crate) fn weight(&self, client: &str) -> Weight {

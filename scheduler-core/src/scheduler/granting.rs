@@ -83,7 +83,10 @@ impl<R: Clone> Scheduler<R> {
             self.sent.note_sent(SentStart { at: now, slot, serial: start.serial });
         }
         let end = self.ledger.lease_end(now, start, &bill);
-        self.permits.forget_after(slot, end, self.resource.is_small(&bill));
+        match self.resource.is_small(&bill) {
+            true => self.permits.forget_small_after(slot, end),
+            false => self.permits.forget_after(slot, end),
+        }
         self.counters.granted += 1;
     }
 

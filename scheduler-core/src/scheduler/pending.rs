@@ -40,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
         let Ask { to, id, connection, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
         let slot = self.permits.insert(id.clone(), connection, identity, bill, State::Returned);
-        self.permits.forget_after(slot, now, false);
+        self.permits.forget_after(slot, now);
         self.counters.returned += 1;
         self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
         Ok(())

@@ -16,14 +16,14 @@ pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: Observ
         Verdict::Exhausted { .. } => RejectionCause::Quota,
         Verdict::Limited { scope, by_other_accounts: false, .. } => {
             let blamed = Attribution::new(resource, call.bill).blamed(scope);
-            let is_ours = blamed.iter().any(|limit| is_short(ledger, call, *limit));
+            let is_ours = blamed.iter().any(|limit| has_too_little(ledger, call, *limit));
             if is_ours { RejectionCause::Ours } else { RejectionCause::Strangers }
         }
     }
 }
 
 /// Whether the bucket that the call is charged to had too little for it, as far as is known.
-fn is_short(ledger: &Ledger, call: ObservedCall<'_>, limit: LimitId) -> bool {
+fn has_too_little(ledger: &Ledger, call: ObservedCall<'_>, limit: LimitId) -> bool {
     let ObservedCall { now, bill, .. } = call;
     match bill.key_charge(limit) {
         None => ledger.adaptive(limit).refill_left(call.at(), bill.get(limit)) < 0,

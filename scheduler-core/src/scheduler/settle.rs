@@ -122,7 +122,7 @@ impl<R: Clone> Scheduler<R> {
     fn cancel(&mut self, now: Time, slot: Slot) {
         let waiting = self.take_out(slot);
         let id = self.permits.get(slot).id.clone();
-        self.permits.forget_after(slot, now, false);
+        self.permits.forget_after(slot, now);
         self.counters.returned += 1;
         self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
@@ -181,7 +181,7 @@ impl<R: Clone> Scheduler<R> {
         let end = self.ledger.lease_end(now, key, &bill);
         let slot =
             self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
-        self.permits.forget_after(slot, end, false);
+        self.permits.forget_after(slot, end);
         Ok(())
     }
 

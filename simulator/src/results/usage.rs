@@ -27,7 +27,8 @@ impl Taken {
     }
 
     /// The used share of what the limit offered in a world of this length; zero if no call took
-    /// anything. Stock counts like refill, and a window that has begun counts as a whole one.
+    /// anything. The stock at the start is a
+    /// part of the offer, and a window that has begun offers its whole capacity.
     fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
         let capacity = limit.capacity.units() * self.keys.len().max(1) as f64;
         let periods = length.secs() / limit.period.secs();
@@ -50,7 +51,7 @@ pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -
     let mut taken = vec![Taken::default(); resource.limits().len()];
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok) {
         let Ok(bill) = resource.bill(&labels[call.worker], call.cost.iter()) else { continue };
-        bill.iter().for_each(|(limit, amount)| taken[limit.index()].add(amount, call));
+        bill.shared().for_each(|(limit, amount)| taken[limit.index()].add(amount, call));
         for charge in bill.keyed() {
             let taken = &mut taken[charge.limit.index()];
             taken.add(charge.amount, call);

@@ -31,7 +31,7 @@ impl PlainRule {
 
     /// Takes the cost of a call, and returns how long the call has to wait.
     pub(crate) fn take(&mut self, now: Time, bill: &Bill) -> Span {
-        let charges = bill.iter().map(|(limit, amount)| self.0[limit.index()].take(now, amount));
+        let charges = bill.shared().map(|(limit, amount)| self.0[limit.index()].take(now, amount));
         charges.max().unwrap_or(Span::ZERO)
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn beginning(text: &str) -> Result<f64, Problem> {
 
 /// The whole number at the beginning of a string; NaN if there is none. If no radix is given, `0x`
 /// tells it.
-pub(crate) fn whole_beginning(text: &str, radix: Option<u32>) -> f64 {
+pub(crate) fn leading_integer(text: &str, radix: Option<u32>) -> f64 {
     let text = text.trim_start();
     let sign = if text.starts_with('-') { -1.0 } else { 1.0 };
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);

@@ -34,7 +34,7 @@ pub enum Command {
         resource: ResourceNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
-        /// The spans that their permits were asked for in, for the headers.
+        /// The traces in which the permits were requested, for the headers.
         traces: TraceContexts,
     },
     /// The transport publishes settles that renew leases. The number of the batch goes into the

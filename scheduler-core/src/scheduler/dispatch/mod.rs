@@ -195,7 +195,7 @@ impl<R: Clone> Scheduler<R> {
             // A limit that can pay in time must not block other requests, even if it moved the
             // start last. A key must not either, as other requests have other keys.
             let shared = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_none());
-            let any = || shared.or_else(|| bill.iter().next().map(|(id, _)| id));
+            let any = || shared.or_else(|| bill.shared().next().map(|(id, _)| id));
             return self.ledger.blocking_shared_limit(now, bill, tier, latest).or_else(any).or(offer.limited_by);
         }
         if let Some(limit) = self.ledger.unproven(now, bill) {

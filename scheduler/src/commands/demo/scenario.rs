@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The name of the account's resource.
 pub(super) const RESOURCE: &str = "demo";
-/// The unit of which calls take different amounts.
+/// The unit that calls take in different amounts.
 pub(super) const PROCESSING_UNITS: &str = "processing-units";
 
 /// One limit of the account.

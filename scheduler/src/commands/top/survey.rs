@@ -131,15 +131,15 @@ impl Surveyor {
     }
 
     async fn page(&self, resource: &Name, after: Option<PermitId>) -> anyhow::Result<Explanation> {
-        self.question(resource, &Question { id: None, after }).await
+        self.ask_explanation(resource, &Question { id: None, after }).await
     }
 
     /// Why one request waits.
     pub(super) async fn explain(&self, resource: &Name, id: PermitId) -> anyhow::Result<Explanation> {
-        self.question(resource, &Question { id: Some(id), after: None }).await
+        self.ask_explanation(resource, &Question { id: Some(id), after: None }).await
     }
 
-    async fn question(&self, resource: &Name, question: &Question) -> anyhow::Result<Explanation> {
+    async fn ask_explanation(&self, resource: &Name, question: &Question) -> anyhow::Result<Explanation> {
         ask(&self.client, self.subjects.explain(resource), serde_json::to_vec(question)?, resource).await
     }
 

@@ -61,7 +61,7 @@ impl Policies {
         }
     }
 
-    /// Whether no leader ever sent the limits, and none was asked in the last ten seconds.
+    /// Whether the limits are unknown, and no leader was asked for them in the last ten seconds.
     fn is_unknown(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)

@@ -142,7 +142,7 @@ async fn process(
     let _in_flight = InFlight::if_admitted(&service, &verdict);
     // An error in the body closes the connection; the call still counts.
     drop(to_bytes(body, MAX_BODY_BYTES).await);
-    pause(service.response_time(&verdict)).await;
+    sleep_for(service.response_time(&verdict)).await;
     answer(verdict, service.dialect)
 }
 
@@ -151,7 +151,7 @@ async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {
 }
 
 /// A timer's shortest sleep is a millisecond, so a pause of zero does not sleep.
-async fn pause(time: Duration) {
+async fn sleep_for(time: Duration) {
     if time > Duration::ZERO {
         tokio::time::sleep(time).await;
     }

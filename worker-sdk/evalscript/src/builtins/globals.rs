@@ -38,7 +38,7 @@ fn parse_int(machine: &mut Machine, arguments: &[Value]) -> Outcome {
         radix if (2.0..=36.0).contains(&radix) => Some(radix as u32),
         _ => return Ok(Value::Number(f64::NAN)),
     };
-    Ok(Value::Number(number::whole_beginning(&text, radix)))
+    Ok(Value::Number(number::leading_integer(&text, radix)))
 }
 
 fn array(machine: &mut Machine, name: &str, arguments: &[Value]) -> Outcome {

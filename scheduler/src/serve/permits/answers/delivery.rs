@@ -92,8 +92,8 @@ impl Delivery {
                     }
                 }
                 Address::Subject(subject) => {
-                    let notice_to = waited.and_then(|id: PermitId| self.undelivered.notice_to(&id, &subject));
-                    send(&self.client, subject, notice_to, headers, payload).await;
+                    let notice_subject = waited.and_then(|id: PermitId| self.undelivered.notice_subject(&id, &subject));
+                    send(&self.client, subject, notice_subject, headers, payload).await;
                 }
             }
         }

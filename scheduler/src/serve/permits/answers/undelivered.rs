@@ -63,7 +63,7 @@ impl Undelivered {
 
     /// Where the server reports that an answer about `id` has met no subscription to `inbox`;
     /// nothing if the inbox is too long.
-    pub(crate) fn notice_to(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
+    pub(crate) fn notice_subject(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
         let subject = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
         (inbox.len() <= LONGEST_INBOX).then(subject)
     }
@@ -168,7 +168,7 @@ mod tests {
         let [own, other] = [(); 2].map(|()| Undelivered::new(&subjects, &hub));
         for id in ["a", "7.12", ".", "..", "a:b-c_d."] {
             let id = PermitId::new(id).unwrap();
-            let subject = own.notice_to(&id, "_INBOX.x.1").unwrap();
+            let subject = own.notice_subject(&id, "_INBOX.x.1").unwrap();
             assert_eq!(own.read(&notice(subject.clone(), Some(StatusCode::NO_RESPONDERS))), Some((id, "_INBOX.x.1")));
             assert_eq!(own.read(&notice(subject.clone(), None)), None, "a client has written there");
             assert_eq!(other.read(&notice(subject, Some(StatusCode::NO_RESPONDERS))), None, "another leader's");
@@ -181,7 +181,7 @@ mod tests {
         let mut undelivered = Undelivered::new(&subjects, &hub);
         let ids = ["a", "b", "c"].map(|id| PermitId::new(id).unwrap());
         let of = |undelivered: &Undelivered, id: &PermitId, inbox: &str| {
-            notice(undelivered.notice_to(id, inbox).unwrap(), Some(StatusCode::NO_RESPONDERS))
+            notice(undelivered.notice_subject(id, inbox).unwrap(), Some(StatusCode::NO_RESPONDERS))
         };
         undelivered.note_repeated(&ids[0]);
         let repeated = of(&undelivered, &ids[0], "_INBOX.x.1");
@@ -238,7 +238,7 @@ mod tests {
         let mut undelivered = Undelivered::new(&subjects, &hub);
         let id = PermitId::new("a").unwrap();
         for connection in 0..=MAX_GONE {
-            let subject = undelivered.notice_to(&id, &format!("_INBOX.{connection}.1")).unwrap();
+            let subject = undelivered.notice_subject(&id, &format!("_INBOX.{connection}.1")).unwrap();
             let notice = notice(subject, Some(StatusCode::NO_RESPONDERS));
             assert_eq!(undelivered.take_no_responders(Time::ORIGIN, &notice).as_ref(), Some(&id), "each goes back");
         }

@@ -3,9 +3,9 @@
 //!
 //! Only the first two cases need doubt, because answers of such a process may be of any age. A busy
 //! loop goes on, even if a standby takes its silence of 0.7 s for its end. Until a checkpoint of
-//! the busy loop fails, all its grants are within checkpoints that the store held. Their starts lie
-//! at most 2.5 s after their checkpoint, by a clock that the loop reads for every message. The
-//! successor counts all of them as spent until then. An early takeover therefore costs a change of
+//! the busy loop fails, all its grants are within checkpoints that the store held. Each start
+//! lies at most 2.5 s after the checkpoint that covers it. The successor counts all starts until
+//! then as spent. An early takeover therefore costs a change of
 //! leader and no stock.
 
 use crate::store::boot_ms;
