@@ -125,8 +125,8 @@ impl<R> Permits<R> {
         self.forget_small();
     }
 
-    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`, which
-    /// is its start or the end of its last lease, whichever is later.
+    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`,
+    /// which is its start or the end of its last lease, whichever is later.
     pub(crate) fn forget_after(&mut self, slot: Slot, end: Time) {
         match &mut self.get_mut(slot).state {
             State::Granted(granted) => {

@@ -26,8 +26,8 @@ pub struct Figures {
     /// from the end of the first burst to the end of the phase. `None` if the burst lasted to the
     /// end.
     ///
-    /// In the first burst, calls spend some limit faster than it refills. The burst ends after
-    /// 200 ms in which calls spent no limit faster than it refilled. Stock that is left then, such as
+    /// In the first burst, calls spend some limit faster than it refills. The burst ends after 200
+    /// ms in which calls spent no limit faster than it refilled. Stock that is left then, such as
     /// the headroom of urgent classes, is no later refill, so spending it does not count.
     pub utilisation: Option<f64>,
     /// The waits of calls in milliseconds, by class: from the wish to call until the successful
