@@ -89,7 +89,9 @@ export class RequestSession {
     const { status, code = "other", message = "", epoch = 0, retry_after_ms: after } = answer;
     const { want, schedulers } = this;
     this.#owed = undefined;
-    if (!schedulers.heard(now, epoch) || code === "unavailable") return schedulers.nextAttempt(now);
+    // A grant that does not say when the call starts is no permit.
+    const isUseless = code === "unavailable" || (status === "granted" && answer.delay_ms === undefined);
+    if (!schedulers.heard(now, epoch) || isUseless) return schedulers.nextAttempt(now);
     if (USED_UP.includes(code) && this.#usedUp++ < MAX_USED_UP) return this.#askAnew(now, code === "lapsed");
     schedulers.failures = 0;
     if (status === "granted") return this.#inTime(answer, asked, now);

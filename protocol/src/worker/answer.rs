@@ -172,7 +172,7 @@ struct Flat<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
     #[serde(default)]
-    delay_ms: f64,
+    delay_ms: Option<f64>,
     #[serde(default)]
     valid_ms: Option<f64>,
     #[serde(default)]
@@ -214,17 +214,20 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
     fn from(flat: Flat<'a>) -> Self {
         let Flat { id, limited_by, at_ms, epoch, .. } = flat;
         match flat.status {
-            Status::Granted => Answer::Granted(Granted {
-                id: id.unwrap_or_default(),
-                delay_ms: flat.delay_ms,
-                valid_ms: flat.valid_ms,
-                lease_ms: flat.lease_ms,
-                limited_by,
-                left: flat.left,
-                cost: flat.cost,
-                at_ms,
-                epoch,
-            }),
+            Status::Granted => {
+                let Some(delay_ms) = flat.delay_ms else { return no_start(id, epoch) };
+                Answer::Granted(Granted {
+                    id: id.unwrap_or_default(),
+                    delay_ms,
+                    valid_ms: flat.valid_ms,
+                    lease_ms: flat.lease_ms,
+                    limited_by,
+                    left: flat.left,
+                    cost: flat.cost,
+                    at_ms,
+                    epoch,
+                })
+            }
             Status::Queued => Answer::Queued(Queued {
                 id: id.unwrap_or_default(),
                 position: flat.position,
@@ -244,6 +247,11 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
             Status::Settled => Answer::Settled { id: id.unwrap_or_default(), extended: flat.extended },
         }
     }
+}
+
+/// What a grant without a start is to a client: no permit, so that the request is sent again.
+fn no_start(id: Option<Text<'_>>, epoch: Epoch) -> Answer<'_> {
+    Answer::Refused(Refused { id, epoch, ..Refused::new(Code::Unavailable, "the grant has no `delay_ms`") })
 }
 
 #[cfg(test)]
@@ -326,6 +334,13 @@ mod tests {
             assert_eq!(written(&answer), text);
             assert_eq!(serde_json::from_str::<Answer<'_>>(text).unwrap(), answer, "{text}");
         }
+    }
+
+    #[test]
+    fn a_grant_without_a_start_is_no_permit() {
+        let answer = serde_json::from_str(r#"{"status":"granted","id":"a","epoch":7}"#).unwrap();
+        let Answer::Refused(Refused { id, code, epoch, .. }) = answer else { panic!("{answer:?}") };
+        assert_eq!((id.as_deref(), code, epoch), (Some("a"), Code::Unavailable, Epoch::new(7)));
     }
 
     #[test]

@@ -185,10 +185,13 @@ class Ask:
         """The grant in the reply, or when to go on asking."""
         answer, epoch = reply.answer, epoch_of(reply.answer)
         code = text(answer, "code")
-        if not self._contact.heard(now, epoch) or code == "unavailable":
+        is_granted, delay = text(answer, "status") == "granted", seconds(answer, "delay_ms")
+        # A grant that does not say when the call starts is no permit.
+        is_useless = is_granted and delay is None
+        if not self._contact.heard(now, epoch) or code == "unavailable" or is_useless:
             return (yield from self._later(now))
-        if text(answer, "status") == "granted":
-            return (yield from self._start(now, reply, epoch))
+        if is_granted and delay is not None:
+            return (yield from self._start(now, reply, epoch, delay))
         if code in USED_UP and self._renamed < MAX_RENAMED:
             if code == "lapsed":
                 yield Tell(unused(self.id))
@@ -209,10 +212,10 @@ class Ask:
         woken: tuple[float, object] = yield Pause(min(self._contact.put_off(now), self._deadline))
         return woken[0]
 
-    def _start(self, now: float, reply: Reply, epoch: int) -> Generator[Effect, Any, Grant | float]:
+    def _start(self, now: float, reply: Reply, epoch: int, delay: float) -> Generator[Effect, Any, Grant | float]:
         answer = reply.answer
         self._contact.succeeded()
-        valid, delay = seconds(answer, "valid_ms"), seconds(answer, "delay_ms") or 0.0
+        valid = seconds(answer, "valid_ms")
         stamped = Stamped(reply.asked, now, number_of(answer, "at_ms"), epoch)
         wait, self._late = self._contact.base_delay.start(stamped, delay, self._late)
         if wait is None or (valid is not None and valid < MIN_VALID):
