@@ -196,8 +196,9 @@ impl ClientBuilder {
         let (renews, max_asks, class_in_subject) = (self.renews, self.max_asks, self.class_in_subject);
         let subjects = self.subjects()?;
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
-        // Each message belongs to a caller that waits or to a permit that was granted. So the channel
-        // is no longer than the program has tasks, and `max_asks` bounds what the driver has taken.
+        // Each message belongs to a caller that waits or to a permit that was granted. So the
+        // channel is no longer than the program has tasks, and `max_asks` bounds what the driver
+        // has taken.
         let (sender, messages) = mpsc::unbounded_channel();
         let options = servers.authenticated(watched(self.tuned()?, sender.downgrade()))?;
         let transport = Transport::connect(options, &servers, subjects).await;
