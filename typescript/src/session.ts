@@ -87,18 +87,17 @@ export class RequestSession {
   /** The permit in an answer, or when to ask again. */
   #answered(answer: Answer, asked: number, now: number): Grant | number {
     const { status, code = "other", message = "", epoch = 0, retry_after_ms: after } = answer;
-    const { want, schedulers } = this;
     this.#owed = undefined;
     // A grant that does not say when the call starts is no permit.
     const isUseless = code === "unavailable" || (status === "granted" && answer.delay_ms === undefined);
-    if (!schedulers.heard(now, epoch) || isUseless) return schedulers.nextAttempt(now);
+    if (!this.schedulers.heard(now, epoch) || isUseless) return this.schedulers.nextAttempt(now);
     if (USED_UP.includes(code) && this.#usedUp++ < MAX_USED_UP) return this.#askAnew(now, code === "lapsed");
-    schedulers.failures = 0;
+    this.schedulers.failures = 0;
     if (status === "granted") return this.#inTime(answer, asked, now);
     this.#isOpen = false; // A refusal leaves no charge.
     // Spread the retries of requests that a full queue refused together.
     const then = now + (after ?? Infinity) * (1 + Math.random() / 4);
-    if (code === "queue_full" && want.mode === "wait" && then < want.deadline) return then;
+    if (code === "queue_full" && this.want.mode === "wait" && then < this.want.deadline) return then;
     throw new PermitError(code, message, after, answer.limited_by);
   }
 
