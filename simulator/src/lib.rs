@@ -5,13 +5,13 @@
 //! call, settle and repeat. Workers use the SDK's own sessions and speak the protocol. The upstream
 //! enforces the same limits, or different ones on purpose. The upstream is that of
 //! `rampmeter-upstream`, which shares no code with the core. So each 429 of an exact upstream shows
-//! a fault of the core. Other [strategies](workers::strategy::Strategy) can run in the same world. The same
-//! seed gives the same world, to the nanosecond.
+//! a fault of the core. Other [strategies](strategy::Strategy) can run in the same world. The
+//! same seed gives the same world, to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
 //! use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
-//! use rampmeter_simulator::{workers::fleet::Fleet, world::World};
+//! use rampmeter_simulator::{fleet::Fleet, world::World};
 //!
 //! let name = |name| Name::new(name).unwrap();
 //! let limit = LimitSpec::new(name("per-second"), name("requests"), Amount::new(10.0)?, Span::from_secs(1));
@@ -24,8 +24,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`judge`](judge::judge) looks at what happened, a [`Report`](results::report::Report) sums it up, a
-//! [picture](results::picture::svg) shows it.
+//! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
+//! [picture](picture::svg) shows it.
 //!
 //! [Incidents](incident::Incident) happen to the scheduler: it hands over, it dies, its limits
 //! change.

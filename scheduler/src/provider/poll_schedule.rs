@@ -23,16 +23,16 @@ pub enum Topic {
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
-/// use rampmeter_scheduler::provider::{Contract, Kind, ProviderSettings, agenda::{PollSchedule, Topic}};
+/// use rampmeter_scheduler::provider::{Contract, Kind, ProviderSettings, poll_schedule::{PollSchedule, Topic}};
 ///
 /// let kind = Kind::Static(Contract::default());
 /// let settings = ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every: None };
-/// let mut agenda = PollSchedule::new(&settings, Time::ORIGIN);
-/// assert_eq!(agenda.next(), (Time::ORIGIN, Topic::Contract));
-/// agenda.failed(Time::ORIGIN, Topic::Contract, 1.0);
-/// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(1), Topic::Contract));
-/// agenda.succeeded(Time::ORIGIN + Span::from_secs(1), Topic::Contract);
-/// assert_eq!(agenda.next(), (Time::ORIGIN + Span::from_secs(301), Topic::Contract));
+/// let mut schedule = PollSchedule::new(&settings, Time::ORIGIN);
+/// assert_eq!(schedule.next(), (Time::ORIGIN, Topic::Contract));
+/// schedule.failed(Time::ORIGIN, Topic::Contract, 1.0);
+/// assert_eq!(schedule.next(), (Time::ORIGIN + Span::from_secs(1), Topic::Contract));
+/// schedule.succeeded(Time::ORIGIN + Span::from_secs(1), Topic::Contract);
+/// assert_eq!(schedule.next(), (Time::ORIGIN + Span::from_secs(301), Topic::Contract));
 /// ```
 #[derive(Clone, Debug)]
 pub struct PollSchedule {
@@ -52,7 +52,7 @@ struct Item {
 }
 
 impl PollSchedule {
-    /// An agenda with every question due at `now`.
+    /// A schedule with every question due at `now`.
     #[must_use]
     pub fn new(settings: &ProviderSettings, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
@@ -120,7 +120,7 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    fn agenda(levels_every: Option<u64>) -> PollSchedule {
+    fn schedule(levels_every: Option<u64>) -> PollSchedule {
         let levels_every = levels_every.map(Span::from_secs);
         let kind = Kind::Static(Contract::default());
         PollSchedule::new(&ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn each_question_has_its_own_pace() {
-        let mut agenda = agenda(Some(100));
+        let mut schedule = schedule(Some(100));
         let expected = [
             (0, Topic::Contract),
             (0, Topic::Levels),
@@ -139,24 +139,24 @@ mod tests {
             (400, Topic::Levels),
         ];
         for (secs, topic) in expected {
-            assert_eq!(agenda.next(), (at(secs), topic));
-            agenda.succeeded(at(secs), topic);
+            assert_eq!(schedule.next(), (at(secs), topic));
+            schedule.succeeded(at(secs), topic);
         }
     }
 
     #[test]
     fn failures_double_the_pause_up_to_a_minute() {
-        let mut agenda = agenda(None);
+        let mut schedule = schedule(None);
         let mut now = 0;
         for pause in [1, 2, 4, 8, 16, 32, 60, 60] {
-            agenda.failed(at(now), Topic::Contract, 1.0);
+            schedule.failed(at(now), Topic::Contract, 1.0);
             now += pause;
-            assert_eq!(agenda.next(), (at(now), Topic::Contract));
+            assert_eq!(schedule.next(), (at(now), Topic::Contract));
         }
-        agenda.succeeded(at(now), Topic::Contract);
-        agenda.failed(at(now), Topic::Contract, 0.0);
+        schedule.succeeded(at(now), Topic::Contract);
+        schedule.failed(at(now), Topic::Contract, 0.0);
         assert_eq!(
-            agenda.next().0,
+            schedule.next().0,
             at(now) + Span::from_millis(500),
             "at least half of the pause, which is short again"
         );
@@ -164,14 +164,14 @@ mod tests {
 
     #[test]
     fn after_a_failure_nothing_is_asked() {
-        let mut agenda = agenda(Some(1));
-        agenda.failed(at(0), Topic::Contract, 1.0);
-        assert_eq!(agenda.next(), (at(1), Topic::Contract));
-        assert!(!agenda.is_well());
-        agenda.succeeded(at(1), Topic::Contract);
-        assert!(agenda.is_well());
-        agenda.failed(at(1), Topic::Levels, 1.0);
-        agenda.failed(at(2), Topic::Levels, 1.0);
-        assert_eq!((agenda.next(), agenda.is_well()), ((at(4), Topic::Levels), false));
+        let mut schedule = schedule(Some(1));
+        schedule.failed(at(0), Topic::Contract, 1.0);
+        assert_eq!(schedule.next(), (at(1), Topic::Contract));
+        assert!(!schedule.is_well());
+        schedule.succeeded(at(1), Topic::Contract);
+        assert!(schedule.is_well());
+        schedule.failed(at(1), Topic::Levels, 1.0);
+        schedule.failed(at(2), Topic::Levels, 1.0);
+        assert_eq!((schedule.next(), schedule.is_well()), ((at(4), Topic::Levels), false));
     }
 }

@@ -44,10 +44,10 @@ async fn ask_for_a_term(
     clock: Clock,
     orders: &mpsc::Sender<LoopRequest>,
 ) {
-    let mut agenda = PollSchedule::new(settings, clock.now());
+    let mut schedule = PollSchedule::new(settings, clock.now());
     let mut requests = TokenRequests::open(endpoint).await;
     loop {
-        let (at, topic) = agenda.next();
+        let (at, topic) = schedule.next();
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))) => {}
@@ -60,11 +60,11 @@ async fn ask_for_a_term(
         let answer = ask(provider, topic, asked, clock).await;
         let news = match answer {
             Ok(news) => {
-                agenda.succeeded(clock.now(), topic);
-                [news, agenda.is_well().then_some(ProviderNews::Well)]
+                schedule.succeeded(clock.now(), topic);
+                [news, schedule.is_well().then_some(ProviderNews::Well)]
             }
             Err(error) => {
-                agenda.failed(clock.now(), topic, rand::random_range(0.5..=1.0));
+                schedule.failed(clock.now(), topic, rand::random_range(0.5..=1.0));
                 [Some(ProviderNews::Trouble(error)), None]
             }
         };
