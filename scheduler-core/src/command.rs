@@ -71,7 +71,7 @@ pub enum Note {
         /// The limit.
         limit: LimitId,
         /// What showed the limit: headers, refusals or calls in flight.
-        origin: Evidence,
+        evidence: Evidence,
     },
 }
 

@@ -1,4 +1,4 @@
-//! Which limits an response of the upstream is about.
+//! Which limits a response of the upstream is about.
 
 use super::observation::{Reading, Scope};
 use crate::ids::LimitId;

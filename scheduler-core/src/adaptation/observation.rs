@@ -1,4 +1,4 @@
-//! What an response of the upstream says about its limits.
+//! What a response of the upstream says about its limits.
 
 use crate::ids::Connection;
 use crate::limits::StartKey;

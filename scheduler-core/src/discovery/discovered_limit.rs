@@ -43,10 +43,10 @@ impl Evidence {
         }
     }
 
-    /// The origin that is written as `text`.
+    /// The evidence that is written as `text`.
     #[must_use]
     pub fn named(text: &str) -> Option<Self> {
-        Evidence::ALL.into_iter().find(|origin| origin.as_str() == text)
+        Evidence::ALL.into_iter().find(|evidence| evidence.as_str() == text)
     }
 }
 
@@ -58,7 +58,7 @@ pub struct DiscoveredSnapshot {
     /// The unit that it counts.
     pub unit: Name,
     /// The evidence for it.
-    pub origin: Evidence,
+    pub evidence: Evidence,
     /// Whether it refills all the time.
     pub is_gradual: bool,
     /// Its capacity within its period.
@@ -78,14 +78,14 @@ pub struct DiscoveredSnapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct DiscoveredLimit {
     pub(crate) spec: LimitSpec,
-    pub(crate) origin: Evidence,
+    pub(crate) evidence: Evidence,
     /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
     /// The stock that was left when the limit was found. It is taken when the limit is first
     /// enforced.
     pub(crate) left: Option<Amount>,
-    testimony: Confirmation,
+    confirmation: Confirmation,
 }
 
 /// The evidence that a limit exists.
@@ -104,9 +104,9 @@ struct Confirmation {
 }
 
 impl DiscoveredLimit {
-    pub(crate) fn new(spec: LimitSpec, origin: Evidence, now: Time, author: Connection) -> Self {
+    pub(crate) fn new(spec: LimitSpec, evidence: Evidence, now: Time, author: Connection) -> Self {
         let (in_force, since) = (spec.capacity, now);
-        let testimony = Confirmation {
+        let confirmation = Confirmation {
             author,
             is_confirmed: false,
             answers: 1,
@@ -115,7 +115,7 @@ impl DiscoveredLimit {
             longer: 0,
             other: (Amount::ZERO, 0),
         };
-        DiscoveredLimit { spec, origin, in_force, since, left: None, testimony }
+        DiscoveredLimit { spec, evidence, in_force, since, left: None, confirmation }
     }
 
     /// A limit that a predecessor has found. `route` is the label that names routes.
@@ -130,18 +130,18 @@ impl DiscoveredLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let found = DiscoveredLimit::new(spec, known.origin, now - known.age, Connection::UNKNOWN);
-        let testimony = Confirmation { answers: ESTABLISHED, last: now, ..found.testimony };
-        DiscoveredLimit { testimony, ..found }
+        let found = DiscoveredLimit::new(spec, known.evidence, now - known.age, Connection::UNKNOWN);
+        let confirmation = Confirmation { answers: ESTABLISHED, last: now, ..found.confirmation };
+        DiscoveredLimit { confirmation, ..found }
     }
 
     pub(crate) fn snapshot(&self, now: Time) -> DiscoveredSnapshot {
         DiscoveredSnapshot {
             name: self.spec.name.clone(),
             unit: self.spec.unit.clone(),
-            origin: self.origin,
+            evidence: self.evidence,
             is_gradual: self.spec.algorithm == Algorithm::TokenBucket,
-            capacity: if self.origin == Evidence::Headers { self.spec.capacity } else { self.in_force },
+            capacity: if self.evidence == Evidence::Headers { self.spec.capacity } else { self.in_force },
             period: self.spec.period,
             routes: self.routes().cloned().collect(),
             key: self.spec.applies.key.clone(),
@@ -154,7 +154,7 @@ impl DiscoveredLimit {
     pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
-        if self.origin != Evidence::Refusals {
+        if self.evidence != Evidence::Refusals {
             return spec;
         }
         let nanos =
@@ -190,7 +190,7 @@ impl DiscoveredLimit {
 
     /// Notes that a response to a call over `connection` has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
-        let Confirmation { author, is_confirmed, answers, denials, last, .. } = &mut self.testimony;
+        let Confirmation { author, is_confirmed, answers, denials, last, .. } = &mut self.confirmation;
         *is_confirmed |= connection.differs_from(*author);
         *answers = answers.saturating_add(1);
         (*denials, *last) = (0, now);
@@ -198,34 +198,34 @@ impl DiscoveredLimit {
 
     /// Notes that a response to a call over `connection` has headers about other limits only.
     pub(crate) fn deny(&mut self, connection: Connection) {
-        self.testimony.denials += u32::from(connection.differs_from(self.testimony.author));
+        self.confirmation.denials += u32::from(connection.differs_from(self.confirmation.author));
     }
 
     /// Whether the limit is to be dropped, because only one client reports it. Either [`DENIALS`]
     /// responses to other clients lack it, or no response repeats it in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
-        let denials = self.testimony.denials;
+        let denials = self.confirmation.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
         self.rests_on_one_client() && (denials >= DENIALS || is_unrepeated)
     }
 
     /// When the limit is dropped unless a response repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
-        let may_lapse = self.rests_on_one_client() && self.testimony.answers < ESTABLISHED;
-        may_lapse.then_some(self.testimony.last + UNREPEATED + Span::from_nanos(1))
+        let may_lapse = self.rests_on_one_client() && self.confirmation.answers < ESTABLISHED;
+        may_lapse.then_some(self.confirmation.last + UNREPEATED + Span::from_nanos(1))
     }
 
     fn rests_on_one_client(&self) -> bool {
-        self.origin == Evidence::Headers && !self.testimony.is_confirmed
+        self.evidence == Evidence::Headers && !self.confirmation.is_confirmed
     }
 
     /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a
     /// longer one. Returns whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
-        self.testimony.longer = if shown > self.spec.period { self.testimony.longer + 1 } else { 0 };
-        let counts = self.testimony.longer >= CONSISTENT;
+        self.confirmation.longer = if shown > self.spec.period { self.confirmation.longer + 1 } else { 0 };
+        let counts = self.confirmation.longer >= CONSISTENT;
         if counts {
-            (self.spec.period, self.testimony.longer) = (shown, 0);
+            (self.spec.period, self.confirmation.longer) = (shown, 0);
         }
         counts
     }
@@ -234,11 +234,11 @@ impl DiscoveredLimit {
     /// it. Returns whether the capacity changes. A lower capacity of a limit without keys is left
     /// to the bucket, which follows it as a written limit does.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
-        let (other, answers) = self.testimony.other;
+        let (other, answers) = self.confirmation.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
         let is_other = stated != self.spec.capacity && !counts_itself;
         let repeated = if other == stated { answers + 1 } else { 1 };
-        self.testimony.other = (stated, if is_other { repeated } else { 0 });
+        self.confirmation.other = (stated, if is_other { repeated } else { 0 });
         let counts = is_other && repeated >= CONSISTENT;
         if counts {
             (self.spec.capacity, self.in_force) = (stated, stated);

@@ -84,7 +84,7 @@ impl LimitSearch {
         let rates_of_keys = wanted().filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
         let others = wanted().filter(|known| *known.name != *KEY_RATE).take(MAX_FOUND + 2);
         let by_name: BTreeMap<&Name, &DiscoveredSnapshot> = others.map(|known| (&known.name, known)).collect();
-        let of = |origin: Evidence| by_name.values().copied().filter(move |known| known.origin == origin);
+        let of = |evidence: Evidence| by_name.values().copied().filter(move |known| known.evidence == evidence);
         let rate = of(Evidence::Refusals).next().map(rate_of);
         let mut search = LimitSearch {
             written: resource.clone(),
@@ -232,7 +232,7 @@ impl LimitSearch {
         let Some(name) = name_of(reading).filter(|name| !is_guess(name)) else { return };
         let is_written = self.written.limit(&name).is_some();
         let Some(found) = self.found.iter_mut().find(|found| found.spec.name == name) else {
-            let by_headers = self.found.iter().filter(|found| found.origin == Evidence::Headers).count();
+            let by_headers = self.found.iter().filter(|found| found.evidence == Evidence::Headers).count();
             let new = answer.limit(reading).filter(|_| !is_written && by_headers < MAX_FOUND);
             self.is_changed |= new.is_some();
             self.news.extend(new.iter().map(|found| found.spec.name.clone()));
@@ -267,7 +267,7 @@ impl LimitSearch {
         }
         match self.cap.cap() {
             Some(cap) => self.guess_cap(now, cap),
-            None => self.retain(|found| found.origin != Evidence::InFlight),
+            None => self.retain(|found| found.evidence != Evidence::InFlight),
         }
     }
 
@@ -293,7 +293,8 @@ impl LimitSearch {
         let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
         let longest = self.cap.longest();
         let wanted = lease_for(longest).clamp(MIN_LEASE, LONGEST_LEASE);
-        let present = self.found.iter().find(|found| found.origin == Evidence::InFlight).map(|found| found.spec.period);
+        let present =
+            self.found.iter().find(|found| found.evidence == Evidence::InFlight).map(|found| found.spec.period);
         let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
         let limit = guessed(IN_FLIGHT, Algorithm::Concurrency, calls(MAX_IN_FLIGHT), lease);
         self.put(now, Evidence::InFlight, limit, calls(cap));
@@ -305,7 +306,7 @@ impl LimitSearch {
         Some(found.spec.capacity.units() / BURST.secs())
     }
 
-    fn put(&mut self, now: Time, origin: Evidence, spec: LimitSpec, in_force: Amount) {
+    fn put(&mut self, now: Time, evidence: Evidence, spec: LimitSpec, in_force: Amount) {
         if let Some(found) = self.found.iter_mut().find(|found| found.spec.name == spec.name) {
             self.is_changed |= found.spec != spec;
             (found.spec, found.in_force) = (spec, in_force);
@@ -313,9 +314,9 @@ impl LimitSearch {
         }
         let in_flight = Amount::ONE.micros().saturating_mul(self.in_flight);
         let left = Amount::from_micros(in_force.micros().saturating_sub(in_flight)).ok();
-        let left = left.filter(|_| origin == Evidence::InFlight);
+        let left = left.filter(|_| evidence == Evidence::InFlight);
         self.news.push(spec.name.clone());
-        let mut found = DiscoveredLimit::new(spec, origin, now, Connection::UNKNOWN);
+        let mut found = DiscoveredLimit::new(spec, evidence, now, Connection::UNKNOWN);
         (found.in_force, found.left) = (in_force, left);
         self.found.push(found);
         self.is_changed = true;
@@ -341,7 +342,7 @@ impl LimitSearch {
 fn is_wanted(resource: &Resource, known: &DiscoveredSnapshot) -> bool {
     let spec = resource.spec();
     let has_routes = || known.routes.is_empty() || spec.discover_route.is_some();
-    match known.origin {
+    match known.evidence {
         Evidence::Headers => spec.discover == Discover::All && is_valid(known) && has_routes(),
         Evidence::Refusals => {
             spec.discover == Discover::All && (*known.name == *RATE || known.key == spec.discover_key)

@@ -127,7 +127,7 @@ impl UnwrittenLimits {
         let news = search.take_news();
         let note = |name: &Name| {
             let (limit, found) = (resource.limit(name)?, search.discovered_limit(name)?);
-            Some(Note::LimitFound { limit, origin: found.origin })
+            Some(Note::LimitFound { limit, evidence: found.evidence })
         };
         news.iter().filter_map(note).collect()
     }

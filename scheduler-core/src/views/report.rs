@@ -36,7 +36,7 @@ pub(super) fn describe_found(limit: &mut LimitStatus, found: &DiscoveredLimit, n
         limit.learned = None;
     }
     limit.found = Some(DiscoveredStatus {
-        by: found.origin.as_str().to_owned(),
+        by: found.evidence.as_str().to_owned(),
         for_ms: now.since(found.since).millis(),
         routes: found.routes().cloned().collect(),
         key: found.spec.applies.key.clone(),

@@ -31,7 +31,7 @@ impl From<&DiscoveredSnapshot> for DiscoveredRecord {
         DiscoveredRecord {
             name: found.name.clone(),
             unit: found.unit.clone(),
-            origin: found.origin.as_str().to_owned(),
+            origin: found.evidence.as_str().to_owned(),
             gradual: found.is_gradual,
             capacity: found.capacity.micros(),
             period: found.period.nanos(),
@@ -48,7 +48,7 @@ impl DiscoveredRecord {
         Some(DiscoveredSnapshot {
             name: self.name.clone(),
             unit: self.unit.clone(),
-            origin: Evidence::named(&self.origin)?,
+            evidence: Evidence::named(&self.origin)?,
             is_gradual: self.gradual,
             capacity: Amount::from_micros(self.capacity).ok()?,
             period: Span::from_nanos(self.period),
@@ -69,7 +69,7 @@ mod tests {
         let found = DiscoveredSnapshot {
             name: name("abcd1234"),
             unit: name("requests"),
-            origin: Evidence::Headers,
+            evidence: Evidence::Headers,
             is_gradual: false,
             capacity: Amount::from_micros(5_000_000).unwrap(),
             period: Span::from_secs(5),

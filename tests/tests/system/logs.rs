@@ -20,7 +20,7 @@ const HUB: &str =
 /// Lines of about 200 bytes: several times what a pipe holds.
 const COMPLAINTS: usize = 2_000;
 
-/// A scheduler that logs one line for each settle that reports an response of the upstream.
+/// A scheduler that logs one line for each settle that reports a response of the upstream.
 fn talkative(folder: &TempDir, redirections: &str) -> process::Program {
     let script = folder.path().join("talkative");
     let text =

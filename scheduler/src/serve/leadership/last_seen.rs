@@ -30,7 +30,7 @@ pub enum RecordOrder {
 impl LastSeenRecord {
     /// How `record` at `revision` relates to this one.
     #[must_use]
-    pub fn sequel(&self, record: &StateRecord, revision: Revision) -> RecordOrder {
+    pub fn order_of(&self, record: &StateRecord, revision: Revision) -> RecordOrder {
         let same_term = record.nonce == self.record.nonce;
         let order = match record.epoch.cmp(&self.record.epoch) {
             Ordering::Equal if same_term => record.checkpoint.cmp(&self.record.checkpoint),
@@ -52,7 +52,8 @@ impl LastSeenRecord {
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {
-        (known.revision != revision || known.record != record) && known.sequel(&record, revision) == RecordOrder::Later
+        (known.revision != revision || known.record != record)
+            && known.order_of(&record, revision) == RecordOrder::Later
     });
     if news {
         let same_term = known.filter(|known| known.record.nonce == record.nonce);
@@ -95,11 +96,11 @@ mod tests {
     }
 
     /// Epoch, nonce, checkpoint and revision of what was seen, and of what is found.
-    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), sequel: RecordOrder) {
+    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), order: RecordOrder) {
         let mut last_seen = None;
         note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
-        let actual = last_seen.unwrap().sequel(&record(found.0, found.1, found.2), found.3);
-        assert_eq!(actual, sequel, "{seen:?}, then {found:?}");
+        let actual = last_seen.unwrap().order_of(&record(found.0, found.1, found.2), found.3);
+        assert_eq!(actual, order, "{seen:?}, then {found:?}");
     }
 
     #[test]

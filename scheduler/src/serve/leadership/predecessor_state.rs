@@ -46,7 +46,7 @@ impl PredecessorState {
                 let reason = format!("its state is in format {version}, which a newer build wrote");
                 return Err(StoreError::Unavailable(reason));
             }
-            (StoredState::Record(record), Some(seen)) if seen.sequel(&record, revision) == RecordOrder::Earlier => {
+            (StoredState::Record(record), Some(seen)) if seen.order_of(&record, revision) == RecordOrder::Earlier => {
                 tracing::error!(%resource, "the store went back to an older state");
                 outdated(state, &seen.record).await?
             }

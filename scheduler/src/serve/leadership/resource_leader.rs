@@ -228,7 +228,7 @@ impl ResourceLeader {
     fn check_vacant(&mut self, found: &StoredEntry) -> Result<(), StoreError> {
         let (StoredState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
         let another = !record.released && record.nonce != seen.record.nonce;
-        if another && seen.sequel(record, found.revision) == RecordOrder::Later {
+        if another && seen.order_of(record, found.revision) == RecordOrder::Later {
             self.state.note((**record).clone(), found.revision);
             return Err(StoreError::Superseded);
         }

@@ -85,7 +85,7 @@ impl CoreDriver {
                     self.log_capacity(&limit);
                 }
             }
-            Note::LimitFound { limit, origin } => self.log_found(*limit, origin.as_str()),
+            Note::LimitFound { limit, evidence } => self.log_found(*limit, evidence.as_str()),
         }
     }
 
