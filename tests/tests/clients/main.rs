@@ -4,6 +4,8 @@
 //! Where Python, Node.js or Chromium is missing, or no registry is reached, a check says what it
 //! skipped. With `CI=true` nothing is skipped.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
 use rampmeter_tests::repository::root;
 use std::process::{Command, Stdio};
 use std::sync::{PoisonError, RwLock};

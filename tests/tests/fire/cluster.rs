@@ -1,7 +1,5 @@
 //! Three nodes: the node that leads the store dies or freezes, and so do schedulers on top of it.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::drill::{Drill, audited_hub, plan};

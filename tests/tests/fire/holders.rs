@@ -1,8 +1,6 @@
 //! Workers die while they hold permits for calls in flight. Their places are free again after the
 //! time to live.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::{PERMIT_HOLDER, RAMPMETER};
 use futures::future::join_all;
 use rampmeter_protocol::clock::Clock;

@@ -1,8 +1,6 @@
 //! A worker that means harm, beside ten honest ones: nothing is over-admitted, no honest request is
 //! refused, and the scheduler's memory stays within its bound.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use futures::StreamExt;
 use rampmeter_nats_server::Server;

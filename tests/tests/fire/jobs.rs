@@ -1,8 +1,6 @@
 //! Delayed jobs whose workers, scheduler and servers are killed. All jobs are done in order, and no
 //! answer is 429.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::{JOBS_WORKER, RAMPMETER};
 use rampmeter_jobs::{Job, Queue};
 use rampmeter_protocol::clock::Clock;

@@ -1,7 +1,5 @@
 //! Schedulers are killed, again and again, under load: not one token too many is admitted.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};

@@ -1,8 +1,6 @@
 //! Answers that come seconds late, because NATS is stopped or a worker hears nothing for a while.
 //! Their grants are not used once the bucket has filled up again.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;

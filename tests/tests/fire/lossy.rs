@@ -1,8 +1,6 @@
 //! Messages between workers and scheduler are lost, doubled and reordered: no permit is charged
 //! twice.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use rampmeter_tests::drill::{Charges, Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::load::Plan;

@@ -1,6 +1,8 @@
 //! Fire drills: schedulers, servers, the network and the store fail under load, and not one token
 //! too many is admitted.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
 mod cluster;
 mod holders;
 mod hostile;

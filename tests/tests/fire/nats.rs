@@ -1,8 +1,6 @@
 //! The nats-server dies and stays away for a while. Workers and schedulers find it again, and no
 //! earlier message counts twice.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Run, is_long};

@@ -1,8 +1,6 @@
 //! One client asks for all that it can get, beside a hundred quiet ones, which notice next to
 //! nothing.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::{NOISY_CLIENT, RAMPMETER};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;

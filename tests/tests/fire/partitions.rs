@@ -1,8 +1,6 @@
 //! Either the leader or the workers are cut off from NATS, and the standby is not. One side goes
 //! on, and the other does no harm when the network heals.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};

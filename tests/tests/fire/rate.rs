@@ -1,7 +1,5 @@
 //! A leader that dies every ten seconds costs hardly any of the rate.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};

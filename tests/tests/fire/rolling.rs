@@ -1,7 +1,5 @@
 //! Schedulers are replaced one after the other, as in an upgrade, and no worker notices.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_protocol::time::Span;
 use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};

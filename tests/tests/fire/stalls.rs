@@ -1,8 +1,6 @@
 //! The leader freezes and wakes after a while, as on a machine that swaps, or in a virtual machine
 //! that moves.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run, is_long};

@@ -1,7 +1,5 @@
 //! The store is taken away, emptied, filled, or put back in time. No second burst follows.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use async_nats::jetstream::{self, stream};
 use rampmeter_nats_server::{Binary, Configuration, Options, Server};

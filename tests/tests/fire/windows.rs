@@ -1,8 +1,6 @@
 //! The leader changes between schedulers whose clocks differ much. No window of the upstream
 //! exceeds its capacity.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use async_nats::Message;
 use rampmeter_protocol::clock::{Clock, wall_clock_origin};

@@ -6,7 +6,6 @@
 //! minutes of virtual time. A long run here does so too: `RAMPMETER_FIRE=long`. A usual run takes
 //! 40 s, on an account that fills within four instead of sixty.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
 use crate::RAMPMETER;

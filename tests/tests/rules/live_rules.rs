@@ -1,7 +1,5 @@
 //! Limits that people change while schedulers run.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;

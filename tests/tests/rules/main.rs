@@ -1,5 +1,7 @@
 //! Rules: limits that people change while schedulers run, and refused changes.
 
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
 mod live_rules;
 mod wrong_rules;
 

@@ -1,7 +1,5 @@
 //! Wrong rules are refused with place and reason, whichever way they come, and change nothing else.
 
-#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
-
 use crate::RAMPMETER;
 use rampmeter_protocol::status::Status;
 use rampmeter_tests::patience::until;

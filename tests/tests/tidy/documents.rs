@@ -9,9 +9,6 @@ use rampmeter_tests::repository::{self, File, file, files};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The most lines of a page that is read in one sitting.
-const MAX_LINES: usize = 200;
-
 /// What a user reads.
 fn pages() -> Vec<File> {
     let root = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"].map(|path| file(path).expect(path));
@@ -28,14 +25,6 @@ fn blocks(language: &str) -> Vec<(String, String)> {
     }
     assert!(!found.is_empty(), "no page shows {language}");
     found
-}
-
-#[test]
-fn documents_for_one_sitting_are_short() {
-    for path in ["README.md", "ARCHITECTURE.md", "SECURITY.md"] {
-        let lines = file(path).unwrap().text.lines().count();
-        assert!(lines <= MAX_LINES, "{path}: {lines} lines, at most {MAX_LINES}");
-    }
 }
 
 #[test]

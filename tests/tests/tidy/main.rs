@@ -4,11 +4,9 @@
 
 mod architecture;
 mod bounds;
-mod columns;
 mod documents;
 mod layers;
 mod module;
-mod names;
 mod package;
 mod packages;
 mod supply;

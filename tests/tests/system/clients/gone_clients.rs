@@ -1,0 +1,183 @@
+//! Clients that disappear while they wait cost other clients neither time nor tokens.
+
+use crate::PERMIT_HOLDER;
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_tests::holder::waiting_holder;
+use rampmeter_tests::machine::{in_time, undisturbed};
+use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::proxy::Proxy;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::Client;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The number of requests of one client that is gone.
+const GONE: usize = 10_000;
+/// Elements of one array.
+const ARRAY: usize = 1000;
+/// How much later a living worker may start behind these requests than without them.
+const LATER: Span = Span::from_millis(1000);
+
+/// The longest time between a grant's answer and its start.
+const HORIZON: Span = Span::from_millis(50);
+
+/// The inboxes of a client's answers.
+#[derive(Clone, Copy)]
+enum Inboxes {
+    /// One subject for all.
+    One,
+    /// Subjects that differ in their last token, under one subscription.
+    Numbered,
+}
+
+/// A resource `api` with one limit of ten requests.
+fn api(limit: &str) -> String {
+    format!(
+        "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"ten\"\ncapacity = 10\nmargin = 0\n{limit}\n"
+    )
+}
+
+/// Sends the requests of a client that closes its connection as soon as all of them wait.
+async fn go_after_asking(nats: &Server, worker: &Worker, inboxes: Inboxes, progress: bool) {
+    let client = nats::connect(nats).await;
+    let own = client.new_inbox();
+    let mut answers = client.subscribe(format!("{own}.>")).await.unwrap();
+    tokio::spawn(async move { while answers.next().await.is_some() {} });
+    let asked = json!({ "mode": "wait", "progress": progress });
+    let payload = Value::Array(vec![asked; ARRAY]).to_string();
+    for array in 0..GONE / ARRAY {
+        let inbox = match inboxes {
+            Inboxes::One => format!("{own}.all.of.them"),
+            Inboxes::Numbered => format!("{own}.{array}"),
+        };
+        client.publish_with_reply("rampmeter.permit.api", inbox, payload.clone().into()).await.unwrap();
+    }
+    until("all are in line, or some have been granted", async || {
+        (queued(worker).await >= GONE as u64 || worker.status().await.counters.granted > 2).then_some(())
+    })
+    .await;
+    client.drain().await.unwrap();
+}
+
+async fn queued(worker: &Worker) -> u64 {
+    worker.status().await.classes.iter().map(|class| class.queued).sum()
+}
+
+async fn until_queued(worker: &Worker, count: u64) {
+    until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
+}
+
+/// Checks the start of a living worker whose request waits behind those of a client that is gone.
+/// The start is at most [`LATER`] after a start alone, and the levels are as they would be alone.
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(limit)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    // Enough time to join the queue before any request is granted.
+    for _ in 0..2 {
+        worker.ask(json!({ "mode": "reserve", "cost": { "requests": 10 } })).await;
+    }
+    let clock = Clock::start();
+    let refused = worker.ask(json!({ "mode": "allow" })).await;
+    let alone = Span::from_millis(refused["retry_after_ms"].as_f64().unwrap() as u64);
+    go_after_asking(&nats, &worker, inboxes, progress).await;
+    in_time("all to be in line", clock.now().since(Clock::START), alone)?;
+    let granted = worker.ask(json!({ "mode": "wait" })).await;
+    let start = clock.now().since(Clock::START) + Span::from_millis(granted["delay_ms"].as_f64().unwrap() as u64);
+    let later = start.saturating_sub(alone);
+    let counters = worker.status().await.counters;
+    println!("{limit}: {later} later than alone; {counters:?}");
+    in_time(limit, later, LATER)?;
+    let_pass((start + HORIZON).saturating_sub(clock.now().since(Clock::START)).duration(), "the call starts").await;
+    let refilled = clock.now().since(Clock::START).secs();
+    let level = worker.limit("ten").await.level;
+    let expected = if limit.contains("window") { 9.0 } else { refilled * 2.5 - 11.0 };
+    assert!(level > expected - 0.5, "{limit}: a level of {level} where {expected} is left");
+    Ok(())
+}
+
+const TOKEN_BUCKET: &str = "period = \"4s\"";
+
+#[tokio::test]
+async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
+    for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
+        undisturbed(async || starts_behind(TOKEN_BUCKET, inboxes, progress).await).await;
+    }
+}
+
+#[tokio::test]
+async fn requests_of_a_client_that_is_gone_take_nothing_of_a_limit() {
+    let limits = [
+        "algorithm = \"fixed-window\"\nperiod = \"3s\"",
+        "algorithm = \"sliding-window\"\nperiod = \"3s\"",
+        "algorithm = \"leaky-bucket\"\ndrain_velocity = 2.5",
+    ];
+    for limit in limits {
+        for progress in [true, false] {
+            undisturbed(async || starts_behind(limit, Inboxes::Numbered, progress).await).await;
+        }
+    }
+}
+
+/// Measures how long a living worker waits behind a killed process with thousands of waiting
+/// requests.
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(limit)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let held = worker.ask(json!({ "mode": "reserve", "cost": { "requests": 9 } })).await;
+    let mut killed = waiting_holder(PERMIT_HOLDER, nats.url(), GONE / 2).await;
+    until_queued(&worker, GONE as u64 / 2 - 10).await;
+    killed.kill().await.unwrap();
+    let clock = Clock::start();
+    worker.settle(json!({ "id": held["id"] })).await;
+    let granted = worker.ask(json!({ "mode": "wait" })).await;
+    let start = clock.now().since(Clock::START) + Span::from_millis(granted["delay_ms"].as_f64().unwrap() as u64);
+    println!("{limit}: {start}; {:?}", worker.status().await.counters);
+    in_time(limit, start, LATER + alone.into())
+}
+
+#[tokio::test]
+async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
+    // The longest time that such a worker waits alone.
+    let limits = [
+        ("algorithm = \"concurrency\"\ntime_to_live = \"60s\"", Duration::ZERO),
+        ("algorithm = \"fixed-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
+        ("algorithm = \"sliding-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
+        ("algorithm = \"leaky-bucket\"\ndrain_velocity = 2.5", Duration::from_millis(400)),
+        (TOKEN_BUCKET, Duration::from_millis(400)),
+    ];
+    for (limit, alone) in limits {
+        undisturbed(async || starts_behind_killed(limit, alone).await).await;
+    }
+}
+
+/// The grant comes while the worker is cut off. Once connected again, the worker repeats its
+/// request at once, under the same id and with its age.
+#[tokio::test]
+async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, &api(TOKEN_BUCKET)).await;
+    let worker = Worker::connect(&nats, "api").await;
+    for cost in [10, 2] {
+        worker.ask(json!({ "mode": "reserve", "cost": { "requests": cost } })).await;
+    }
+    let network = Proxy::start(nats.port()).await;
+    let client = Client::connect(network.url()).await.unwrap();
+    let waiting = client.resource("api").unwrap().acquire(1);
+    let waiting = tokio::spawn(waiting.into_future());
+    until_queued(&worker, 1).await;
+    network.cut();
+    until("the grant has come back", async || (worker.status().await.counters.returned > 0).then_some(())).await;
+    network.heal();
+    let permit = within("a permit", waiting).await.unwrap().unwrap();
+    let counters = worker.status().await.counters;
+    assert_eq!((counters.granted, counters.returned), (4, 1), "it was granted twice and charged once");
+    drop(permit);
+}

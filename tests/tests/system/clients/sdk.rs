@@ -1,0 +1,239 @@
+//! The worker SDK against a real scheduler.
+
+use async_nats::Subscriber;
+use futures::future::join_all;
+use futures::{FutureExt, StreamExt, poll};
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Four requests, and one more every 500 ms.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+default_class = "bulk"
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "2s"
+margin = 0
+"#;
+
+struct Stage {
+    hub: Resource,
+    client: Client,
+    worker: Worker,
+    _scheduler: Running,
+    nats: Server,
+}
+
+async fn stage() -> Stage {
+    let nats = nats::start().await;
+    let scheduler = scheduler::start(&nats, HUB).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let worker = Worker::connect(&nats, "hub").await;
+    Stage { hub: client.resource("hub").unwrap(), client, worker, _scheduler: scheduler, nats }
+}
+
+/// Waits until the scheduler has counted this many grants, settles and returns.
+async fn until_counted(worker: &Worker, expected: (u64, u64, u64)) {
+    until("permits are counted", async || {
+        let counters = worker.status().await.counters;
+        ((counters.granted, counters.settled, counters.returned) == expected).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn acquire_returns_when_the_call_may_be_made() {
+    let Stage { hub, worker, .. } = &stage().await;
+    let clock = Clock::start();
+    for _ in 0..6 {
+        let permit = within("a permit", hub.acquire(1).into_future()).await.unwrap();
+        assert_eq!(permit.delay(), Duration::ZERO);
+        permit.begin().settle(Outcome::status(200));
+    }
+    let took = clock.now().since(Clock::START);
+    assert!(took >= Span::from_millis(1000), "four at once, two more after 500 ms each: {took}");
+    until_counted(worker, (6, 6, 0)).await;
+}
+
+#[tokio::test]
+async fn reserve_promises_a_start_at_once() {
+    let Stage { hub, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let permit = hub.reserve(1).await.unwrap();
+    assert!(permit.delay() > Duration::from_millis(100) && permit.delay() <= Duration::from_millis(500));
+    assert_eq!(permit.limited_by(), Some("few"));
+    let permit = permit.ready().await.unwrap();
+    assert_eq!(permit.delay(), Duration::ZERO);
+    drop(permit.begin());
+}
+
+/// A permit that the event makes void is returned and asked for again with its age. The test
+/// publishes the event in the scheduler's place.
+#[tokio::test]
+async fn a_reservation_that_a_freeze_voids_is_asked_for_anew() {
+    let Stage { hub, worker, nats, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let observer = nats::connect(nats).await;
+    let mut asks = observer.subscribe("rampmeter.permit.hub").await.unwrap();
+    observer.request("rampmeter.status.hub", "".into()).await.unwrap();
+
+    let permit = hub.reserve(4).await.unwrap();
+    let first = (permit.id().to_owned(), permit.delay());
+    let_pass(Duration::from_millis(20), "ages are told in whole milliseconds").await;
+    let event = json!({"event": "freeze", "limits": ["few"], "for_ms": 10_000, "epoch": 1});
+    worker.tell("event", event.to_string()).await;
+    let permit = within("another permit", permit.ready()).await.unwrap();
+
+    assert!(first.1 > Duration::from_secs(1) && permit.delay() == Duration::ZERO);
+    assert_ne!(permit.id(), first.0);
+    until_counted(worker, (3, 1, 1)).await;
+    let mut ask =
+        async || -> Value { serde_json::from_slice(&within("an ask", asks.next()).await.unwrap().payload).unwrap() };
+    assert_eq!(ask().await["age_ms"], Value::Null);
+    assert!(ask().await["age_ms"].as_f64().is_some_and(|age| age >= 20.0), "it keeps its place");
+    drop(permit.begin());
+}
+
+#[tokio::test]
+async fn try_acquire_is_yes_or_no() {
+    let Stage { hub, client, .. } = &stage().await;
+    hub.try_acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let error = hub.try_acquire(1).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused(Code::NotInTime));
+    assert_eq!(error.limited_by(), Some("few"));
+    assert!(error.retry_after().is_some_and(|after| after <= Duration::from_millis(500)));
+    assert_eq!((client.stats().granted, client.stats().denied), (1, 1));
+}
+
+#[tokio::test]
+async fn a_permit_that_is_dropped_is_given_back_and_a_call_is_not() {
+    let Stage { hub, worker, client, .. } = &stage().await;
+    drop(hub.acquire(4).await.unwrap());
+    until_counted(worker, (1, 0, 1)).await;
+    assert_eq!(client.stats().returned, 1);
+    drop(hub.try_acquire(4).await.unwrap().begin());
+    until_counted(worker, (2, 1, 1)).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_is_cancelled() {
+    let Stage { hub, worker, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let mut waiting = hub.acquire(4).into_future();
+    assert!((&mut waiting).now_or_never().is_none());
+    until("it waits", async || (worker.status().await.classes[1].queued == 1).then_some(())).await;
+    drop(waiting);
+    until("it is gone", async || (worker.status().await.classes[1].queued == 0).then_some(())).await;
+    until_counted(worker, (1, 1, 1)).await;
+}
+
+#[tokio::test]
+async fn a_deadline_that_cannot_be_met_is_refused_early() {
+    let Stage { hub, .. } = &stage().await;
+    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
+    let clock = Clock::start();
+    let error = hub.acquire(4).deadline(Duration::from_secs(1)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused(Code::NotInTime));
+    assert!(clock.now().since(Clock::START) < Span::from_secs(1), "at once, not at the deadline");
+}
+
+#[tokio::test]
+async fn a_deadline_holds_without_an_answer() {
+    let Stage { client, .. } = &stage().await;
+    let nobody = client.resource("elsewhere").unwrap();
+    let error = within("an error", nobody.acquire(1).deadline(Duration::from_millis(300)).into_future()).await;
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert!(error.to_string().contains("no scheduler of elsewhere answered"), "{error}");
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_granted_is_refused_with_a_reason() {
+    let Stage { hub, .. } = &stage().await;
+    #[rustfmt::skip]
+    let table = [
+        (hub.acquire(5),                    ErrorKind::Refused(Code::NeverFits),    "exceeds the limit's capacity of 4"),
+        (hub.acquire(1).class("none"),      ErrorKind::Refused(Code::UnknownClass), "there are `urgent`, `bulk`"),
+        (hub.acquire(Cost::of("tokens", 1)), ErrorKind::Refused(Code::UnknownUnit), "`cost.tokens`"),
+        (hub.acquire(Cost::of("a b", 1)),   ErrorKind::InvalidArgument,             "a name is 1 to 64 characters"),
+        (hub.acquire(Cost::requests(-1)),   ErrorKind::InvalidArgument,             "from 0 to 1e9"),
+    ];
+    for (acquire, kind, text) in table {
+        let error = within("an error", acquire.into_future()).await.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}
+
+/// Sees all messages that ask for permits of the hub.
+async fn observer(nats: &Server) -> Subscriber {
+    let observer = nats::connect(nats).await;
+    let mut seen = observer.subscribe("rampmeter.permit.hub").await.unwrap();
+    until("the observer hears", async || {
+        observer.publish("rampmeter.permit.hub", "0".into()).await.unwrap();
+        seen.next().now_or_never()
+    })
+    .await;
+    seen
+}
+
+/// How many requests each of the next messages has, up to this number of requests in total.
+async fn requests_in_messages(seen: &mut Subscriber, total: usize) -> Vec<usize> {
+    let mut sizes = Vec::new();
+    while sizes.iter().sum::<usize>() < total {
+        let message = within("a message", seen.next()).await.unwrap();
+        let payload: Value = serde_json::from_slice(&message.payload).unwrap();
+        sizes.push(payload.as_array().map_or(usize::from(payload.is_object()), Vec::len));
+        sizes.retain(|size| *size > 0);
+    }
+    sizes
+}
+
+#[tokio::test]
+async fn requests_of_many_tasks_travel_together() {
+    let Stage { hub, nats, .. } = &stage().await;
+    let mut seen = observer(nats).await;
+    let free = Cost::requests(0);
+    let permits = join_all((0..64).map(|_| hub.acquire(free.clone()).into_future())).await;
+    assert!(permits.iter().all(Result::is_ok));
+    let messages = requests_in_messages(&mut seen, 64).await.len();
+    assert!(messages <= 8, "64 requests in {messages} messages");
+}
+
+/// Reaches `driver::MAX_AT_ONCE`: one request wakes the driver, which takes 256 more before it
+/// sends.
+#[tokio::test]
+async fn the_first_of_a_thousand_requests_do_not_wait_for_the_last() {
+    let Stage { hub, nats, .. } = &stage().await;
+    let mut seen = observer(nats).await;
+    let mut asked: Vec<_> = (0..1000).map(|_| hub.acquire(Cost::requests(0)).into_future()).collect();
+    for request in &mut asked {
+        assert!(poll!(request).is_pending());
+    }
+    let messages = requests_in_messages(&mut seen, 1000).await;
+    assert_eq!(messages[..5], [64, 64, 64, 64, 1], "{messages:?}");
+    assert!(join_all(asked).await.iter().all(Result::is_ok));
+}
+
+#[tokio::test]
+async fn a_client_that_is_closed_ends_all_waiting() {
+    let Stage { hub, client, worker, .. } = &stage().await;
+    let call = hub.acquire(4).await.unwrap().begin();
+    let waiting = hub.acquire(4).into_future();
+    client.close().await;
+    assert_eq!(within("an error", waiting).await.unwrap_err().kind(), ErrorKind::Closed);
+    call.settle(Outcome::status(200));
+    until("the call in flight is settled", async || (worker.status().await.counters.settled == 1).then_some(())).await;
+}

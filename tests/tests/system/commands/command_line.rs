@@ -1,0 +1,229 @@
+//! The `rampmeter` command: what it prints and how it ends.
+
+use crate::RAMPMETER;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::status::Status;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::{nats, process, repository, scheduler};
+use std::os::unix::fs::PermissionsExt;
+
+const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
+
+/// Exit code, standard output, standard error.
+async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, arguments).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// A file that holds `text`.
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn help_tells_every_option() {
+    #[rustfmt::skip]
+    let table = [
+        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
+        ("demo",        vec!["--seconds", "--workers", "--open", "--json"]),
+        ("check",       vec!["--config", "--print-default", "--ask-provider"]),
+        ("status",      vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("top",         vec!["[RESOURCE]", "--every", "--once", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("usage",       vec!["[RESOURCE]", "--days", "--csv", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("forecast",    vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("freeze",      vec!["<RESOURCE>", "--limit", "--for", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
+        ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
+        ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
+        ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
+        ("bench",       vec!["--json"]),
+    ];
+    let (code, overview, _) = run(&["--help"]).await;
+    assert_eq!(code, Some(0));
+    for (command, options) in table {
+        assert!(overview.contains(&format!("  {command} ")), "{overview}");
+        let (code, help, _) = run(&[command, "--help"]).await;
+        assert_eq!(code, Some(0), "{command}");
+        for option in options {
+            assert!(help.contains(option), "{command} {option}:\n{help}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_demo_says_what_it_does_and_what_to_do_next() {
+    let (code, output, progress) = run(&["demo", "--seconds", "2", "--workers", "20"]).await;
+    assert_eq!(code, Some(0), "{progress}");
+    assert!(progress.starts_with("20 workers call an API that allows"), "{progress}");
+    let (table, next) = output.split_once("\nWhat next:\n").expect("what to do next");
+    assert!(table.contains("with permits"), "{output}");
+    assert!(next.contains("rampmeter-under-test check --print-default > rampmeter.toml"), "{output}");
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{output}");
+}
+
+#[tokio::test]
+async fn the_demo_has_a_page_while_it_runs_and_opens_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (opener, opened) = (folder.path().join("xdg-open"), folder.path().join("opened"));
+    std::fs::write(&opener, format!("#!/bin/sh\necho \"$1\" > {}\n", opened.display())).unwrap();
+    std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let running = tokio::spawn(async move {
+        process::run_in(RAMPMETER, &["demo", "--seconds", "3", "--workers", "5", "--open"], &[("PATH", &path)]).await
+    });
+    let url =
+        until("a browser is opened", async || std::fs::read_to_string(&opened).ok().filter(|url| url.ends_with('\n')));
+    let url = url.await;
+    let (address, resource) = url.trim().split_once("/#/resource/").unwrap();
+    assert_eq!((scheduler::get(address).await.0, resource), (200, "demo"));
+    let ended = running.await.unwrap();
+    let progress = String::from_utf8(ended.stderr).unwrap();
+    assert!(
+        ended.status.success() && progress.contains(&format!("as long as the demo runs: {}", url.trim())),
+        "{progress}"
+    );
+}
+
+#[tokio::test]
+async fn wrong_usage_and_failure_differ() {
+    for arguments in [vec![], vec!["sreve"], vec!["serve", "--confg", "x"], vec!["status", "two words"]] {
+        let (code, output, error) = run(&arguments).await;
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(error.contains("Usage: ") || error.contains("--help"), "{error}");
+    }
+    let (code, version, _) = run(&["--version"]).await;
+    assert_eq!((code, version), (Some(0), format!("rampmeter {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[tokio::test]
+async fn check_tells_what_is_configured() {
+    let notes = HUB.replace("[[resource.limit]]", "unmatched = \"refuse\"\n[[resource.limit]]");
+    let valid = file(&notes);
+    let path = valid.path().to_str().unwrap();
+    let (code, output, error) = run(&["check", "--config", path]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    assert!(output.contains("note: resource `hub`: `unmatched` has no effect, because"), "{output}");
+    assert!(output.contains("resource `hub`: 1 limit, 1 class"), "{output}");
+    assert!(output.ends_with(&format!("{path}: valid\n")), "{output}");
+}
+
+#[tokio::test]
+async fn check_tells_the_place_of_a_fault() {
+    let wrong = file(&HUB.replace("capacity = 4", "capacity = -4"));
+    let path = wrong.path().to_str().unwrap();
+    for command in ["check", "serve"] {
+        let (code, output, error) = run(&[command, "--config", path]).await;
+        assert_eq!((code, output.as_str()), (Some(1), ""));
+        let expected = format!("rampmeter: {path}:5:12: an amount is a number from 0 to 1e9, not -4e0\n");
+        assert_eq!(error, expected);
+    }
+    let (code, _, error) = run(&["check", "--config", "/nowhere/rampmeter.toml"]).await;
+    assert_eq!(code, Some(1));
+    let expected = "rampmeter: /nowhere/rampmeter.toml: can't be read; `rampmeter check --print-default` prints one \
+                    to start from: No such file or directory (os error 2)\n";
+    assert_eq!(error, expected);
+}
+
+#[tokio::test]
+async fn check_takes_the_file_without_an_option() {
+    let valid = file(HUB);
+    let path = valid.path().to_str().unwrap();
+    let (code, output, _) = run(&["check", path]).await;
+    assert!(code == Some(0) && output.ends_with(&format!("{path}: valid\n")), "{output}");
+    let (code, _, error) = run(&["serve", "/nowhere/rampmeter.toml"]).await;
+    assert!(code == Some(1) && error.starts_with("rampmeter: /nowhere/rampmeter.toml: can't be read"), "{error}");
+}
+
+#[tokio::test]
+async fn check_tells_all_faults_of_a_file() {
+    let wrong = file(&HUB.replace("capacity = 4", "capactiy = 4\nunti = \"requests\"").replace("\"1s\"", "60"));
+    let path = wrong.path().to_str().unwrap();
+    let (code, _, error) = run(&["check", path]).await;
+    let lines: Vec<&str> = error.lines().collect();
+    assert_eq!((code, lines.len()), (Some(1), 3), "{error}");
+    assert!(lines[0].starts_with(&format!("rampmeter: {path}:5:1: unknown field `capactiy`")), "{error}");
+    assert!(lines[1].starts_with(&format!("{path}:6:1: unknown field `unti`")), "{error}");
+    let unit = "a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none";
+    assert_eq!(lines[2], format!("{path}:7:10: {unit}"));
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_answered_with_the_known_ones() {
+    let text = file("hello");
+    let body = text.path().to_str().unwrap();
+    let scenarios = format!("{}/../simulator/scenarios/", env!("CARGO_MANIFEST_DIR"));
+    #[rustfmt::skip]
+    let table = [
+        (vec!["simulate".to_owned(), format!("{scenarios}saturatde.toml")], vec!["saturatde.toml: this scenario can't be read: No such file", "saturated.toml`", "; did you mean `saturated`?"]),
+        (vec!["simulate".to_owned(), "nosuch".to_owned()],                  vec!["nosuch: this scenario can't be read: No such file", "scenarios"]),
+        (["bench", "--only", "nosuch"].map(str::to_owned).to_vec(),         vec!["rampmeter: no case has `nosuch` in its name; there are `scheduler ", "`sdk "]),
+        (["pu", "--body", body].map(str::to_owned).to_vec(),                vec!["the body is no JSON, from line 1, column 1 on; pass the body of a request to Sentinel Hub"]),
+    ];
+    for (arguments, expected) in table {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let (code, _, error) = run(&arguments).await;
+        assert_eq!(code, Some(1), "{arguments:?}");
+        for part in expected {
+            assert!(error.contains(part), "{arguments:?} without `{part}`:\n{error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
+    let shipped = repository::file("deploy/rampmeter.toml").unwrap().text;
+    let (code, printed, error) = run(&["check", "--print-default"]).await;
+    assert_eq!((code, printed.as_str(), error.as_str()), (Some(0), shipped.as_str(), ""));
+    let (code, _, error) = run(&["check", "--config", file(&printed).path().to_str().unwrap()]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+}
+
+#[tokio::test]
+async fn serve_says_what_keeps_it_from_starting() {
+    let mut gone = nats::start().await;
+    gone.stop().await.unwrap();
+    let config = file(&scheduler::configuration(gone.url(), HUB));
+    let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
+    assert_eq!(code, Some(1));
+    let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats: ", gone.url());
+    assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
+
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let taken = running.http().unwrap().to_string();
+    let config = file(&scheduler::configuration(nats.url(), HUB));
+    let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap(), "--listen", &taken]).await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains(&format!("`http.listen`: can't listen at {taken}")), "{error}");
+}
+
+/// A free port for the private server, which has to use the port in the configuration.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn serve_brings_a_nats_server_and_keeps_its_data() {
+    let url = format!("nats://127.0.0.1:{}", free_port());
+    let data = tempfile::tempdir().unwrap();
+    let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
+    let mut before = Epoch::NONE;
+    for _ in 0..2 {
+        let process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
+        let (code, json, _) = run(&["status", "--nats", &url, "--json"]).await;
+        let all: Vec<Status> = serde_json::from_str(&json).unwrap();
+        assert!(code == Some(0) && all[0].epoch > before, "it goes on from epoch {before}: {all:?}");
+        assert_eq!(all[0].epoch == Epoch::FIRST, before == Epoch::NONE, "what is stored was read");
+        before = all[0].epoch;
+        process.stop().await;
+        assert!(async_nats::connect(&url).await.is_err(), "the server has ended with the scheduler");
+    }
+}

@@ -1,0 +1,102 @@
+//! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
+
+use crate::RAMPMETER;
+use rampmeter_tests::process::run;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+use std::io::Write;
+use tempfile::NamedTempFile;
+
+const RATES: &str = r#"[
+    {"name": "slow things", "route": "/slow/\\d+", "methods": ["GET", "POST"], "limit": 250, "drain_velocity": 1.75},
+    {"name": "all", "route": "/.*", "limit": 350, "drain_velocity": 2.5}
+]"#;
+const PROJECTS: &str = r#"[
+    {"name": "all", "project": "big", "route": "/.*", "methods": ["GET"], "limit": 1000, "drain_velocity": 10}
+]"#;
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+async fn imported(rates: &str, projects: &str) -> Result<String, String> {
+    let (rates, projects) = (file(rates), file(projects));
+    let [rates, projects] = [&rates, &projects].map(|file| file.path().to_str().unwrap());
+    let output = run(RAMPMETER, &["import", "governor", rates, "--projects", projects]).await;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+/// How many of these calls are let through at once, and when the next may come.
+async fn let_through(worker: &Worker, labels: Value, count: usize) -> (usize, Option<f64>) {
+    let asks = vec![json!({"mode": "allow", "labels": labels}); count];
+    let mut answers = Vec::new();
+    for asks in asks.chunks(500) {
+        answers.extend(worker.ask(Value::Array(asks.to_vec())).await.as_array().unwrap().clone());
+    }
+    let granted = answers.iter().filter(|answer| answer["status"] == "granted").count();
+    (granted, answers.last().and_then(|answer| answer["retry_after_ms"].as_f64()))
+}
+
+#[tokio::test]
+async fn it_says_which_labels_workers_send() {
+    let text = imported(RATES, PROJECTS).await.unwrap();
+    let lines: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+    let expected = [
+        "# Imported from the rates of EOM Governor; docs/limits.md describes both formats.",
+        "# Workers send three labels with each request: `route`, the path; `method`, such as GET; and",
+        "# `project`. A request that lacks one of them is not limited.",
+    ];
+    assert_eq!(lines, expected, "{text}");
+}
+
+#[tokio::test]
+async fn its_rules_count_as_they_are_documented() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, &imported(RATES, PROJECTS).await.unwrap()).await;
+    let worker = Worker::connect(&nats, "governor").await;
+    #[rustfmt::skip]
+    let table = [
+        // project, method, route, calls, let through, ms until the next
+        ("a",   "PUT",  "/x",        400,  350,  Some(400.0)),
+        // Rejected calls have left the bucket unchanged, and another project has its own.
+        ("b",   "GET",  "/x",        350,  350,  None),
+        ("a",   "GET",  "/slow/7",   300,  250,  Some(1000.0 / 1.75)),
+        // The pattern does not match the whole path, or the method differs: the next rule matches.
+        ("c",   "GET",  "/slow/7/x", 300,  300,  None),
+        ("d",   "PUT",  "/slow/7",   300,  300,  None),
+        // A project's own rule goes first; other calls of the project follow the general rules.
+        ("big", "GET",  "/slow/7",   1100, 1000, Some(100.0)),
+        ("big", "POST", "/slow/7",   300,  250,  Some(1000.0 / 1.75)),
+        // No rule matches, so the call passes.
+        ("a",   "GET",  "relative",  1000, 1000, None),
+    ];
+    for (project, method, route, calls, granted, next) in table {
+        let labels = json!({"project": project, "method": method, "route": route});
+        let (passed, retry_after) = let_through(&worker, labels.clone(), calls).await;
+        // A bucket drains while calls arrive.
+        assert!((granted..granted + 30).contains(&passed), "{labels}: {passed} instead of {granted}");
+        assert!(retry_after.is_none_or(|after| after <= next.unwrap_or(0.0) + 0.001), "{labels}: {retry_after:?}");
+        assert_eq!(retry_after.is_some(), next.is_some(), "{labels}");
+    }
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn unsupported_rates_are_reported() {
+    for (rates, projects, message) in [
+        ("{}", "[]", "is not a list of Governor's rules"),
+        (r#"[{"name": "a", "route": "/", "limit": 1}]"#, "[]", "missing field `drain_velocity`"),
+        (r#"[{"name": "a", "route": "/", "limit": 1, "drain_velocity": 0}]"#, "[]", "a `drain_velocity` is above 0"),
+        (r#"[{"name": "a", "route": "(", "limit": 1, "drain_velocity": 1}]"#, "[]", "not a regular expression"),
+        (r#"[{"name": "a", "route": "/", "limit": -1, "drain_velocity": 1}]"#, "[]", "an amount is a number from 0"),
+        ("[]", r#"[{"name": "a", "route": "/", "limit": 1, "drain_velocity": 1}]"#, "names no `project`"),
+        ("[]", "[]", "a resource has 1 to 64 limits"),
+    ] {
+        let error = imported(rates, projects).await.expect_err(rates);
+        assert!(error.contains(message), "{rates} {projects}\n{error}\ninstead of {message}");
+    }
+}

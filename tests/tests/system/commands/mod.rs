@@ -1,0 +1,20 @@
+//! Commands and what people read.
+
+mod api_commons;
+mod closed_pipes;
+pub(crate) mod command_line;
+mod config;
+mod forecasts;
+mod governor;
+mod known_upstreams;
+mod logs;
+mod presets;
+mod processing_units;
+mod purge;
+mod quick_start;
+mod readable;
+mod simulate;
+mod state;
+mod status;
+mod top;
+mod usage;

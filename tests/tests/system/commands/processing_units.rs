@@ -1,0 +1,99 @@
+//! `rampmeter pu`
+
+use crate::RAMPMETER;
+use rampmeter_tests::process;
+use serde_json::Value;
+use std::process::Command;
+
+/// A body of the calculator's own tests.
+fn body(name: &str) -> String {
+    format!("{}/../worker-sdk/processing-units/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Exit code, standard output, standard error.
+async fn pu(arguments: &str) -> (Option<i32>, String, String) {
+    let arguments: Vec<&str> = std::iter::once("pu").chain(arguments.split_whitespace()).collect();
+    let output = process::run(RAMPMETER, &arguments).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn parameters_and_bodies_have_a_price() {
+    #[rustfmt::skip]
+    let table = [
+        ("--width 512 --height 512 --bands 3".to_owned(),                                   1.0),
+        ("--width 1024 --height 1024 --bands 4 --format float32 --samples 2 --orthorectified".to_owned(), 42.666667),
+        ("--width 512 --height 512 --bands 3 --fusion 2+1".to_owned(),                      4.0),
+        ("--width 1 --height 1 --bands 1 --api statistical".to_owned(),                     0.01),
+        ("--width 512 --height 512 --bands 3 --terrain-corrected --speckle-filter --format octet-stream".to_owned(), 7.0),
+        ("--width 512 --height 512 --bands 3 --fusion 1+1 --rules 2023-01".to_owned(),      1.0),
+        (format!("--body {}", body("float32")),                                             1.333334),
+        (format!("--body {} --samples 5", body("orbit")),                                   5.0),
+        (format!("--body {} --api statistical --intervals 3", body("statistical")),         3.0),
+        (format!("--body {} --api async", body("async")),                                   254.313152),
+        (format!("--body {} --api batch --tiles 100", body("batch")),                       127.156576),
+        (format!("--body {} --deployment services-uswest2.sentinel-hub.com", body("fusion")), 5.0),
+        (format!("--body {} --deployment sh.dataspace.copernicus.eu --local landsat-ot-l1", body("fusion")), 3.0),
+    ];
+    for (arguments, units) in table {
+        let (code, json, error) = pu(&format!("{arguments} --json")).await;
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{arguments}");
+        let estimate: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(estimate["processing_units"].as_f64(), Some(units), "{arguments}: {json}");
+    }
+}
+
+#[tokio::test]
+async fn a_table_shows_each_factor() {
+    let (code, table, _) = pu(&format!("--api batch --body {}", body("batch"))).await;
+    #[rustfmt::skip]
+    let expected = [
+        vec!["factor", "×", "why"],
+        vec!["area", "3.8146973", "1000 × 1000 px / 262144"],
+        vec!["tiles", "121"],
+        vec!["discount", "0.3333333", "10000 px"],
+        vec!["153.859457 processing units (batch, at least 100; rules 2026-11)"],
+        vec!["note: as many tiles as the bounds can touch"],
+    ];
+    let mut lines = table.lines();
+    for words in expected {
+        let line = lines.find(|line| words.iter().all(|word| line.contains(word)));
+        assert!(line.is_some(), "no line, or not in its place, with {words:?}:\n{table}");
+    }
+    assert_eq!(code, Some(0));
+    assert!(!table.contains('\x1b'), "colours belong to terminals");
+}
+
+#[test]
+fn a_body_is_read_from_standard_input() {
+    let stdin = std::fs::File::open(body("process")).unwrap();
+    let output = Command::new(RAMPMETER).args(["pu", "--body", "-"]).stdin(stdin).output().unwrap();
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert!(table.ends_with("1 processing units (process, at least 0.005; rules 2026-11)\n"), "{table}");
+}
+
+#[tokio::test]
+async fn faults_are_reported_with_their_remedy() {
+    let orbit = body("orbit");
+    #[rustfmt::skip]
+    let table = [
+        ("".to_owned(),                                             2, "--width <PX>"),
+        ("--width 5".to_owned(),                                    2, "--height <PX>"),
+        ("--width 0 --height 1 --bands 1".to_owned(),               2, "0 is out of bounds; pass a whole number from 1 to 1000000"),
+        ("--width 1 --height 1 --bands 1 --rules 1".to_owned(),     2, "`1` is no version of the rules; pass one of 2026-11, 2023-01"),
+        ("--width 1 --height 1 --bands 1 --api tiles".to_owned(),   2, "pass one of process, statistical, async, batch"),
+        ("--width 1 --height 1 --bands 1 --fusion 1".to_owned(),    2, "give two numbers, such as 2+1"),
+        (format!("--body {orbit} --fusion 1+1"),                    2, "cannot be used with"),
+        (format!("--body {orbit} --deployment here"),               2, "pass one of services-uswest2.sentinel-hub.com"),
+        ("--body /nowhere".to_owned(),                              1, "rampmeter: can't read /nowhere: No such file"),
+        (format!("--body {orbit}"),                                 1, "orbit.json: evalscript: setup().mosaicking: how many samples a pixel has"),
+        (format!("--body {orbit}"),                                 1, "pass the samples per pixel (`--samples`"),
+        (format!("--body {orbit} --api statistical"),               1, "orbit.json: missing field `aggregation`"),
+    ];
+    for (arguments, code, part) in table {
+        let (ended, output, error) = pu(&arguments).await;
+        assert_eq!((ended, output.as_str()), (Some(code), ""), "{arguments}");
+        assert!(error.contains(part), "{arguments}: {error}");
+    }
+}

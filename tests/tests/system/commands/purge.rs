@@ -1,0 +1,177 @@
+//! `rampmeter purge`
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_tests::machine::{in_time, undisturbed};
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::worker::{Worker, body};
+use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_worker_sdk::Client;
+use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use serde_json::{Value, json};
+
+/// Nothing refills while a test runs.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+fair_share = "client"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+[[resource]]
+name = "unshared"
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+"#;
+
+/// Success, standard output, standard error.
+async fn purge(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
+    let output = process::run(RAMPMETER, &[&["purge", "--nats", nats.url()], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+async fn until_queued(worker: &Worker, count: u64) {
+    until("all are in line", async || {
+        let status = worker.status().await;
+        (status.classes.iter().map(|class| class.queued).sum::<u64>() == count).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!({ "cost": { "requests": 4 } })).await;
+    let asked = |id: &str, client: &str, class: &str| {
+        json!({ "id": id, "mode": "wait", "labels": { "client": client }, "class": class }).to_string()
+    };
+    let mut waiting = Vec::new();
+    for (id, client, class) in [("1", "a", "bulk"), ("2", "a", "urgent"), ("3", "b", "bulk"), ("4", "c", "urgent")] {
+        waiting.push(worker.send("permit", asked(id, client, class)).await);
+    }
+    until_queued(&worker, 4).await;
+
+    assert_eq!(
+        purge(&nats, &["hub", "--client", "nobody"]).await,
+        (true, "hub: 0 waits ended\n".into(), String::new())
+    );
+    let (done, text, _) = purge(&nats, &["hub", "--client", "a", "--class", "bulk", "--json"]).await;
+    let answer: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((done, answer), (true, json!({ "resource": "hub", "epoch": 1, "ended": 1 })));
+    assert_eq!(purge(&nats, &["hub", "--class", "bulk"]).await.1, "hub: 1 wait ended\n");
+    assert_eq!(purge(&nats, &["hub"]).await.1, "hub: 2 waits ended\n");
+
+    for answers in &mut waiting {
+        let refused = answers.next().await;
+        let header = |name: &str| refused.headers.as_ref().unwrap().get(name).map(ToString::to_string);
+        assert_eq!(header("Nats-Service-Error-Code").as_deref(), Some("409"));
+        let refused = body(&refused);
+        assert_eq!((&refused["status"], &refused["code"]), (&json!("refused"), &json!("purged")), "{refused}");
+        assert_eq!(refused.get("retry_after_ms"), None, "coming back is the worker's decision");
+    }
+}
+
+#[tokio::test]
+async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!({ "cost": { "requests": 4 } })).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let acquiring = tokio::spawn(client.resource("hub").unwrap().acquire(1).into_future());
+    until_queued(&worker, 1).await;
+    assert_eq!(purge(&nats, &["hub"]).await.1, "hub: 1 wait ended\n");
+    let error = within("an answer", acquiring).await.unwrap().expect_err("it is given up");
+    assert_eq!((error.kind(), error.retry_after()), (ErrorKind::Refused(Code::Purged), None), "{error}");
+    until_queued(&worker, 0).await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_purged_is_said() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let table: [(&[&str], &str); 4] = [
+        (&["nowhere"], "no running scheduler owns resource `nowhere`"),
+        (&["hub", "--class", "urgnt"], "`class`: no such class; there are `urgent`, `bulk`"),
+        (&["unshared", "--client", "a"], "`client`: the resource has no `fair_share`"),
+        (&["no such name"], "invalid value"),
+    ];
+    for (arguments, expected) in table {
+        let (done, _, errors) = purge(&nats, arguments).await;
+        assert!(!done && errors.contains(expected), "{arguments:?}: {errors}");
+    }
+    let worker = Worker::connect(&nats, "hub").await;
+    for wrong in [r#"{"klass": "bulk"}"#, "[]", "nonsense"] {
+        let refused = body(&worker.request("purge", wrong).await);
+        assert_eq!(refused["code"], "invalid_request", "{wrong}: {refused}");
+    }
+}
+
+/// Purges come faster than they end. All are answered, and no more than 16 wait for their turn.
+///
+/// Reaches `purges::MAX_PURGES`.
+#[tokio::test]
+async fn purges_beyond_the_bound_are_refused() {
+    const ORDERS: usize = 1000;
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let mut answers = worker.send("purge", "").await;
+    for _ in 1..ORDERS {
+        worker.send_also(&answers, "purge", "").await;
+    }
+    let (mut done, mut refused) = (0, 0);
+    for _ in 0..ORDERS {
+        let answer = answers.body().await;
+        match answer["code"].as_str() {
+            None => done += 1,
+            Some("queue_full") => {
+                refused += 1;
+                let expected = "16 orders to end waits are being carried out; ask again later";
+                assert_eq!(answer["message"], expected);
+            }
+            Some(_) => panic!("{answer}"),
+        }
+    }
+    assert!(done >= 16 && refused > 0, "{done} are carried out, {refused} are refused");
+}
+
+/// Nearly all places in line. A client that holds many places does not get the last free ones.
+const MANY: usize = 99_000;
+
+#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
+async fn ends_many() -> Result<(), String> {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!({ "cost": { "requests": 4 } })).await;
+    // A client may hold at most four times as many places as are free, so there are a hundred.
+    let asked = |number: usize| json!({ "mode": "wait", "labels": { "client": (number % 100).to_string() } });
+    let array = Value::Array((0..1000).map(asked).collect()).to_string();
+    let answers = worker.send("permit", array.clone()).await;
+    for _ in 1..MANY / 1000 {
+        worker.send_also(&answers, "permit", array.clone()).await;
+    }
+    until_queued(&worker, MANY as u64).await;
+    let clock = Clock::start();
+    let purged = body(&worker.request("purge", "").await);
+    let took = clock.now().since(Clock::START);
+    println!("{MANY} waits ended in {took}");
+    assert_eq!(purged["ended"], MANY);
+    in_time("all waits", took, Span::from_secs(5))
+}
+
+#[tokio::test]
+async fn nearly_all_waits_that_there_can_be_are_ended_soon() {
+    undisturbed(ends_many).await;
+}

@@ -1,0 +1,178 @@
+//! What commands print is read by people: narrow tables, short figures, and logs without alarm.
+
+use crate::RAMPMETER;
+use rampmeter_jobs::Job;
+use rampmeter_nats_server::Server;
+use rampmeter_tests::process::{self, Process};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{guilds, nats, repository, scheduler};
+use serde_json::{Value, json};
+
+const COLUMNS: usize = 80;
+
+/// Limits of every kind, with large figures and long periods.
+const HUB: &str = r#"
+[[resource]]
+name = "sentinel-hub"
+fair_share = "team"
+classes = [{ name = "interactive" }, { name = "bulk", headroom = 0.5 }]
+[[resource.limit]]
+name = "units-per-month"
+unit = "processing-units"
+capacity = 400000
+period = "744h"
+[[resource.limit]]
+name = "per-minute"
+capacity = 600
+period = "1m"
+[[resource.limit]]
+name = "in-flight"
+algorithm = "concurrency"
+capacity = 4
+time_to_live = "60s"
+[[resource.limit]]
+name = "per-team"
+key = ["team"]
+capacity = 300
+period = "10h"
+"#;
+
+/// What the command prints. Checks that the command succeeds, and that every line is narrow.
+async fn printed(arguments: &[&str]) -> String {
+    let output = process::run(RAMPMETER, arguments).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (printed, error) = (text(output.stdout), text(output.stderr));
+    assert_eq!((output.status.code(), error.as_str()), (Some(0), ""), "{arguments:?}");
+    for line in printed.lines() {
+        assert!(line.chars().count() <= COLUMNS, "{} columns in {arguments:?}: {line}", line.chars().count());
+    }
+    printed
+}
+
+async fn at(nats: &Server, arguments: &[&str]) -> String {
+    printed(&[arguments, &["--nats", nats.url()]].concat()).await
+}
+
+fn in_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Whether there is a row with these cells.
+fn has_row(table: &str, cells: &[&str]) -> bool {
+    table.lines().any(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).eq(cells.iter().copied()))
+}
+
+#[track_caller]
+fn check_row(table: &str, cells: &[&str]) {
+    assert!(has_row(table, cells), "no row {cells:?} in\n{table}");
+}
+
+fn wait(id: usize) -> Value {
+    let id = format!("0199a7c2-5d1e-7000-8000-{id:012x}");
+    json!({"id": id, "mode": "wait", "class": "bulk", "labels": {"team": "a"}})
+}
+
+#[tokio::test]
+async fn status_explain_and_state_fit_a_terminal() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    let _waiting = worker.send("permit", Value::from_iter((0..15).map(wait)).to_string()).await;
+    worker.status().await;
+
+    let status = at(&nats, &["status"]).await;
+    check_row(&status, &["units-per-month", "400 k", "400 k", "processing-units", "31 d", "now"]);
+    check_row(&status, &["in-flight", "2", "4", "requests", "in flight", "now"]);
+    check_row(&status, &["bulk", "13", &longest_wait(&status)]);
+    for note in [
+        "`units-per-month`: a margin of ",
+        " is never used, because clocks and delays differ",
+        "`in-flight`: a call holds its place until it is settled, or for its TTL of 1 min",
+        "`per-team`: 1 key is in use; this is the fullest, `a`",
+        "nothing delays the next request, but 13 wait: rampmeter explain sentinel-hub",
+    ] {
+        assert!(in_one_line(&status).contains(note), "{note}:\n{status}");
+    }
+    assert_eq!(status.lines().filter(|line| line.starts_with('─')).count(), 2, "a line below each head\n{status}");
+
+    let queue = at(&nats, &["explain", "sentinel-hub"]).await;
+    assert!(queue.starts_with("13 requests wait\n"), "{queue}");
+    assert!(queue.contains("in-flight: headroom"), "{queue}");
+    let last = wait(11)["id"].as_str().unwrap().to_owned();
+    assert!(queue.ends_with(&format!("and 3 more:\nrampmeter explain sentinel-hub --after {last}\n")), "{queue}");
+    let next = at(&nats, &["explain", "sentinel-hub", "--after", &last]).await;
+    let ids = (12..15).map(|id| wait(id)["id"].as_str().unwrap().to_owned());
+    assert!(ids.clone().all(|id| next.contains(&id)) && !next.contains("more"), "{next}");
+
+    scheduler::stop(running).await;
+    let state = at(&nats, &["state"]).await;
+    check_row(&state, &["units-per-month", &level(&state), "0"]);
+    assert!(!state.contains(&u64::MAX.to_string()), "{state}");
+}
+
+/// The last cell of the row of bulk requests.
+fn longest_wait(status: &str) -> String {
+    let row = status.lines().find(|line| line.trim_start().starts_with("bulk ")).unwrap_or_default();
+    row.rsplit("  ").next().unwrap_or_default().trim().to_owned()
+}
+
+/// The level for a successor, which depends on the margin.
+fn level(state: &str) -> String {
+    let row = state.lines().find(|line| line.contains("units-per-month")).unwrap_or_default();
+    let cells: Vec<&str> = row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+    cells[1].to_owned()
+}
+
+#[tokio::test]
+async fn calls_in_flight_and_shares_are_explained_in_a_sentence() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}])).await;
+    let _waiting = worker.send("permit", r#"{"id": "e", "mode": "wait"}"#).await;
+    worker.status().await;
+    let output = at(&nats, &["explain", "sentinel-hub", "e"]).await;
+    let sentence = "0 of 4 places of `in-flight` are free, the others have calls in flight: at the latest in ";
+    assert!(in_one_line(&output).contains(sentence), "{output}");
+    assert!(in_one_line(&at(&nats, &["status"]).await).contains(sentence));
+}
+
+#[tokio::test]
+async fn simulations_and_jobs_fit_a_terminal() {
+    let scenario = |name: &str| repository::root().join("simulator/scenarios").join(name).to_str().unwrap().to_owned();
+    let all = printed(&["simulate", &scenario("a-job.toml")]).await;
+    assert!(all.contains("The binding limit is `requests-per-10-s`."), "{all}");
+    printed(&["simulate", &scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
+
+    let nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    queue.publish(Job::new("guild-1", "a role")).await.unwrap();
+    let jobs = at(&nats, &["jobs", "status", "roles"]).await;
+    check_row(&jobs, &["guild-1", "-", "1", "0", "0"]);
+}
+
+/// The messages of a log at this level or above.
+fn messages(log: &str, levels: &[&str]) -> Vec<String> {
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.filter(|line| levels.contains(&line["level"].as_str().unwrap()));
+    lines.map(|line| line["fields"]["message"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn logs_end_start_up_with_one_line_and_a_clean_stop_warns_of_nothing() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let url = format!("nats://127.0.0.1:{port}");
+    let data = tempfile::tempdir().unwrap();
+    let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
+    let mut process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
+    let expected = format!("ready: leads `sentinel-hub`; workers connect to {url} or http://127.0.0.1:");
+    rampmeter_tests::patience::until("start-up has ended", async || {
+        messages(&process.log(), &["INFO"]).iter().any(|line| line.starts_with(&expected)).then_some(())
+    })
+    .await;
+    process.terminate();
+    assert!(process.ended().await.success());
+    let log = process.log();
+    assert_eq!(messages(&log, &["WARN", "ERROR"]), Vec::<String>::new(), "{log}");
+    assert_eq!(messages(&log, &["INFO"]).iter().filter(|line| line.starts_with("ready: ")).count(), 1);
+}

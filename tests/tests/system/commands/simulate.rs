@@ -1,0 +1,210 @@
+//! `rampmeter simulate`, and the shipped scenarios.
+
+use crate::RAMPMETER;
+use rampmeter_tests::{process, repository};
+use serde_json::Value;
+use std::path::PathBuf;
+
+async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, &[&["simulate"], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn scenario(name: &str) -> String {
+    scenarios().join(name).to_str().unwrap().to_owned()
+}
+
+fn scenarios() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../simulator/scenarios")
+}
+
+/// Scenarios in which exact starts are not enough, because upstream, network or strangers differ
+/// from the configuration.
+const STRANGE: [&str; 10] = [
+    "bad-network",
+    "calls-in-flight",
+    "crashing-workers",
+    "counted-rejections",
+    "dropped-fractions",
+    "foreign-traffic",
+    "halved-limit",
+    "refill-in-ticks",
+    "smaller-burst",
+    "windows",
+];
+
+/// Scenarios of known upstreams whose limits are configured rightly, and the least share of the
+/// limits that must be used.
+const KNOWN: [(&str, f64); 7] = [
+    ("anthropic", 0.995),
+    // Starts of two windows of a second lie 50 ms farther apart, because delays may differ so much.
+    ("discord", 0.95),
+    ("github", 0.995),
+    ("ietf", 0.995),
+    ("openai", 0.995),
+    ("shopify", 0.995),
+    ("unknown-phase", 0.99),
+];
+
+/// A configuration, with workers.
+const CONFIGURED: &str = r#"
+until = "2s"
+[nats]
+url = "nats://nowhere:4222"
+[http]
+listen = ""
+[[resource]]
+name = "api"
+start = "full"
+[resource.provider]
+kind = "sentinel-hub"
+base_url = "https://services.example"
+token_url = "https://services.example/token"
+client_id_env = "ID"
+client_secret_env = "SECRET"
+[[resource.limit]]
+name = "few"
+capacity = 10
+period = "1s"
+[[fleet]]
+name = "workers"
+workers = 2
+arrivals = { per_second = 2 }
+cost = { requests = { one_of = [1, 2] } }
+"#;
+
+#[tokio::test]
+async fn a_configuration_with_fleets_is_a_scenario() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), CONFIGURED).unwrap();
+    let path = file.path().to_str().unwrap();
+    let (code, table, error) = simulate(&[path, "--strategy", "late-binding"]).await;
+    assert!((code, error.as_str()) == (Some(0), "") && table.contains("late-binding"), "{table}{error}");
+
+    let two = CONFIGURED.replace("[[fleet]]", "[[resource]]\nname = \"other\"\n[[fleet]]");
+    std::fs::write(file.path(), two).unwrap();
+    let (code, _, error) = simulate(&[path]).await;
+    let said = format!("rampmeter: {path}:7:1: a scenario has one [[resource]], not 2\n");
+    assert_eq!((code, error), (Some(1), said));
+}
+
+#[tokio::test]
+async fn in_every_scenario_exact_starts_see_no_429_and_no_starvation() {
+    let mut seen = 0;
+    for entry in std::fs::read_dir(scenarios()).unwrap() {
+        let path = entry.unwrap().path();
+        let path = path.to_str().unwrap();
+        if !path.ends_with(".toml") {
+            continue;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        let head: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("# ")).collect();
+        assert!(head.concat().ends_with('.'), "{path} begins with what it shows");
+        let (code, json, error) = simulate(&[path, "--strategy", "late-binding", "--json"]).await;
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{path}");
+        let reports: Vec<Value> = serde_json::from_str(&json).unwrap();
+        let figures = |field: &str| reports[0][field].as_f64().unwrap();
+        assert_eq!(figures("starved"), 0.0, "{path}");
+        seen += 1;
+        if STRANGE.iter().any(|strange| path.ends_with(&format!("{strange}.toml"))) {
+            continue;
+        }
+        assert_eq!(figures("rejected"), 0.0, "{path}");
+        let known = KNOWN.iter().find(|(name, _)| path.ends_with(&format!("/{name}.toml")));
+        let least = known.map_or(0.95, |(_, least)| *least);
+        assert!(figures("used") > least, "{path}: {}", figures("used"));
+    }
+    assert!(seen >= 12 + STRANGE.len() + KNOWN.len(), "{seen}");
+}
+
+#[tokio::test]
+async fn all_strategies_are_shown_side_by_side() {
+    let (code, table, error) = simulate(&[&scenario("a-job.toml")]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let rows = |strategy: &str| table.lines().filter(|line| line.trim_start().starts_with(strategy)).count();
+    for strategy in ["back-off", "retry-after", "static-share", "plain-rule", "reserve", "late-binding"] {
+        assert_eq!(rows(strategy), 2, "{strategy}\n{table}");
+    }
+}
+
+#[tokio::test]
+async fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
+    let run = |seed: &'static str| async move {
+        simulate(&[&scenario("urgent-over-bulk.toml"), "--strategy", "late-binding", "--json", "--seed", seed]).await.1
+    };
+    assert_eq!(run("7").await, run("7").await);
+    assert_ne!(run("7").await, run("8").await);
+}
+
+#[tokio::test]
+async fn a_picture_shows_every_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    let [short, path] = ["short.toml", "picture.svg"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    let text = repository::file("simulator/scenarios/urgent-over-bulk.toml").unwrap().text;
+    std::fs::write(&short, text.replace(r#"until = "15m""#, r#"until = "1m""#)).unwrap();
+    let (code, _, error) = simulate(&[&short, "--plot", &path]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let picture = std::fs::read_to_string(path).unwrap();
+    for message in
+        ["<svg", "what the upstream could spend", "waits by class", "429", "back-off", "late-binding: 0", "bulk"]
+    {
+        assert!(picture.contains(message), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn clients_are_shown_for_one_strategy() {
+    let (_, table, _) = simulate(&[&scenario("light-beside-heavy.toml"), "--strategy", "late-binding"]).await;
+    assert!(table.contains("heavy-") && table.contains("the other 70 too"), "{table}");
+}
+
+#[tokio::test]
+async fn faults_of_a_scenario_are_reported_with_their_place() {
+    let valid = repository::file("simulator/scenarios/a-job.toml").unwrap().text;
+    #[rustfmt::skip]
+    let table = [
+        ("workers = 200",       "wrokers = 200",        "16:1: unknown field `wrokers`"),
+        ("workers = 200",       "workers = -1",         "16:11: invalid value: integer `-1`"),
+        ("capacity = 200",      "capacity = 0",         "11:12: a capacity is above 0"),
+        ("calls = 5",           "think = \"soon\"",     "17:9: a duration is written as ISO 8601"),
+        ("calls = 5",           "",                     "fleet `workers` never stops; say how many calls it makes"),
+        ("-units = 2 }",        "-units = 201 }",       "`: the cost of 201 exceeds the limit's capacity of 200"),
+        ("-units = 2 }",        "-units = nan }",       "an amount is a number from 0 to 1e9"),
+        ("-units = 2 }",        "-units = { one-of = [] } }", "`one-of` needs at least one amount"),
+        ("-units = 2 }",        "-units = { most = 2 } }", "an amount, { between = [1, 4] }, { one-of = [1, 25] } or { mean = 2, most = 25 }"),
+        ("calls = 5",           "calls = 5\narrivals = { per-second = 0 }", "18:12: a rate in calls per second is above 0 and at most 1e6"),
+        ("calls = 5",           "calls = 5\ncrashes = { every = \"0s\", pause = \"1s\" }", "18:21: this duration is at least 1 ms"),
+        ("workers = 200",       "workers = 0",          "16:11: `workers` is from 1 to 1000000, not 0"),
+        ("calls = 5",           "calls = 5000000",      "17:9: `calls` is from 1 to 1000000, not 5000000"),
+        ("calls = 5",           "calls = 5\nfrom = \"20s\"\nuntil = \"10s\"", "18:8: the fleet ends before it begins"),
+        ("calls = 5",           "think = \"1s\"\narrivals = { per-second = 1 }", "17:9: give `arrivals` or `think`, not both"),
+        ("calls = 5",           "calls = 5\ncrashes = { every = \"1s\", pause = \"1s\" }", "fleet `workers` never stops"),
+        ("-units = 2 }",        "-units = { between = [4, 1] } }", "`between` is the least and the most, not [4, 1]"),
+        ("-units = 2 }",        "-units = { between = [1, 4], mean = 2 } }", "an amount, { between = [1, 4] }"),
+        ("-units = 2 }",        "-units = { mean = 4, most = 2 } }", "a mean is at most `most`, 2, not 4"),
+        ("[[fleet]]",           "[network]\nrequest_ms = [-5, 1]\n[[fleet]]", "a delay is [least, most] in ms, from 0 to 3600000, not [-5, 1]"),
+        ("[[fleet]]",           "[network]\ngrant_ms = [nan, 1]\n[[fleet]]", "a delay is [least, most] in ms, from 0 to 3600000, not [NaN, 1]"),
+        ("[[fleet]]",           "[upstream]\nlimits = [\"tokens=50/10s\"]\n[[fleet]]", "no limit of the resource counts `tokens`"),
+        ("[[fleet]]",           "[upstream]\nlimits = [\"processing-units=1/10s\"]\n[[fleet]]", "the upstream can never serve what a call may cost"),
+        ("[[fleet]]",           "[[fleet]]\nname = \"workers\"\nworkers = 1\ncalls = 1\n[[fleet]]", "there are two fleets `workers`"),
+        ("[[fleet]]",           "[network]\nloss = 1\n[[fleet]]", "a part of all messages is from 0 to below 1, not 1"),
+        ("[[fleet]]",           "[upstream]\nlimits = [\"requests=50/10s;luck\"]\n[[fleet]]", "luck"),
+        ("[[fleet]]",           "[upstream]\npreset = \"gitlab\"\n[[fleet]]", "there is no preset `gitlab`; there are anthropic, discord, github"),
+        ("[[fleet]]",           "[upstream]\npreset = \"nowhere.toml\"\n[[fleet]]", "nowhere.toml: this preset can't be read"),
+        ("[[fleet]]",           "[upstream]\npreset = \"github\"\nconcurrency = 3\n[[fleet]]", "16:15: a preset says this already"),
+        ("[[fleet]]",           "[upstream]\ndialect = \"klingon\"\n[[fleet]]", "there is no dialect `klingon`"),
+        ("[[fleet]]",           "[upstream]\nretry_after = \"never\"\n[[fleet]]", "`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `never`"),
+    ];
+    for (right, wrong, message) in table {
+        assert!(valid.contains(right), "{right}");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), valid.replacen(right, wrong, 1)).unwrap();
+        let (code, output, error) = simulate(&[file.path().to_str().unwrap()]).await;
+        assert_eq!((code, output.as_str()), (Some(1), ""), "{wrong}");
+        assert!(error.contains(message), "{wrong}\n{error}");
+    }
+    let (code, _, error) = simulate(&[&scenario("a-job.toml"), "--strategy", "luck"]).await;
+    assert_eq!(code, Some(2));
+    assert!(error.contains("a strategy is back-off, retry-after"), "{error}");
+}

@@ -1,0 +1,139 @@
+//! `rampmeter state`: the content of the store, and its initialisation, which happens only on
+//! request.
+
+use crate::RAMPMETER;
+use async_nats::jetstream;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, process, scheduler};
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+"#;
+
+/// Exit code, and standard output and standard error together.
+async fn state(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = process::run(RAMPMETER, &[&["state"], arguments].concat()).await;
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+fn configuration(nats: &Server) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), scheduler::configuration(nats.url(), HUB)).unwrap();
+    file
+}
+
+/// `rampmeter state init` with these arguments.
+async fn init(nats: &Server, arguments: &[&str]) -> (Option<i32>, String) {
+    let file = configuration(nats);
+    state(&[&["init", "--config", file.path().to_str().unwrap()], arguments].concat()).await
+}
+
+async fn delete_bucket(nats: &Server) {
+    jetstream::new(nats::connect(nats).await).delete_key_value("rampmeter").await.unwrap();
+}
+
+#[tokio::test]
+async fn what_the_store_holds() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    Worker::connect(&nats, "hub").await.ask(json!({"cost": {"requests": 3}})).await;
+    scheduler::stop(running).await;
+
+    let (code, table) = state(&["--nats", nats.url()]).await;
+    assert_eq!(code, Some(0), "{table}");
+    for words in [
+        vec!["hub · epoch 1 · handed over by scheduler-"],
+        vec!["the state, written ", "ago at revision "],
+        vec![" few ", " 1 ", " 0"],
+    ] {
+        assert!(table.lines().any(|line| words.iter().all(|word| line.contains(word))), "{words:?}\n{table}");
+    }
+    let (code, text) = state(&["--nats", nats.url(), "--json", "hub"]).await;
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let record = &all[0]["record"];
+    assert_eq!((code, &record["epoch"], &record["released"]), (Some(0), &json!(1), &json!(true)));
+    assert_eq!(record["levels"][0]["limit"], "few");
+}
+
+#[tokio::test]
+async fn a_limit_with_keys_shows_the_fullest() {
+    let nats = nats::start().await;
+    let keyed = HUB.replace("margin = 0", "margin = 0\nkey = [\"guild\"]");
+    let running = scheduler::start(&nats, &keyed).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    for (guild, cost) in [("17", 1), ("4", 3)] {
+        worker.ask(json!({"cost": {"requests": cost}, "labels": {"guild": guild}})).await;
+    }
+    scheduler::stop(running).await;
+    let (code, table) = state(&["--nats", nats.url()]).await;
+    assert_eq!(code, Some(0), "{table}");
+    assert!(table.lines().any(|line| line.contains(" few ") && line.contains(" 1")), "{table}");
+    assert!(table.contains("`few`: 2 keys are listed; this is the fullest, `4`"), "{table}");
+}
+
+#[tokio::test]
+async fn a_store_that_is_not_there() {
+    let nats = nats::start().await;
+    let (code, text) = state(&["--nats", nats.url()]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("there is no KV bucket `rampmeter`") && text.contains("rampmeter state init"), "{text}");
+}
+
+#[tokio::test]
+async fn no_state_is_taken_by_mistake() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let (code, text) = init(&nats, &["--level", "full"]).await;
+    assert_eq!(code, Some(1));
+    assert!(text.contains("a scheduler leads `hub`; stop it first, or use --force"), "{text}");
+    let (code, text) = init(&nats, &["--level", "empty", "other"]).await;
+    assert_eq!((code, text.as_str()), (Some(1), "rampmeter: the configuration has no resource `other`\n"));
+
+    let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
+    assert_eq!(code, Some(0), "{text}");
+    let status = until("the leader has taken notice", async || {
+        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
+    })
+    .await;
+    assert!(text.contains(&format!("hub starts empty in epoch {}", status.epoch)), "{text}");
+    assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
+}
+
+/// A leader whose bucket is gone makes no new one. It reports the loss, and goes on once
+/// `rampmeter state init` has made a bucket.
+#[tokio::test]
+async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    delete_bucket(&nats).await;
+    let reason = until("the reason", async || {
+        let (status, body) = scheduler::page(&running, "/readyz").await;
+        let body: Value = serde_json::from_str(&body).unwrap();
+        (status == 503).then(|| body["resources"]["hub"]["reason"].as_str().map(str::to_owned))?
+    })
+    .await;
+    assert!(reason.contains("the KV bucket `rampmeter` is gone; `rampmeter state init` makes a new one"), "{reason}");
+    assert_eq!(state(&["--nats", nats.url()]).await.0, Some(1), "there is no new bucket");
+
+    let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
+    assert_eq!(code, Some(0), "{text}");
+    let worker = Worker::connect(&nats, "hub").await;
+    let status = until("the leader has taken notice", async || {
+        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
+    })
+    .await;
+    assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
+    until("it is ready again", async || (scheduler::page(&running, "/readyz").await.0 == 200).then_some(())).await;
+}

@@ -1,0 +1,146 @@
+//! `rampmeter status`
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::status::Status;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, process, scheduler};
+use serde_json::json;
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+max_ahead = "8000h"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+"#;
+
+/// Exit code, standard output, standard error.
+async fn status(nats: &Server, arguments: &[&str]) -> (Option<i32>, String, String) {
+    status_at(nats.url(), arguments).await
+}
+
+async fn status_at(url: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = process::run(RAMPMETER, &[&["status", "--nats", url], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn a_table_for_people() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!([{"cost": {"requests": 5.5}}, {"cost": {"requests": 4}}, {"cost": {"requests": 2.5}}])).await;
+    let waiting = worker.send("permit", r#"{"mode": "wait", "class": "bulk", "age_ms": 3600000}"#).await;
+    worker.status().await;
+
+    let (code, table, errors) = status(&nats, &[]).await;
+
+    assert_eq!((code, errors.as_str()), (Some(0), ""));
+    #[rustfmt::skip]
+    let expected = [
+        vec!["hub", "epoch 1", "led by scheduler-"],
+        vec!["2 granted", "1 refused", "0 settled", "0 returned", "0 × 429 upstream"],
+        vec!["the next request is delayed by `few`"],
+        vec!["`few` has -2.5 of 4 left, and a request takes 1: enough in 15 d"],
+        vec!["limit", "left", "of", "unit", "per", "next free"],
+        vec!["few", "-2.5", "4", "requests", "17 d", "10 d"],
+        vec!["class", "waiting", "longest wait"],
+        vec!["urgent", "0", "–"],
+        vec!["bulk", "1", "1 h"],
+    ];
+    let mut lines = table.lines();
+    for words in expected {
+        let line = lines.find(|line| words.iter().all(|word| line.contains(word)));
+        assert!(line.is_some(), "no line, or not in its place, with {words:?}:\n{table}");
+    }
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn json_for_programs() {
+    let nats = nats::start().await;
+    let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"another\""));
+    let _running = scheduler::start(&nats, &two).await;
+    let (code, json, _) = status(&nats, &["--json"]).await;
+    let all: Vec<Status> = serde_json::from_str(&json).unwrap();
+    assert_eq!(
+        (code, all.iter().map(|status| &*status.resource).collect::<Vec<_>>()),
+        (Some(0), vec!["another", "hub"])
+    );
+    let (code, json, _) = status(&nats, &["--json", "hub"]).await;
+    let one: Vec<Status> = serde_json::from_str(&json).unwrap();
+    assert_eq!((code, one.len()), (Some(0), 1));
+    assert_eq!(one[0].limits[0].level, 4.0);
+}
+
+#[tokio::test]
+async fn resources_of_several_schedulers_are_shown_together() {
+    let nats = nats::start().await;
+    let _one = scheduler::start(&nats, HUB).await;
+    let _two = scheduler::start(&nats, &HUB.replace("\"hub\"", "\"another\"")).await;
+    let (code, json, _) = status(&nats, &["--json"]).await;
+    assert_eq!((code, serde_json::from_str::<Vec<Status>>(&json).unwrap().len()), (Some(0), 2));
+}
+
+#[tokio::test]
+async fn a_missing_scheduler_is_reported_clearly() {
+    let nats = nats::start().await;
+    #[rustfmt::skip]
+    let table = [
+        (vec![],                        "rampmeter: no scheduler answers on `rampmeter.resources`; is `rampmeter serve` running?\n"),
+        (vec!["--prefix", "fleet"],     "rampmeter: no scheduler answers on `fleet.resources`; is `rampmeter serve` running?\n"),
+        (vec!["hub"],                   "rampmeter: no running scheduler owns resource `hub`\n"),
+        (vec!["hub", "--json"],         "rampmeter: no running scheduler owns resource `hub`\n"),
+    ];
+    for (arguments, error) in table {
+        assert_eq!(status(&nats, &arguments).await, (Some(1), String::new(), error.to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn no_nats_server_is_said_clearly() {
+    let mut nats = nats::start().await;
+    nats.stop().await.unwrap();
+    let (code, output, error) = status(&nats, &[]).await;
+    assert_eq!((code, output.as_str()), (Some(1), ""));
+    let said = format!("rampmeter: no NATS server answers at {}; start one, or name another with --nats: ", nats.url());
+    assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
+}
+
+/// A kill loses only what the last calls before it have taught.
+#[tokio::test]
+async fn learned_costs_are_shown_and_outlive_a_scheduler() {
+    let nats = nats::start().await;
+    let resource = "[[resource]]\nname = \"hub\"\nlearn_costs = [\"route\"]\n\
+                    [[resource.limit]]\nname = \"units\"\nunit = \"units\"\ncapacity = 100000\nperiod = \"1m\"\n";
+    let mut process = Process::start(RAMPMETER, &nats, resource).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    for call in 0..100 {
+        let id = format!("call-{call}");
+        let labels = json!({"route": "/half"});
+        worker.ask(json!({"id": id, "cost": {"units": 200}, "labels": labels, "mode": "wait"})).await;
+        worker.settle(json!({"id": id, "cost": {"units": 100}})).await;
+    }
+    let shown = async |arguments: &[&str]| status(&nats, arguments).await.1;
+    assert!(shown(&[]).await.contains("cost of `/half`: 0.5 × the estimate of units, learned from 100 calls\n"));
+    for crash in [false, true] {
+        if crash {
+            process.kill().await;
+        } else {
+            process.stop().await;
+        }
+        process = Process::start(RAMPMETER, &nats, resource).await;
+        worker.status_of_leader().await;
+        let json = shown(&["--json"]).await;
+        let known = serde_json::from_str::<Vec<Status>>(&json).unwrap().remove(0).corrections;
+        assert!(known.len() == 1 && known[0].factor < 0.6 && known[0].calls > 50, "{known:?}");
+    }
+    process.stop().await;
+}

@@ -1,0 +1,275 @@
+//! Access to the HTTP front: tokens, and bounds on everything that a client sends.
+
+use crate::RAMPMETER;
+use futures::StreamExt;
+use rampmeter_tests::api::http;
+use rampmeter_tests::front::Front;
+use rampmeter_tests::patience::within;
+use rampmeter_tests::process::{Process, run_in};
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+const API: &str = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
+const CHECK: &str = "[http.check]\nresource = \"api\"";
+const TOKEN: &str = "canary-token-of-the-front";
+
+#[tokio::test]
+async fn a_token_is_asked_for_where_permits_are_given() {
+    let nats = nats::start().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("{TOKEN}\n")).unwrap();
+    let front = Front::start(&nats, &format!("token_file = {:?}\n{CHECK}", file.path()), API).await;
+    let right = format!("Bearer {TOKEN}");
+    #[rustfmt::skip]
+    let table = [
+        // path             authorization                               status
+        ("/check",          Some(right.as_str()),                       200),
+        ("/check/path",     Some("bearer canary-token-of-the-front"),   200),
+        ("/check",          None,                                       401),
+        ("/check/path",     None,                                       401),
+        ("/check",          Some("Bearer "),                            401),
+        ("/check",          Some("Bearer"),                             401),
+        ("/check",          Some(TOKEN),                                401),
+        ("/check",          Some("Basic canary-token-of-the-front"),    401),
+        ("/check",          Some("Bearer canary-token-of-the-fronT"),   401),
+        ("/check",          Some("Bearer canary-token-of-the-fron"),    401),
+        ("/v1/permit/api",  None,                                       401),
+        ("/v1/settle/api",  None,                                       401),
+        ("/v1/permit/api",  Some(right.as_str()),                       405),
+        ("/healthz",        None,                                       200),
+        ("/readyz",         None,                                       200),
+        ("/metrics",        None,                                       200),
+        ("/elsewhere",      None,                                       404),
+    ];
+    for (path, authorization, status) in table {
+        let headers = authorization.map(|authorization| ("authorization", authorization));
+        let response = front.get(path, headers.as_slice()).await;
+        assert_eq!(response.status, status, "{path} {authorization:?}");
+        let challenge = (status == 401).then_some("Bearer");
+        assert_eq!(response.header("www-authenticate"), challenge, "{path} {authorization:?}");
+    }
+}
+
+/// The output of `rampmeter serve` and `rampmeter check` on a configuration with this `[http]`.
+async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), format!("[nats]\nurl = \"{nats_url}\"\n[http]\n{http}\n{API}")).unwrap();
+    let arguments = [command, "--config", file.path().to_str().unwrap()];
+    let output = run_in(RAMPMETER, &arguments, &[("FRONT_TOKEN", TOKEN), ("SHORT_TOKEN", "canary")]).await;
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    (output.status.success(), text)
+}
+
+#[tokio::test]
+async fn a_reachable_front_without_a_token_does_not_start() {
+    let nats = nats::start().await;
+    let remedy = "no token is asked for; set `http.token_env`, `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave \
+                  health and metrics alone with `front = false`";
+    #[rustfmt::skip]
+    let table = [
+        ("listen = \"0.0.0.0:0\"",                                      "`http.listen`: at 0.0.0.0 others than this host reach /v1 and /check, and"),
+        ("listen = \"[::]:0\"",                                         "`http.listen`: at :: others than this host reach /v1 and /check, and"),
+    ];
+    for (http, reason) in table {
+        for command in ["serve", "check"] {
+            let (good, said) = complaints(nats.url(), http, command).await;
+            assert!(!good && said.contains(reason) && said.contains(remedy), "{command} {http}: {said}");
+        }
+    }
+    for http in ["listen = \"0.0.0.0:0\"\nfront = false", "listen = \"0.0.0.0:0\"\ntoken_env = \"FRONT_TOKEN\""] {
+        let (good, said) = complaints(nats.url(), http, "check").await;
+        assert!(good, "{http}: {said}");
+    }
+    let table = [
+        (
+            "token_env = \"SHORT_TOKEN\"",
+            "`http.token_env`: the token has 6 bytes; one that nobody guesses has 16 or more",
+        ),
+        ("token_env = \"UNSET_TOKEN\"", "`http.token_env`: the environment variable `UNSET_TOKEN` is not set"),
+        ("token_file = \"/nowhere\"", "`http.token_file`: the file /nowhere can't be read"),
+    ];
+    for (http, reason) in table {
+        let (good, said) = complaints(nats.url(), &format!("listen = \"127.0.0.1:0\"\n{http}"), "serve").await;
+        assert!(!good && said.contains(reason) && !said.contains("canary"), "{http}: {said}");
+    }
+}
+
+/// `check` finds what `serve` would end with.
+#[tokio::test]
+async fn check_finds_wrong_addresses_and_files_of_tokens() {
+    let nats = nats::start().await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let wrong = format!("tokens_file = {:?}", file.path());
+    let form = "`http.tokens_file`: ";
+    #[rustfmt::skip]
+    let table = [
+        ("listen = \"9480\"",                 "`http.listen`: \"9480\" is no address with a port, like \"127.0.0.1:"),
+        ("listen = \"127.0.0.1:70000\"",      "`http.listen`: \"127.0.0.1:70000\" is no address with a port"),
+        ("tokens_file = \"/nowhere.toml\"",   "`http.tokens_file`: the file /nowhere.toml can't be read"),
+        ("token_file = \"/nowhere\"",         "`http.token_file`: the file /nowhere can't be read"),
+        (wrong.as_str(),                      form),
+    ];
+    for (http, reason) in table {
+        for command in ["serve", "check"] {
+            let (good, said) = complaints(nats.url(), http, command).await;
+            assert!(!good && said.contains(reason), "{command} {http}: {said}");
+        }
+    }
+    for command in ["serve", "check"] {
+        let (good, said) = complaints("nats://a b", "listen = \"\"", command).await;
+        assert!(!good && said.contains("`nats.url`: the URL of the NATS server is not like"), "{command}: {said}");
+    }
+    for listen in ["listen = \"localhost:9480\"", "listen = \"\"", "token_env = \"UNSET_TOKEN\""] {
+        let (good, said) = complaints(nats.url(), listen, "check").await;
+        assert!(good, "{listen}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_front_there_is_health_alone() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "front = false", API).await;
+    assert_eq!(front.get("/healthz", &[]).await.status, 200);
+    assert_eq!(front.post("/v1/permit/api", "").await.status, 404);
+    assert_eq!(front.get("/check", &[]).await.status, 404);
+}
+
+#[tokio::test]
+async fn the_token_is_seen_nowhere() {
+    let nats = nats::start().await;
+    let config = scheduler::configuration(nats.url(), &format!("token_env = \"FRONT_TOKEN\"\n{CHECK}\n{API}"));
+    let verbose = [("FRONT_TOKEN", TOKEN), ("RAMPMETER_LOG", "trace")];
+    let mut process = Process::begin_in(RAMPMETER, &config, &[], &verbose);
+    process.until_ready().await;
+    let url = process.http().unwrap();
+    for (token, status) in [(TOKEN, 200), ("canary-of-somebody-else", 401)] {
+        let answer = http().get(format!("{url}/check")).bearer_auth(token).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), status);
+        assert!(!answer.text().await.unwrap().contains("canary"));
+    }
+    for page in ["/metrics", "/readyz"] {
+        assert!(!scheduler::get(&format!("{url}{page}")).await.1.contains("canary"), "{page}");
+    }
+    let command_line = std::fs::read(format!("/proc/{}/cmdline", process.id())).unwrap();
+    assert!(!String::from_utf8_lossy(&command_line).contains("canary"));
+    let log = process.log();
+    let shown = log.lines().find(|line| line.contains("canary"));
+    assert_eq!(shown, None, "the log shows it");
+    process.stop().await;
+}
+
+/// The answer to `sent`, until the other end closes.
+async fn raw(address: SocketAddr, sent: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    // An early refusal may close the connection before all is written.
+    stream.write_all(sent).await.ok();
+    let mut answer = Vec::new();
+    within("the connection is closed", stream.read_to_end(&mut answer)).await.ok();
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+/// Reaches `reading::MAX_BODY` and `connection_limiter::MAX_HEAD`.
+#[tokio::test]
+async fn requests_that_are_too_large_are_refused() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", API).await;
+    let fits = format!("{{}}{}", " ".repeat(64 * 1024 - 2));
+    assert_eq!(front.post("/v1/permit/api", fits.clone()).await.status, 200);
+    assert_eq!(front.post("/v1/permit/api", fits + " ").await.status, 413);
+    let long_header = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(20 * 1024));
+    let many_headers = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(200));
+    let long_path = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(20 * 1024));
+    for (what, sent) in [("long header", long_header), ("many headers", many_headers), ("long path", long_path)] {
+        let answer = raw(front.address(), sent.as_bytes()).await;
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{what}: {answer}");
+    }
+    assert!(raw(front.address(), b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert_eq!(front.get("/healthz", &[]).await.status, 200, "other requests are served");
+}
+
+#[tokio::test]
+async fn slow_clients_are_cut_off() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", API).await;
+    let address = front.address();
+    let head = tokio::spawn(async move { raw(address, b"GET /healthz HTTP/1.1\r\nhost:").await });
+    let body = tokio::spawn(async move {
+        raw(address, b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{").await
+    });
+    let answer = body.await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert_eq!(head.await.unwrap(), "", "a request without an end has no answer");
+}
+
+/// Clients that never finish their headers, or their bodies, or never begin.
+async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    let says: [&[u8]; 3] = [
+        b"",
+        b"GET /healthz HTTP/1.1\r\nx-slow: ",
+        b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{",
+    ];
+    let mut slow = Vec::new();
+    for (_, say) in (0..count).zip(says.iter().cycle()) {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(say).await.unwrap();
+        slow.push(stream);
+    }
+    slow
+}
+
+#[tokio::test]
+async fn slow_clients_in_every_place_keep_no_client_out() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "max_connections = 500", API).await;
+    let _slow = slow_clients(front.address(), 600).await;
+    let asking = async {
+        for _ in 0..20 {
+            let answer = http().get(format!("http://{}/healthz", front.address())).send().await;
+            assert_eq!(answer.unwrap().status().as_u16(), 200);
+        }
+    };
+    let at_once = tokio::time::timeout(Duration::from_secs(4), asking).await;
+    at_once.expect("no request waits until the slow clients are cut off");
+}
+
+#[tokio::test]
+async fn requests_that_wait_keep_their_places_and_leave_health_its_own() {
+    let nats = nats::start().await;
+    let client = nats::connect(&nats).await;
+    // The test leads this resource, and lets every request wait.
+    let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
+    client.flush().await.unwrap();
+    let front = Front::start(&nats, "max_connections = 3", API).await;
+    let mut polls = Vec::new();
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        let sending =
+            http().post(format!("http://{}/v1/permit/other", front.address())).json(&json!({"mode": "wait"})).send();
+        polls.push(tokio::spawn(async move { sending.await.unwrap().status().as_u16() }));
+        let message = within("it asks", asked.next()).await.unwrap();
+        let id = serde_json::from_slice::<Value>(&message.payload).unwrap()["id"].clone();
+        let queued = json!({"status": "queued", "id": id, "position": 0, "eta_ms": 9000, "epoch": 1});
+        let reply = message.reply.unwrap();
+        client.publish(reply.clone(), queued.to_string().into()).await.unwrap();
+        waiting.push((reply, json!({"status": "granted", "id": id, "delay_ms": 0, "epoch": 1})));
+    }
+    let _slow = slow_clients(front.address(), 70).await;
+    for _ in 0..70 {
+        let full = front.post("/v1/permit/other", r#"{"mode": "wait"}"#).await;
+        assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
+    }
+    for page in ["/healthz", "/readyz", "/metrics"] {
+        assert_eq!(front.get(page, &[]).await.status, 200, "{page}");
+    }
+    for (reply, granted) in waiting {
+        client.publish(reply, granted.to_string().into()).await.unwrap();
+    }
+    for poll in polls {
+        assert_eq!(poll.await.unwrap(), 200);
+    }
+    assert_ne!(front.post("/v1/permit/api", "").await.status, 503, "the places are free again");
+}

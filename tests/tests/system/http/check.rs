@@ -1,0 +1,237 @@
+//! The endpoint for reverse proxies: `/check`.
+
+use async_nats::Client;
+use futures::StreamExt;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_tests::api::http;
+use rampmeter_tests::front::{Front, Response};
+use rampmeter_tests::nats;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::worker::Worker;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const API: &str = r#"
+[[resource]]
+name = "api"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+
+[[resource.limit]]
+name = "few"
+capacity = 2
+period = "400h"
+margin = 0
+
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 5
+period = "1h"
+"#;
+
+/// Four calls a second, one at a time.
+const PACED: &str =
+    "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"pace\"\ncapacity = 1\nperiod = \"250ms\"\nmargin = 0\n";
+
+#[tokio::test]
+async fn calls_pass_until_the_limit_is_reached() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "[http.check]\nresource = \"api\"", API).await;
+    let policy = "\"few\";q=2;w=1440000";
+    let first = front.get("/check", &[]).await;
+    assert_eq!((first.status, first.header("ratelimit")), (200, Some("\"few\";r=1;t=720000")), "{first:?}");
+    assert_eq!(first.header("ratelimit-policy"), Some(policy), "the first answer tells it too: {first:?}");
+    let second = front.get("/check/some/path?query", &[]).await;
+    assert_eq!((second.status, second.header("ratelimit")), (200, Some("\"few\";r=0;t=1440000")), "{second:?}");
+    let refused = until("the policies are known", async || {
+        let refused = front.post("/check", "a body that nobody reads").await;
+        (refused.header("ratelimit-policy") == Some(policy)).then_some(refused)
+    })
+    .await;
+    let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=720_000).contains(&seconds), "{refused:?}");
+    assert_eq!(refused.header("ratelimit"), Some(format!("\"few\";r=0;t={seconds}").as_str()));
+    assert_eq!((refused.status, &refused.body["code"]), (429, &json!("not_in_time")));
+}
+
+/// The test itself answers for the resource, and shows the requests.
+async fn witness(client: &Client, answer: Value) -> tokio::sync::mpsc::UnboundedReceiver<Value> {
+    let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
+    client.flush().await.unwrap();
+    let (client, (heard, hear)) = (client.clone(), tokio::sync::mpsc::unbounded_channel());
+    tokio::spawn(async move {
+        while let Some(message) = asked.next().await {
+            let request: Value = serde_json::from_slice(&message.payload).unwrap();
+            let mut answer = answer.clone();
+            answer["id"] = request["id"].clone();
+            client.publish(message.reply.unwrap(), answer.to_string().into()).await.unwrap();
+            heard.send(request).ok();
+        }
+    });
+    hear
+}
+
+const LABELS: &str = r#"
+[http.check]
+resource = "other"
+class = "bulk"
+TRUSTED
+[http.check.labels]
+client = "header:x-api-key"
+route = "path"
+method = "method"
+address = "client-address"
+"#;
+
+#[tokio::test]
+async fn labels_come_from_where_they_are_configured_to() {
+    let fields = [
+        ("x-api-key", "team-a"),
+        ("x-original-uri", "/tiles/1?token=secret"),
+        ("x-original-method", "PUT"),
+        ("x-forwarded-for", "6.6.6.6, 9.9.9.9"),
+    ];
+    let itself = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1"});
+    let at_root = json!({"route": "/", "method": "GET", "address": "127.0.0.1"});
+    let with_key = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1", "client": "team-a"});
+    let believed = json!({"route": "/tiles/1", "method": "PUT", "address": "9.9.9.9", "client": "team-a"});
+    let traefik =
+        [("x-forwarded-uri", "/a"), ("x-forwarded-method", "DELETE"), ("forwarded", "for=\"[2001:db8::1]:7\"")];
+    let of_traefik = json!({"route": "/a", "method": "DELETE", "address": "2001:db8::1"});
+    let trust = "trusted_proxies = [\"10.0.0.0/8\", \"127.0.0.1\"]";
+    #[rustfmt::skip]
+    let table = [
+        // trusted proxies                              path            headers         labels
+        ("",                                            "/check/mine",  &fields[..0],     &itself),
+        ("",                                            "/check/mine",  &fields[..],      &with_key),
+        ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &fields[..],      &with_key),
+        (trust,                                         "/check",       &fields[..],      &believed),
+        (trust,                                         "/check",       &traefik[..],   &of_traefik),
+        (trust,                                         "/check/mine",  &fields[..0],     &itself),
+        (trust,                                         "/check/",      &fields[..0],     &at_root),
+    ];
+    for (trusted, path, headers, labels) in table {
+        let nats = nats::start().await;
+        let client = nats::connect(&nats).await;
+        let mut asked = witness(&client, json!({"status": "granted", "delay_ms": 0, "epoch": 1})).await;
+        let front = Front::start(&nats, &LABELS.replace("TRUSTED", trusted), API).await;
+        assert_eq!(front.get(path, headers).await.status, 200);
+        let asked = asked.recv().await.unwrap();
+        assert_eq!(&asked["labels"], labels, "{trusted} {path} {headers:?}");
+        assert_eq!((&asked["class"], &asked["mode"]), (&json!("bulk"), &json!("allow")));
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_contradicts_its_proxy_is_refused() {
+    let nats = nats::start().await;
+    let trusting = LABELS.replace("TRUSTED", "trusted_proxies = [\"127.0.0.1/32\"]");
+    let front = Front::start(&nats, &trusting, API).await;
+    let response = front.get("/check", &[("x-original-uri", "/free"), ("x-forwarded-uri", "/dear")]).await;
+    assert_eq!(response.status, 400);
+    assert!(response.body.as_str().unwrap().contains("contradict each other"), "{response:?}");
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_read_is_not_absent() {
+    let nats = nats::start().await;
+    let trusting = LABELS.replace("TRUSTED", "trusted_proxies = [\"127.0.0.1/32\"]");
+    let front = Front::start(&nats, &trusting, API).await;
+    let url = format!("http://{}/check", front.address());
+    #[rustfmt::skip]
+    let table: [(&str, &[&[u8]]); 5] = [
+        ("x-original-uri",      &[b"/dear?\xff"]),
+        ("x-original-uri",      &[b"/free", b"/dear"]),
+        ("x-original-method",   &[b"GET", b"GET"]),
+        ("x-forwarded-for",     &[b"9.9.9.9, \xff"]),
+        ("x-forwarded-for",     &[b"6.6.6.6", b"9.9.9.9"]),
+    ];
+    for (name, values) in table {
+        let request = values.iter().fold(http().get(&url), |request, value| request.header(name, *value));
+        let response = Response::read(request.send().await.unwrap()).await;
+        assert_eq!(response.status, 400, "{name}: {response:?}");
+        assert!(response.body.as_str().unwrap().contains(name), "{name}: {response:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_refusal_has_its_status() {
+    #[rustfmt::skip]
+    let table = [
+        ("no_limit",        503,    None),
+        ("queue_full",      503,    Some("3")),
+        ("too_many_keys",   503,    None),
+        ("quota_spent",     403,    Some("3")),
+        ("never_fits",      422,    None),
+        ("unknown_class",   400,    None),
+    ];
+    for (code, status, retry_after) in table {
+        let nats = nats::start().await;
+        let client = nats::connect(&nats).await;
+        let retry_after_ms = retry_after.map(|_| 2000.5);
+        let refused =
+            json!({"status": "refused", "code": code, "message": "", "retry_after_ms": retry_after_ms, "epoch": 1});
+        let _asked = witness(&client, refused).await;
+        // A refusal by another scheduler is no outage.
+        let check = "[http.check]\nresource = \"other\"\non_unavailable = \"allow\"";
+        let front = Front::start(&nats, check, API).await;
+        let response = front.get("/check", &[]).await;
+        assert_eq!((response.status, response.header("retry-after")), (status, retry_after), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn throttle_holds_an_answer_back_before_it_refuses() {
+    let nats = nats::start().await;
+    let check = "[http.check]\nresource = \"api\"\nthrottle = \"600ms\"";
+    let front = Front::start(&nats, check, PACED).await;
+    let clock = Clock::start();
+    let begun = clock.now();
+    let answers = futures::future::join_all((0..6).map(|_| async {
+        let status = front.get("/check", &[]).await.status;
+        (status, clock.now().since(begun).duration())
+    }))
+    .await;
+    let mut passed: Vec<Duration> = answers.iter().filter(|(status, _)| *status == 200).map(|(_, at)| *at).collect();
+    passed.sort();
+    assert!((2..=4).contains(&passed.len()), "one at once, then one in 250 ms, for 600 ms: {answers:?}");
+    for (turn, at) in passed.iter().enumerate() {
+        let earliest = Duration::from_millis(250) * u32::try_from(turn).unwrap();
+        assert!(*at + Duration::from_millis(5) >= earliest, "{answers:?}");
+    }
+    assert!(answers.iter().all(|(status, _)| [200, 429].contains(status)), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_held_back_request_delays_no_other() {
+    let nats = nats::start().await;
+    let check = "[http.check]\nresource = \"api\"\nthrottle = \"60s\"";
+    // Five a second, so the last one's turn comes in time.
+    let busy = PACED.replace("capacity = 1", "capacity = 500").replace("250ms", "100s");
+    let front = Front::start(&nats, check, &busy).await;
+    let worker = Worker::connect(&nats, "api").await;
+    worker.ask(json!({"cost": {"requests": 500}})).await;
+    let held = futures::future::join_all((0..200).map(|_| front.get("/check", &[])));
+    let others = async {
+        until("all wait", async || (worker.status().await.classes[0].queued > 150).then_some(())).await;
+        front.get("/healthz", &[]).await.status
+    };
+    tokio::select! {
+        _ = held => panic!("no request is held back"),
+        status = others => assert_eq!(status, 200),
+    }
+    until("who hung up waits no more", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn without_an_answer_the_policy_decides() {
+    for (policy, status) in [("", 503), ("on_unavailable = \"refuse\"", 503), ("on_unavailable = \"allow\"", 200)] {
+        let mut nats = nats::start().await;
+        let front = Front::start(&nats, &format!("[http.check]\nresource = \"api\"\n{policy}"), API).await;
+        assert_eq!(front.get("/check", &[]).await.status, 200);
+        nats.kill().await.unwrap();
+        let response = front.get("/check", &[]).await;
+        assert_eq!(response.status, status, "{policy}");
+        assert_eq!(response.header("retry-after"), (status == 503).then_some("1"));
+    }
+}

@@ -1,0 +1,209 @@
+//! Health, readiness and metrics over HTTP.
+
+use rampmeter_tests::api::http;
+use rampmeter_tests::openmetrics::Page;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 100
+period = "400h"
+margin = 0
+"#;
+
+#[tokio::test]
+async fn a_scheduler_that_leads_is_healthy_and_ready() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    assert_eq!(scheduler::page(&running, "/healthz").await, (200, "ok\n".to_owned()));
+    let (status, body) = scheduler::page(&running, "/readyz").await;
+    let expected = json!({"ready": true, "nats": true, "resources": {"hub": {"state": "leading", "epoch": 1}}});
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, expected));
+    let pages = "there is no /elsewhere; there are: GET / for people; GET /healthz, /readyz and /metrics; \
+                 POST /v1/permit/RESOURCE and /v1/settle/RESOURCE\n";
+    assert_eq!(scheduler::page(&running, "/elsewhere").await, (404, pages.to_owned()));
+    let permit = "/v1/permit/hub takes POST, not GET\n";
+    assert_eq!(scheduler::page(&running, "/v1/permit/hub").await, (405, permit.to_owned()));
+}
+
+#[tokio::test]
+async fn readiness_tells_why_not() {
+    let mut nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    nats.kill().await.unwrap();
+    let body = until("not ready", async || {
+        let (status, body) = scheduler::page(&running, "/readyz").await;
+        (status == 503).then_some(body)
+    })
+    .await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&body["ready"], &body["nats"]), (&json!(false), &json!(false)));
+    assert_eq!(scheduler::page(&running, "/healthz").await.0, 200, "a restart of the process would not help");
+}
+
+#[tokio::test]
+async fn readiness_goes_off_with_the_handover() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let url = format!("http://{}/readyz", running.http().unwrap());
+    scheduler::stop(running).await;
+    let (status, body) = scheduler::get(&url).await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["resources"]["hub"]["state"]), (503, &json!("stopping")));
+}
+
+/// The promise of the metrics page: names are an interface, because dashboards and alerts use them.
+#[tokio::test]
+async fn metrics_are_openmetrics_with_all_that_was_promised() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let response = http().get(format!("http://{}/metrics", running.http().unwrap())).send().await.unwrap();
+    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let page = Page::parse(&response.text().await.unwrap()).unwrap();
+    #[rustfmt::skip]
+    let families = [
+        ("rampmeter_leader",                "gauge"),
+        ("rampmeter_level",                 "gauge"),
+        ("rampmeter_capacity",              "gauge"),
+        ("rampmeter_capacity_in_use",       "gauge"),
+        ("rampmeter_used_by_others",        "gauge"),
+        ("rampmeter_queued",                "gauge"),
+        ("rampmeter_oldest_wait_seconds",   "gauge"),
+        ("rampmeter_wait_seconds",          "histogram"),
+        ("rampmeter_granted",               "counter"),
+        ("rampmeter_settled",               "counter"),
+        ("rampmeter_returned",              "counter"),
+        ("rampmeter_upstream_429",          "counter"),
+        ("rampmeter_refused",               "counter"),
+        ("rampmeter_rate_in_use_ratio",     "gauge"),
+        ("rampmeter_rate_in_use",           "gauge"),
+        ("rampmeter_call_seconds",          "histogram"),
+        ("rampmeter_calls_in_flight",       "gauge"),
+        ("rampmeter_useful_workers",        "gauge"),
+        ("rampmeter_upstream_rejections",   "counter"),
+        ("rampmeter_build_info",            "gauge"),
+        ("rampmeter_upstream_answers",      "counter"),
+        ("rampmeter_unreadable_headers",    "counter"),
+        ("rampmeter_remembered_permits",    "gauge"),
+        ("rampmeter_decision_seconds",      "histogram"),
+        ("rampmeter_troubled",              "gauge"),
+        ("rampmeter_epoch",                 "gauge"),
+        ("rampmeter_clock_ahead_seconds",   "gauge"),
+        ("rampmeter_store_writes",          "counter"),
+        ("rampmeter_store_losses",          "counter"),
+        ("rampmeter_store_went_back",       "counter"),
+        ("rampmeter_named_epochs",          "counter"),
+        ("rampmeter_refused_settles",       "counter"),
+        ("rampmeter_standstills",           "counter"),
+        ("rampmeter_log_lines_lost",        "counter"),
+        ("rampmeter_provider_up",           "gauge"),
+        ("rampmeter_provider_failures",     "counter"),
+        ("rampmeter_provider_contract_age_seconds", "gauge"),
+        ("rampmeter_configuration_differs", "gauge"),
+    ];
+    for (family, kind) in families {
+        assert_eq!(page.kind(family), Some(kind), "{family}");
+    }
+}
+
+#[tokio::test]
+async fn metrics_tell_what_was_done() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker
+        .ask(json!([{"id": "a", "cost": {"processing-units": 2.5}}, {"id": "b", "class": "bulk"}, {"id": "c"}]))
+        .await;
+    worker.ask(json!([{"class": "none"}, {"cost": {"requests": 5}}, {"mode": "allow", "cost": {"requests": 2}}])).await;
+    worker.settle(json!([{"id": "a", "response": {"status": 429}}, {"id": "b", "used": false}])).await;
+    worker.ask(json!({"cost": {"requests": 2}})).await;
+    let waiting = worker.send("permit", r#"{"mode": "wait", "class": "bulk", "age_ms": 5000}"#).await;
+    worker.ask(json!({"cost": {"requests": 0}})).await;
+
+    let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+
+    let hub = ("resource", "hub");
+    #[rustfmt::skip]
+    let table = [
+        ("rampmeter_leader",                    vec![hub],                                  1.0),
+        ("rampmeter_troubled",                  vec![hub],                                  0.0),
+        ("rampmeter_epoch",                     vec![hub],                                  1.0),
+        ("rampmeter_store_losses_total",        vec![hub],                                  0.0),
+        ("rampmeter_store_went_back_total",     vec![hub],                                  0.0),
+        ("rampmeter_capacity",                  vec![hub, ("limit", "few")],                4.0),
+        ("rampmeter_capacity",                  vec![hub, ("unit", "processing-units")],    100.0),
+        ("rampmeter_queued",                    vec![hub, ("class", "urgent")],             0.0),
+        ("rampmeter_queued",                    vec![hub, ("class", "bulk")],               1.0),
+        ("rampmeter_granted_total",             vec![hub],                                  5.0),
+        ("rampmeter_settled_total",             vec![hub],                                  1.0),
+        ("rampmeter_returned_total",            vec![hub],                                  1.0),
+        ("rampmeter_upstream_429_total",        vec![hub],                                  1.0),
+        ("rampmeter_refused_total",             vec![hub, ("code", "unknown_class")],       1.0),
+        ("rampmeter_refused_total",             vec![hub, ("code", "never_fits")],          1.0),
+        ("rampmeter_refused_total",             vec![hub, ("code", "not_in_time")],         1.0),
+        ("rampmeter_refused_total",             vec![hub, ("code", "queue_full")],          0.0),
+        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "strangers")],          1.0),
+        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "ours")],               0.0),
+        ("rampmeter_call_seconds_count",        vec![hub],                                  1.0),
+        ("rampmeter_remembered_permits",        vec![hub],                                  6.0),
+        ("rampmeter_wait_seconds_count",        vec![hub, ("class", "urgent")],             4.0),
+        ("rampmeter_wait_seconds_count",        vec![hub, ("class", "bulk")],               1.0),
+        ("rampmeter_wait_seconds_bucket",       vec![hub, ("class", "bulk"), ("le", "0.00001")], 1.0),
+    ];
+    for (sample, labels, value) in table {
+        assert_eq!(page.value(sample, &labels), value, "{sample} {labels:?}");
+    }
+    assert!((page.value("rampmeter_level", &[hub, ("limit", "few")]) - 0.0).abs() < 0.01);
+    // A rejected call has taken nothing.
+    assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 100.0).abs() < 0.01);
+    assert!(page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]) >= 5.0);
+    assert!((1.0..=3.0).contains(&page.value("rampmeter_calls_in_flight", &[hub])));
+    assert!(page.value("rampmeter_decision_seconds_count", &[hub]) >= 6.0);
+    assert!(page.value("rampmeter_decision_seconds_sum", &[hub]) > 0.0);
+    drop(waiting);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn metrics_tell_of_the_process() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+    assert_eq!(page.value("rampmeter_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
+    assert_eq!(page.kind("process_cpu_seconds"), Some("counter"));
+    let most = page.value("process_max_fds", &[]);
+    assert!((1.0..=most).contains(&page.value("process_open_fds", &[])));
+    let addressed = page.value("process_virtual_memory_bytes", &[]);
+    assert!((1e6..=addressed).contains(&page.value("process_resident_memory_bytes", &[])));
+    assert!(page.value("process_start_time_seconds", &[]) > 1.6e9);
+    assert!(page.value("process_threads", &[]) >= 1.0);
+}
+
+#[tokio::test]
+async fn a_standby_shows_no_levels_of_its_own() {
+    let nats = nats::start().await;
+    let leader = scheduler::start(&nats, HUB).await;
+    let standby = scheduler::start(&nats, HUB).await;
+    let page = async |running| Page::parse(&scheduler::page(running, "/metrics").await.1).unwrap();
+    assert_eq!(page(&leader).await.value("rampmeter_leader", &[]), 1.0);
+    assert_eq!(page(&standby).await.value("rampmeter_leader", &[]), 0.0);
+    let (status, body) = scheduler::page(&standby, "/readyz").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["resources"]["hub"]["state"]), (200, &json!("standby")));
+}

@@ -1,0 +1,197 @@
+//! Publishing many jobs at once: order, duplicates, failures, and a server that is killed.
+
+use crate::RAMPMETER;
+use async_nats::jetstream::consumer::pull::OrderedConfig;
+use async_nats::jetstream::{self, stream};
+use futures::{StreamExt, TryStreamExt};
+use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind};
+use rampmeter_nats_server::Server;
+use rampmeter_tests::guilds::{self, Guilds, discord, name};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_worker_sdk::{Client, Outcome};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const GROUPS: u32 = 7;
+
+/// Jobs with ids, in turn for each group.
+fn jobs(numbers: Range<u32>) -> impl Iterator<Item = Job> {
+    numbers.map(|number| Job::new(name(number % GROUPS), number.to_string()).id(format!("job-{number}")))
+}
+
+/// The payloads in the stream, in order, by subject.
+async fn stored(nats: &Server) -> BTreeMap<String, Vec<u32>> {
+    let jetstream = jetstream::new(nats::connect(nats).await);
+    let stream = jetstream.get_stream("rampmeter-jobs-roles").await.unwrap();
+    let all = stream.cached_info().state.messages as usize;
+    let consumer = stream.create_consumer(OrderedConfig::default()).await.unwrap();
+    let messages: Vec<_> = consumer.messages().await.unwrap().take(all).try_collect().await.unwrap();
+    let mut found: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for message in messages {
+        let number = String::from_utf8_lossy(&message.payload).parse().unwrap();
+        found.entry(message.subject.to_string()).or_default().push(number);
+    }
+    found
+}
+
+/// Checks that the stream has each of these jobs once, and each group in order.
+async fn check_stored(nats: &Server, numbers: Range<u32>) {
+    let stored = stored(nats).await;
+    let all: usize = stored.values().map(Vec::len).sum();
+    assert_eq!(all, numbers.len());
+    for numbers in stored.values() {
+        assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    }
+}
+
+#[tokio::test]
+async fn many_jobs_are_published_in_order() {
+    let nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    let published = queue.publish_all(jobs(0..2500)).await.unwrap();
+    let places: Vec<u64> = published.iter().map(|published| published.sequence).collect();
+    assert_eq!(places, (1..=2500).collect::<Vec<u64>>());
+    assert!(published.iter().all(|published| !published.duplicate));
+    check_stored(&nats, 0..2500).await;
+    assert!(queue.publish_all([]).await.unwrap().is_empty());
+}
+
+/// Jobs of a batch run like single jobs, and end among the dead letters like them.
+#[tokio::test]
+async fn jobs_of_a_batch_run_in_order() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &discord(2000, SECOND)).await;
+    let queue = guilds::queue(nats.url()).await;
+    let upstream = Guilds::start(2000, SECOND).await;
+    let call = guilds::handler(upstream.url());
+    let handler = move |attempt: Attempt| {
+        let hopeless = attempt.group == name(GROUPS);
+        let call = call(attempt);
+        async move { if hopeless { Err(Failure::for_good("there is no such guild")) } else { call.await } }
+    };
+    let resource = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
+    let worker = guilds::worker(&queue, resource).start(handler).await.unwrap();
+    let sorted = (0..20).flat_map(|job| (0..=GROUPS).map(move |guild| Job::new(name(guild), job.to_string())));
+    queue.publish_all(sorted).await.unwrap();
+    until("all jobs have ended", async || {
+        let status = queue.status().await.unwrap();
+        let dead: usize = status.iter().map(|group| group.dead).sum();
+        (dead == 20 && status.len() == 1 && status[0].delayed + status[0].running == 0).then_some(())
+    })
+    .await;
+    assert_eq!(upstream.check(GROUPS, 20), 0);
+    worker.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_of_a_batch_with_known_ids_are_duplicates() {
+    let nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    for job in jobs(10..13) {
+        queue.publish(job).await.unwrap();
+    }
+    let published = queue.publish_all(jobs(0..20)).await.unwrap();
+    let again: Vec<usize> = (0..20).filter(|number| published[*number].duplicate).collect();
+    assert_eq!(again, [10, 11, 12]);
+    assert_eq!([10, 11, 12].map(|number: usize| published[number].sequence), [1, 2, 3], "where they are");
+    assert_eq!(queue.repeated().await.unwrap(), 3);
+
+    let twice = queue.publish_all(jobs(100..110).chain(jobs(100..110))).await.unwrap();
+    assert_eq!(twice.iter().filter(|published| published.duplicate).count(), 10, "in one batch, too");
+    assert!(queue.publish_all(jobs(0..20)).await.unwrap().iter().all(|published| published.duplicate));
+    assert_eq!(queue.repeated().await.unwrap(), 33);
+    assert_eq!(stored(&nats).await.values().map(Vec::len).sum::<usize>(), 30);
+}
+
+/// The queue has room for five of these jobs.
+#[tokio::test]
+async fn no_job_is_published_after_one_that_fails() {
+    let nats = nats::start().await;
+    let queue = Queue::builder().max_bytes(1 << 20).create(nats.url(), "roles").await.unwrap();
+    let large = |number: u8| Job::new("a", vec![number; 200 << 10]).id(format!("large-{number}"));
+    let small = Job::new("b", "small").id("small");
+    let partly = queue.publish_all((0..8).map(large).chain([small.clone()])).await.unwrap_err();
+    assert_eq!(partly.error.kind(), QueueErrorKind::Store, "{partly}");
+    assert!(partly.to_string().starts_with("5 jobs are published, and the next is not: "), "{partly}");
+    let counts = async || queue.status().await.unwrap().iter().map(|group| group.delayed).collect::<Vec<_>>();
+    assert_eq!(counts().await, [5], "the small one would have found room");
+
+    for published in &partly.published {
+        assert!(queue.delete(published.sequence).await.unwrap());
+    }
+    queue.publish_all((5..8).map(large).chain([small])).await.unwrap();
+    assert_eq!(counts().await, [3, 1]);
+}
+
+#[tokio::test]
+async fn no_job_is_published_if_one_is_invalid() {
+    let nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    let partly = queue.publish_all(jobs(0..5).chain([Job::new("", "")])).await.unwrap_err();
+    assert_eq!((partly.published.len(), partly.error.kind()), (0, QueueErrorKind::InvalidArgument), "{partly}");
+    assert_eq!(queue.status().await.unwrap(), []);
+}
+
+/// Whatever was under way: each job is there once, and each group is in order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn batches_survive_a_server_that_is_killed() {
+    let mut nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    let publisher = queue.clone();
+    let publishing = tokio::spawn(async move {
+        let mut next = 0;
+        while next < 20_000 {
+            let upto = next + 2000;
+            // Jobs that are there already are duplicates.
+            while publisher.publish_all(jobs(next..upto)).await.is_err() {}
+            next = upto;
+        }
+    });
+    for stored in [1500, 8000] {
+        until("jobs are stored", async || {
+            let status = queue.status().await.unwrap_or_default();
+            (status.iter().map(|group| group.delayed).sum::<usize>() > stored).then_some(())
+        })
+        .await;
+        nats.kill().await.unwrap();
+        nats.restart().await.unwrap();
+    }
+    publishing.await.unwrap();
+    check_stored(&nats, 0..20_000).await;
+}
+
+/// The stream of an earlier build knows no batches. `init` has it take them.
+#[tokio::test]
+async fn a_queue_of_an_earlier_build_takes_many_jobs_too() {
+    let nats = nats::start().await;
+    let queue = guilds::queue(nats.url()).await;
+    let jetstream = jetstream::new(nats::connect(&nats).await);
+    let config = async || jetstream.get_stream("rampmeter-jobs-roles").await.unwrap().cached_info().config.clone();
+    let earlier = stream::Config { allow_atomic_publish: false, ..config().await };
+    jetstream.update_stream(earlier).await.unwrap();
+    drop(queue);
+
+    let queue = Queue::open(nats.url(), "roles").await.unwrap();
+    queue.publish_all(jobs(0..50)).await.unwrap();
+    check_stored(&nats, 0..50).await;
+    let init = ["jobs", "init", "roles", "--lease", "1s", "--nats", nats.url()];
+    assert!(process::run(RAMPMETER, &init).await.status.success());
+    assert!(config().await.allow_atomic_publish);
+}
+
+/// The worker starts after the batch is published, and still runs every job of the batch.
+#[tokio::test]
+async fn a_worker_that_comes_later_runs_the_batch() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &discord(1000, SECOND)).await;
+    let queue = guilds::queue(nats.url()).await;
+    queue.publish_all(jobs(0..300)).await.unwrap();
+    let resource = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
+    let handler = async |_: Attempt| Ok::<_, Failure>(Outcome::status(204));
+    let worker = guilds::worker(&queue, resource).start(handler).await.unwrap();
+    until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
+    worker.stop().await;
+}

@@ -1,0 +1,113 @@
+//! Delayed jobs while workers, schedulers and servers die.
+
+use crate::{JOBS_WORKER, RAMPMETER};
+use rampmeter_jobs::{Attempt, Failure, Job, Queue};
+use rampmeter_nats_server::Server;
+use rampmeter_tests::fire::Run;
+use rampmeter_tests::guilds::{self, Guilds, discord, name};
+use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::{nats, scheduler};
+use rampmeter_worker_sdk::{Client, Outcome, Resource};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn open(nats: &Server) -> Queue {
+    guilds::queue(nats.url()).await
+}
+
+async fn resource(nats: &Server) -> Resource {
+    Client::connect(nats.url()).await.unwrap().resource("discord").unwrap()
+}
+
+async fn publish(queue: &Queue, guilds: u32, jobs: u32) {
+    for number in 0..jobs {
+        for guild in 0..guilds {
+            queue.publish(Job::new(name(guild), number.to_string())).await.unwrap();
+        }
+    }
+}
+
+async fn until_empty(queue: &Queue) {
+    until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_job_whose_worker_is_killed_runs_again_and_before_the_next() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &discord(100, SECOND)).await;
+    let upstream = Guilds::start_slow(100, SECOND, Duration::from_millis(500)).await;
+    let queue = open(&nats).await;
+    publish(&queue, 1, 3).await;
+    let mut worker = JobsWorker::start(JOBS_WORKER, nats.url(), &upstream, &[]);
+    until("the first job runs", async || (upstream.calls().len() == 1).then_some(())).await;
+    let status = queue.status().await.unwrap();
+    assert_eq!((status[0].running, status[0].delayed), (1, 2));
+    worker.replace().await;
+    until_empty(&queue).await;
+    assert_eq!(upstream.check(1, 3), 1, "the first job came twice");
+}
+
+#[tokio::test]
+async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &discord(100, SECOND)).await;
+    let (queue, resource) = (open(&nats).await, resource(&nats).await);
+    publish(&queue, 1, 2).await;
+    let begun = Arc::new(AtomicU32::new(0));
+    for death in 1..=2 {
+        let noted = begun.clone();
+        let fatal = move |attempt: Attempt| {
+            noted.store(attempt.number, Ordering::Relaxed);
+            std::future::pending::<Result<Outcome, Failure>>()
+        };
+        let worker = queue.worker(resource.clone()).max_attempts(2).start(fatal).await.unwrap();
+        until("an attempt is begun", async || (begun.load(Ordering::Relaxed) == death).then_some(())).await;
+        // A dropped worker does not finish its job, and sends no report.
+        drop(worker);
+    }
+    let upstream = Guilds::start(100, SECOND).await;
+    let worker = queue.worker(resource).max_attempts(2).start(guilds::handler(upstream.url())).await.unwrap();
+    until("the second job is done", async || (upstream.done() == 1).then_some(())).await;
+    assert_eq!(upstream.calls()[0].job, 1, "the first is not tried any more");
+    let dead = queue.dead_letters(2).await.unwrap();
+    assert_eq!((dead.len(), dead[0].attempts, &*dead[0].payload), (1, 2, &b"0"[..]));
+    assert_eq!(dead[0].reason, "its worker did not survive the last attempt");
+    worker.stop().await;
+}
+
+/// Every job is done in order, though its server is killed and comes back: delayed jobs and running
+/// ones.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nats_server_that_is_killed_loses_no_job() {
+    let mut nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &discord(20, SECOND)).await;
+    let upstream = Guilds::start(20, SECOND).await;
+    let (queue, resource) = (open(&nats).await, resource(&nats).await);
+    publish(&queue, 5, 60).await;
+    let mut workers = Vec::new();
+    for _ in 0..2 {
+        let worker = guilds::worker(&queue, resource.clone());
+        workers.push(worker.start(guilds::handler(upstream.url())).await.unwrap());
+    }
+    for done in [60, 140, 220] {
+        until("jobs are done", async || (upstream.done() >= done).then_some(())).await;
+        nats.kill().await.unwrap();
+        nats.restart().await.unwrap();
+    }
+    until_empty(&queue).await;
+    let _twice = upstream.check(5, 60);
+    for worker in workers {
+        worker.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn discord_with_workers_and_scheduler_killed_at_random() {
+    let pauses = (Duration::from_millis(100), Duration::from_millis(900));
+    let size = Size { guilds: 10, jobs: 30, capacity: 10, period: SECOND, pauses, schedulers: 12 };
+    discord_under_fire(&Run::of("jobs::discord"), RAMPMETER, JOBS_WORKER, size).await;
+}

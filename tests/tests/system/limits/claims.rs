@@ -1,0 +1,130 @@
+//! What a worker says of the upstream stops the calls of its own limits for a minute. It counts for
+//! longer if a second client says the same, and ends if an operator ends it.
+
+use crate::RAMPMETER;
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_tests::openmetrics::Page;
+use rampmeter_tests::patience::within;
+use rampmeter_tests::worker::{Worker, body};
+use rampmeter_tests::{nats, process, scheduler};
+use serde_json::{Value, json};
+
+/// Nothing refills while a test runs.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+start = "full"
+[[resource.limit]]
+name = "few"
+capacity = 100
+period = "400h"
+margin = 0
+[[resource.limit]]
+name = "in-flight"
+algorithm = "concurrency"
+capacity = 10
+time_to_live = "300s"
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 100
+period = "400h"
+margin = 0
+"#;
+
+/// Asks over a connection whose inboxes begin with `inbox`.
+async fn ask(worker: &Worker, inbox: &str, request: Value) -> Value {
+    let mut answers = worker.client().subscribe(format!("{inbox}.*")).await.unwrap();
+    let (subject, reply) = (worker.subject("permit"), format!("{inbox}.1"));
+    worker.client().publish_with_reply(subject, reply, request.to_string().into()).await.unwrap();
+    body(&within("an answer", answers.next()).await.unwrap())
+}
+
+/// A settle that says that the upstream demands such a pause.
+fn lie(id: &str, retry_after: &str) -> Value {
+    let headers = json!({ "retry-after": retry_after });
+    json!({ "id": id, "response": { "status": 429, "headers": headers, "quota_spent": true } })
+}
+
+async fn frozen_ms(worker: &Worker, limit: &str) -> f64 {
+    worker.limit(limit).await.frozen_ms
+}
+
+/// Success, standard output, standard error.
+async fn thaw(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
+    let output = process::run(RAMPMETER, &[&["thaw", "--nats", nats.url()], arguments].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    ask(&worker, "_INBOX.one", json!({ "id": "a" })).await;
+    ask(&worker, "_INBOX.one", json!({ "id": "b" })).await;
+    ask(&worker, "_INBOX.two", json!({ "id": "c" })).await;
+    let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
+    worker.client().flush().await.unwrap();
+
+    for id in ["a", "b"] {
+        worker.settle(lie(id, "99999999")).await;
+        let frozen = frozen_ms(&worker, "few").await;
+        assert!((50_000.0..=60_000.0).contains(&frozen), "{id}: {frozen}");
+    }
+    assert_eq!(frozen_ms(&worker, "units").await, 0.0, "its calls took nothing of that");
+    let waits = worker.ask(json!({})).await["delay_ms"].as_f64().unwrap();
+    assert!(waits <= 60_000.0, "{waits}");
+    worker.settle(lie("c", "99999999")).await;
+    let frozen = frozen_ms(&worker, "few").await;
+    assert!((3_000_000.0..=3_600_000.0).contains(&frozen), "two say so: {frozen}");
+
+    let (done, text, errors) = thaw(&nats, &["hub", "few"]).await;
+    assert_eq!((done, &*text), (true, "hub: few thawed\n"), "{errors}");
+    assert_eq!(frozen_ms(&worker, "few").await, 0.0);
+    let reported = within("the end of the pause", async {
+        loop {
+            let event = body(&events.next().await.unwrap());
+            if event["event"] == "thaw" {
+                return event;
+            }
+        }
+    })
+    .await;
+    assert_eq!((&reported["limits"], &reported["epoch"]), (&json!(["few"]), &json!(1)));
+    assert_eq!(thaw(&nats, &["hub", "few"]).await.1, "hub: nothing is paused\n");
+    let (done, _, errors) = thaw(&nats, &["hub", "fwe"]).await;
+    assert!(!done && errors.contains("`limit`: no such limit; there are `few`, `in-flight`, `units`"), "{errors}");
+    let granted = worker.ask(json!({ "mode": "allow", "cost": { "processing-units": 1, "requests": 0 } })).await;
+    assert_eq!(granted["status"], "granted", "{granted}");
+}
+
+/// The units of a cost say nothing about the response of the upstream.
+#[tokio::test]
+async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.ask(json!([{ "id": "a" }, { "id": "b" }])).await;
+    assert_eq!(worker.limit("in-flight").await.level, 8.0);
+    let settle = |id: &str| {
+        let response = json!({ "status": 429, "headers": { "retry-after": "5" } });
+        json!({ "id": id, "cost": { "tokens": 1, "requests": 1 }, "response": response })
+    };
+    let refused = worker.settle(settle("a")).await;
+    assert_eq!((&refused["status"], &refused["code"]), (&json!("refused"), &json!("unknown_unit")), "{refused}");
+    assert!(refused["message"].as_str().unwrap().starts_with("`cost.tokens`"), "{refused}");
+    assert_eq!(worker.status().await.counters.upstream_429, 1);
+    assert!(frozen_ms(&worker, "few").await > 0.0);
+    assert_eq!(worker.limit("in-flight").await.level, 9.0, "its place is free");
+    // A settle without a reply subject counts, too.
+    worker.tell("settle", settle("b").to_string()).await;
+    let status = worker.status().await;
+    assert_eq!((status.counters.upstream_429, status.counters.settled), (2, 2));
+    assert_eq!(worker.limit("in-flight").await.level, 10.0);
+    let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+    let counted = page.value("rampmeter_refused_settles_total", &[("resource", "hub"), ("code", "unknown_unit")]);
+    assert_eq!(counted, 2.0);
+}

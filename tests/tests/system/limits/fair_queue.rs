@@ -1,0 +1,115 @@
+//! Clients that share a class, and explanations why they wait, over a real NATS server.
+
+use crate::RAMPMETER;
+use rampmeter_protocol::explain::{Explanation, State};
+use rampmeter_tests::worker::{Answers, Worker, body};
+use rampmeter_tests::{nats, process, scheduler};
+use serde_json::{Value, json};
+
+/// One request every 100 hours for all, shared by clients.
+const SLOW: &str = r#"
+[[resource]]
+name = "hub"
+fair_share = "team"
+weights = { heavy = 2 }
+classes = [{ name = "urgent" }, { name = "bulk" }]
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+"#;
+
+/// Five in a second, so that a queue moves during a test.
+fn quick() -> String {
+    SLOW.replace("period = \"400h\"", "period = \"800ms\"")
+}
+
+/// Sends the requests in this order; each waits for those before it.
+async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
+    let spent = worker.ask(json!({"id": "spent", "cost": {"requests": 4}})).await;
+    assert_eq!(spent["delay_ms"], 0.0);
+    let request = |(id, team): &(&str, &str)| json!({"id": id, "labels": {"team": team}, "mode": "wait"});
+    let all: Vec<Value> = requests.iter().map(request).collect();
+    worker.send("permit", json!(all).to_string()).await
+}
+
+#[tokio::test]
+async fn clients_take_turns_by_weight() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, &quick()).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let mut answers =
+        wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("h3", "heavy"), ("l1", "light"), ("l2", "light")]).await;
+    let mut served = Vec::new();
+    for _ in 0..5 {
+        served.push(answers.body().await["id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!(served, ["h1", "l1", "h2", "h3", "l2"]);
+}
+
+#[tokio::test]
+async fn a_waiting_client_can_ask_why() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, SLOW).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("l1", "light"), ("l2", "light")]).await;
+
+    let all = worker.explanation("").await;
+    let order: Vec<&str> = all.first.iter().map(|request| request.id.as_str()).collect();
+    assert_eq!((all.waiting, order, all.request), (4, vec!["h1", "l1", "h2", "l2"], None));
+    assert_eq!(all.limits[0].name.to_string(), "few");
+
+    let one = worker.explanation(r#"{"id": "h2"}"#).await;
+    let request = one.request.unwrap();
+    assert_eq!((request.state, request.position, one.waiting), (State::Waiting, 2, 2));
+    assert_eq!(request.client.as_deref(), Some("heavy"));
+    assert_eq!(request.limited_by.unwrap().to_string(), "few");
+    assert_eq!((request.eta_ms / 360_000_000.0).round(), 3.0, "in 300 hours");
+    assert_eq!(one.first.len(), 2);
+
+    let spent = worker.explanation(r#"{"id": "spent"}"#).await.request.unwrap();
+    assert_eq!(spent.state, State::Granted);
+    assert!(spent.eta_ms < 0.0);
+    for (question, code) in [
+        (r#"{"id": "nobody"}"#, "unknown_permit"),
+        (r#"{"request": "h1"}"#, "invalid_request"),
+        ("[]", "invalid_request"),
+    ] {
+        assert_eq!(body(&worker.request("explain", question).await)["code"], code, "{question}");
+    }
+    assert_eq!(worker.status().await.counters.refused, 0, "a question asks for no permit");
+}
+
+#[tokio::test]
+async fn the_command_tells_people() {
+    let nats = nats::start().await;
+    let _scheduler = scheduler::start(&nats, SLOW).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let explain = |arguments: &'static [&'static str]| {
+        let url = nats.url().to_owned();
+        async move {
+            let output = process::run(RAMPMETER, &[&["explain", "hub", "--nats", &url], arguments].concat()).await;
+            (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+        }
+    };
+    assert_eq!(explain(&[]).await, (Some(0), "no request waits\n".to_owned(), String::new()));
+    wait(&worker, &[("h1", "heavy"), ("l1", "light")]).await;
+
+    let (code, output, error) = explain(&["l1"]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    for part in [
+        "`l1`, class `urgent`, client `light`\nhas waited ",
+        "`few` has 0 of 4 left, and this takes 1: enough in 4.2 d\n",
+        "1 request is ahead of it",
+        "h1",
+    ] {
+        assert!(output.contains(part), "{output}");
+    }
+    let (code, output, _) = explain(&["--json"]).await;
+    let parsed: Explanation = serde_json::from_str(&output).unwrap();
+    assert_eq!((code, parsed.waiting), (Some(0), 2));
+    let (code, _, error) = explain(&["nobody"]).await;
+    assert_eq!(code, Some(1));
+    assert!(error.contains("no such permit"), "{error}");
+}

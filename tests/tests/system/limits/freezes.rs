@@ -1,0 +1,129 @@
+//! Pauses that an operator orders.
+
+use crate::RAMPMETER;
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::reason::PauseCause;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::process::{self, Process};
+use rampmeter_tests::worker::{Worker, body};
+use rampmeter_tests::{nats, scheduler};
+use serde_json::json;
+
+/// Nothing refills while a test runs.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+[[resource.limit]]
+name = "few"
+capacity = 100
+period = "400h"
+margin = 0
+[[resource.limit]]
+name = "each"
+capacity = 100
+period = "400h"
+key = ["client"]
+margin = 0
+"#;
+
+/// Success, standard output, standard error.
+async fn run(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
+    let output = process::run(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn an_operator_pauses_limits_for_a_bounded_time() {
+    let (nats, folder) = (nats::start().await, tempfile::tempdir().unwrap());
+    let log = folder.path().join("log");
+    let stderr = std::fs::File::create(&log).unwrap();
+    let _process = Process::begin_on(RAMPMETER, &scheduler::configuration(nats.url(), HUB), stderr);
+    let worker = Worker::connect(&nats, "hub").await;
+    worker.status_of_leader().await;
+    worker.ask(json!({"id": "later", "cost": {"requests": 100}})).await;
+
+    let (done, text, errors) = run(&nats, &["freeze", "hub", "--limit", "few", "--for", "10m"]).await;
+    assert_eq!((done, &*text), (true, "hub: few frozen for 10 min\n"), "{errors}");
+    let limit = worker.limit("few").await;
+    assert!((500_000.0..=600_000.0).contains(&limit.frozen_ms), "{limit:?}");
+    assert_eq!(limit.paused_by, Some(PauseCause::Operator));
+    let refused = worker.ask(json!({"mode": "allow"})).await;
+    assert_eq!((&refused["status"], &refused["limited_by"]), (&json!("refused"), &json!("few")), "{refused}");
+    let (_, status, _) = run(&nats, &["status", "hub"]).await;
+    assert!(status.contains("an operator pauses it for 10 min"), "{status}");
+    let _waiting = worker.send("permit", json!({"id": "held", "mode": "wait"}).to_string()).await;
+    until("it waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
+    let (_, explained, _) = run(&nats, &["explain", "hub", "held"]).await;
+    assert!(explained.contains("an operator demanded a pause of `few`"), "{explained}");
+
+    let (_, text, _) = run(&nats, &["freeze", "hub"]).await;
+    assert_eq!(text, "hub: few frozen for 1 min\n", "a limit with keys is left out");
+    assert!(worker.limit("few").await.frozen_ms > 500_000.0, "the longer pause stays");
+    let (_, text, errors) = run(&nats, &["thaw", "hub"]).await;
+    assert_eq!(text, "hub: few thawed\n", "{errors}");
+    let lines = until("the order is in the log", async || {
+        let text = std::fs::read_to_string(&log).unwrap();
+        text.contains("an operator has paused limits").then_some(text)
+    });
+    let lines = lines.await;
+    assert!(lines.contains("few") && lines.contains("600"), "{lines}");
+}
+
+#[tokio::test]
+async fn a_wrong_freeze_is_refused_with_its_reason() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    #[rustfmt::skip]
+    let table = [
+        (vec!["--for", "25h"],                      "`for_ms`: a freeze lasts from a millisecond to a day"),
+        (vec!["--for", "0s"],                       "`for_ms`: a freeze lasts from a millisecond to a day"),
+        (vec!["--limit", "each"],                   "`limit`: each key has a bucket of its own, which no order freezes"),
+        (vec!["--limit", "fwe"],                    "`limit`: no such limit; there are `few`, `each`"),
+    ];
+    for (arguments, why) in table {
+        let (done, _, errors) = run(&nats, &[&["freeze", "hub"], &arguments[..]].concat()).await;
+        assert!(!done && errors.contains(why), "{arguments:?}: {errors}");
+    }
+    let refused = body(&worker.request("freeze", "[]").await);
+    assert_eq!(refused["code"], "invalid_request", "{refused}");
+    assert_eq!(worker.limit("few").await.paused_by, None);
+}
+
+/// Starts that were promised within the pause are void, and the next leader goes on with the pause.
+#[tokio::test]
+async fn a_freeze_voids_promises_and_survives_a_hand_over() {
+    let nats = nats::start().await;
+    let hub = HUB.replace("400h", "100s");
+    let first = scheduler::start(&nats, &hub).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
+    worker.client().flush().await.unwrap();
+    worker.ask(json!({"cost": {"requests": 100}})).await;
+    worker.ask(json!({"id": "promised", "cost": {"requests": 10}})).await;
+    let done = body(&worker.request("freeze", r#"{"for_ms": 3600000}"#).await);
+    assert_eq!((&done["limits"], &done["epoch"]), (&json!(["few"]), &json!(1)), "{done}");
+    let announced = within("the freeze", async {
+        loop {
+            let event = body(&events.next().await.unwrap());
+            if event["event"] == "freeze" {
+                return event;
+            }
+        }
+    });
+    let announced = announced.await;
+    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{announced}");
+
+    let _second = scheduler::begin(&nats, &hub).await;
+    scheduler::stop(first).await;
+    let limit = until("the next one leads", async || {
+        let status = worker.status_of_leader().await;
+        (status.epoch > Epoch::FIRST).then(|| status.limits[0].clone())
+    });
+    let limit = limit.await;
+    assert!(limit.frozen_ms > 3_000_000.0, "{limit:?}");
+    assert_eq!(limit.paused_by, Some(PauseCause::Operator));
+}

@@ -1,0 +1,14 @@
+//! Limits as workers meet them, over real NATS and HTTP.
+
+mod claims;
+mod counting;
+mod dialects;
+mod discover;
+mod fair_queue;
+mod feedback;
+mod freezes;
+mod keys;
+mod measured_margin;
+mod readings;
+mod uncounted;
+mod windows;

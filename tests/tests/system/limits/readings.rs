@@ -1,0 +1,77 @@
+//! What the upstream's headers tell of a window: its rest, its end and its capacity. Schedulers
+//! that are stopped or killed pass this on to their successors.
+
+use crate::RAMPMETER;
+use rampmeter_protocol::status::LimitStatus;
+use rampmeter_tests::nats;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::worker::Worker;
+use serde_json::{Value, json};
+
+/// A hundred a day, from midnight to midnight in UTC.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+dialect = "ietf"
+start = "full"
+[[resource.limit]]
+name = "per-day"
+algorithm = "fixed-window"
+capacity = 100
+period = "24h"
+"#;
+/// The window ends in six hours, so it began eighteen hours ago.
+const SIX_HOURS_MS: f64 = 21_600_000.0;
+
+/// The settle of a call whose answer says that forty of eighty a day are left.
+fn answered(id: &str) -> Value {
+    let headers = json!({
+        "ratelimit": r#""day";r=40;t=21600"#,
+        "ratelimit-policy": r#""day";q=80;w=86400"#,
+    });
+    json!({ "id": id, "response": { "status": 200, "headers": headers } })
+}
+
+/// The limit once a leader has told of it.
+async fn limit(worker: &Worker) -> LimitStatus {
+    worker.status_of_leader().await.limits.remove(0)
+}
+
+fn check(limit: &LimitStatus, level: std::ops::RangeInclusive<f64>) {
+    let reported = limit.reported.unwrap();
+    assert_eq!(reported.capacity, Some(80.0), "{limit:?}");
+    assert!(level.contains(&limit.level), "{limit:?}");
+    let ends = reported.window_ends_ms.unwrap();
+    assert!((SIX_HOURS_MS - 60_000.0..=SIX_HOURS_MS + 2_000.0).contains(&ends), "{limit:?}");
+}
+
+#[tokio::test]
+async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
+    let nats = nats::start().await;
+    let mut process = Process::start(RAMPMETER, &nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    for id in ["a", "b"] {
+        assert_eq!(worker.ask(json!({ "id": id })).await["status"], "granted");
+    }
+    worker.settle(answered("a")).await;
+    let first = limit(&worker).await;
+    check(&first, 39.0..=40.0);
+    assert!((38.0..=39.0).contains(&first.reported.unwrap().others), "{first:?}");
+    until("the log says so", async || {
+        process.log().contains("`per-day` has a capacity of 80 by the upstream's headers, not 100").then_some(())
+    })
+    .await;
+    let explained = worker.explanation("{}").await;
+    check(&explained.limits[0], 39.0..=40.0);
+
+    // From now on each checkpoint has what is known, except one that may be under way.
+    let written = nats::writes(&nats).await;
+    until("a checkpoint", async || (nats::writes(&nats).await > written + 1).then_some(())).await;
+    process.kill().await;
+    let successor = Process::start(RAMPMETER, &nats, HUB).await;
+    check(&limit(&worker).await, 30.0..=40.0);
+    successor.stop().await;
+    let _last = Process::start(RAMPMETER, &nats, HUB).await;
+    check(&limit(&worker).await, 30.0..=40.0);
+}

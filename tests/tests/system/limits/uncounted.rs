@@ -1,0 +1,96 @@
+//! Requests that no limit counts, by mistake: a wrong unit, or a label that is never sent.
+
+use crate::RAMPMETER;
+use rampmeter_tests::process::{self, Process};
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::json;
+
+/// A typo in the unit.
+const TYPO: &str = r#"
+[[resource]]
+name = "my-api"
+[[resource.limit]]
+name = "few"
+unit = "request"
+capacity = 5
+period = "10s"
+"#;
+
+/// Five a client and five in all; the limit of clients is never needed if no request names one.
+const KEYED: &str = r#"
+[[resource]]
+name = "my-api"
+[[resource.limit]]
+name = "all"
+capacity = 1000
+period = "10s"
+[[resource.limit]]
+name = "per-client"
+key = ["client"]
+capacity = 5
+period = "10s"
+"#;
+
+const NOTE: &str = "resource `my-api`: no limit counts `requests`, so that requests without a `cost` are refused \
+                    (`unknown_unit`). Limits count `request`; did you mean `unit = \"requests\"` in place of \
+                    \"request\"?";
+
+/// What a command prints on standard output.
+async fn output(arguments: &[&str]) -> String {
+    let output = process::run(RAMPMETER, arguments).await;
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn check_and_serve_warn_of_a_unit_that_no_request_has() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), TYPO).unwrap();
+    let check = async || output(&["check", "--config", file.path().to_str().unwrap()]).await;
+    assert_eq!(check().await.lines().next(), Some(&*format!("note: {NOTE}")));
+    let meant = TYPO.replace("name = \"my-api\"", "name = \"my-api\"\nuncounted = \"allow\"");
+    std::fs::write(file.path(), meant).unwrap();
+    assert!(!check().await.contains("note: "), "the file says that it is meant");
+
+    let nats = nats::start().await;
+    let serving = Process::start(RAMPMETER, &nats, TYPO).await;
+    let log = serving.log();
+    assert!(log.contains(&NOTE.replace('"', "\\\"")), "{log}");
+}
+
+#[tokio::test]
+async fn a_request_that_no_limit_counts_is_refused_unless_it_is_meant_to_be_free() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, TYPO).await;
+    let worker = Worker::connect(&nats, "my-api").await;
+    let refused = worker.ask(json!({})).await;
+    let message = "no limit counts `requests`, of which a request without a `cost` takes one; state a `cost`: \
+                   limits count `request`";
+    assert_eq!((&refused["code"], &refused["message"]), (&json!("unknown_unit"), &json!(message)));
+    scheduler::stop(running).await;
+
+    let free = TYPO.replace("name = \"my-api\"", "name = \"my-api\"\nuncounted = \"allow\"");
+    let running = scheduler::start(&nats, &free).await;
+    assert_eq!(worker.ask(json!({})).await["status"], "granted");
+    scheduler::stop(running).await;
+}
+
+#[tokio::test]
+async fn a_label_that_no_request_carries_is_in_the_status_and_in_the_log() {
+    let nats = nats::start().await;
+    let serving = Process::start(RAMPMETER, &nats, KEYED).await;
+    let worker = Worker::connect(&nats, "my-api").await;
+    let noted = "note: no request has carried the label `client`, so that `per-client` holds none";
+    let status = async || output(&["status", "--nats", nats.url()]).await;
+    assert!(!status().await.contains("note: "), "no request has come yet");
+    for _ in 0..10 {
+        assert_eq!(worker.ask(json!({"labels": {"route": "/"}})).await["status"], "granted");
+    }
+    assert!(status().await.contains(noted), "{}", status().await);
+    assert_eq!(worker.limit("per-client").await.missing_labels, ["client"]);
+    let warning = "no request carries the label `client`, so that the limit `per-client` holds none";
+    assert_eq!(serving.log().matches(warning).count(), 1, "{}", serving.log());
+    worker.ask(json!({"labels": {"client": "ada"}})).await;
+    assert!(!status().await.contains("note: "), "{}", status().await);
+}

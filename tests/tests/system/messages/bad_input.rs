@@ -1,0 +1,350 @@
+//! Every wrong message gets a typed answer that names the field. It is charged nothing and disturbs
+//! no other request.
+
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::bounds::MAX_EPOCH;
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::worker::{Worker, body};
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+
+[[resource.limit]]
+name = "many"
+capacity = 1000
+period = "8000h"
+margin = 0
+
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 1000
+period = "8000h"
+margin = 0
+"#;
+
+/// The largest message that a nats-server takes by default.
+const MAX_PAYLOAD: usize = 1 << 20;
+
+async fn start() -> (Server, Running, Worker) {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    (nats, running, worker)
+}
+
+/// The expected refusal: a code, and a part of the message.
+type Refused = (&'static str, &'static str);
+
+/// Sends each payload to `what`; all are refused as expected, and nothing changes.
+async fn check(what: &str, table: Vec<(Vec<u8>, Refused)>) {
+    let (_nats, _running, worker) = start().await;
+    worker.ask(json!({"id": "granted-before"})).await;
+    let before = worker.status().await;
+    for (payload, (code, message)) in table {
+        let shown = String::from_utf8_lossy(&payload[..payload.len().min(200)]).into_owned();
+        let answer = worker.request(what, payload).await;
+        let headers = answer.headers.clone().unwrap_or_else(|| panic!("{shown}: {:?}", answer.payload));
+        let refusal = body(&answer);
+        let text = refusal["message"].as_str().unwrap();
+        assert_eq!((&refusal["status"], &refusal["code"]), (&json!("refused"), &json!(code)), "{shown}: {text}");
+        assert!(text.contains(message), "{shown}: {text}");
+        assert!(text.len() < 1000, "{shown}: {text}");
+        assert!(headers.get("Nats-Service-Error-Code").is_some() && headers.get("Nats-Service-Error").is_some());
+    }
+    let after = worker.status().await;
+    assert_eq!(after.counters.granted, 1);
+    assert!(after.limits.iter().zip(&before.limits).all(|(now, then)| now.level >= then.level));
+    assert_eq!(worker.settle(json!({"id": "granted-before"})).await["status"], "settled");
+}
+
+fn rows<const N: usize>(table: [(&str, &'static str); N]) -> Vec<(Vec<u8>, Refused)> {
+    table.map(|(payload, message)| (payload.as_bytes().to_vec(), ("invalid_request", message))).into()
+}
+
+#[tokio::test]
+async fn values_of_the_wrong_type() {
+    #[rustfmt::skip]
+    let table = rows([
+        (r#"{"id": 5}"#,                        "`id`: invalid type: integer `5`, expected a string"),
+        (r#"{"id": ["a"]}"#,                    "`id`: invalid type: sequence"),
+        (r#"{"cost": 1}"#,                      "`cost`: invalid type: integer `1`, expected an object of amounts by unit"),
+        (r#"{"cost": ["requests", 1]}"#,        "`cost`: invalid type: sequence"),
+        (r#"{"cost": null}"#,                   "`cost`: invalid type: null"),
+        (r#"{"cost": {"requests": "1"}}"#,      "`cost.requests`: invalid type: string"),
+        (r#"{"cost": {"requests": null}}"#,     "`cost.requests`: invalid type: null"),
+        (r#"{"cost": {"requests": true}}"#,     "`cost.requests`: invalid type: boolean"),
+        (r#"{"cost": {"requests": {}}}"#,       "`cost.requests`: invalid type: map"),
+        (r#"{"class": 1}"#,                     "`class`: invalid type: integer"),
+        (r#"{"labels": "client"}"#,             "`labels`: invalid type: string"),
+        (r#"{"labels": null}"#,                 "`labels`: invalid type: null"),
+        (r#"{"labels": {"client": 1}}"#,        "`labels.client`: invalid type: integer"),
+        (r#"{"labels": {"client": null}}"#,     "`labels.client`: invalid type: null"),
+        (r#"{"mode": 1}"#,                      "`mode`: "),
+        (r#"{"mode": null}"#,                   "`mode`: "),
+        (r#"{"mode": {"wait": {}}}"#,           "`mode"),
+        (r#"{"max_wait_ms": "30s"}"#,           "`max_wait_ms`: invalid type: string"),
+        (r#"{"age_ms": []}"#,                   "`age_ms`: invalid type: sequence"),
+        (r#"{"age_ms": null}"#,                 "`age_ms`: invalid type: null"),
+        (r#"{"epoch": 1.5}"#,                   "`epoch`: invalid type: floating point"),
+        (r#"{"epoch": "7"}"#,                   "`epoch`: invalid type: string"),
+        (r#"{"sent_unix_ms": "now"}"#,          "`sent_unix_ms`: invalid type: string"),
+        (r#"{"progress": "yes"}"#,              "`progress`: invalid type: string"),
+        (r#"{"progress": 1}"#,                  "`progress`: invalid type: integer"),
+        (r#"{"progress": null}"#,               "`progress`: invalid type: null"),
+    ]);
+    check("permit", table).await;
+}
+
+#[tokio::test]
+async fn numbers_out_of_range() {
+    #[rustfmt::skip]
+    let table = rows([
+        (r#"{"cost": {"requests": NaN}}"#,          "`cost.requests`"),
+        (r#"{"cost": {"requests": Infinity}}"#,     "`cost.requests`"),
+        (r#"{"cost": {"requests": -1}}"#,           "`cost.requests`: an amount is a number from 0 to 1e9, not -1e0"),
+        (r#"{"cost": {"requests": 1e308}}"#,        "`cost.requests`: an amount is a number from 0 to 1e9, not 1e308"),
+        (r#"{"cost": {"requests": 1e400}}"#,        "`cost.requests`: number out of range"),
+        (r#"{"cost": {"requests": -1e400}}"#,       "`cost.requests`: number out of range"),
+        (r#"{"cost": {"requests": 1000000001}}"#,   "`cost.requests`: an amount is a number from 0 to 1e9"),
+        (r#"{"cost": {"requests": 0.0000001}}"#,    "`cost.requests`: an amount has at most 6 decimals"),
+        (r#"{"cost": {"requests": 1.0000001}}"#,    "`cost.requests`: an amount has at most 6 decimals"),
+        (r#"{"cost": {"requests": 01}}"#,           "`cost.requests`"),
+        (r#"{"max_wait_ms": -1}"#,                  "`max_wait_ms`: a duration is a number of milliseconds from 0"),
+        (r#"{"max_wait_ms": 1e308}"#,               "`max_wait_ms`: a duration is a number of milliseconds from 0"),
+        (r#"{"age_ms": -0.001}"#,                   "`age_ms`: a duration is a number of milliseconds from 0"),
+        (r#"{"age_ms": 1e400}"#,                    "`age_ms`: number out of range"),
+        (r#"{"epoch": -1}"#,                        "`epoch`"),
+        (r#"{"epoch": 9007199254740992}"#,          "`epoch`: an epoch is a whole number from 0 to 9007199254740991"),
+        (r#"{"epoch": 1e30}"#,                      "`epoch`"),
+        (r#"{"sent_unix_ms": -1}"#,                 "`sent_unix_ms`: a wall clock is milliseconds since 1970"),
+        (r#"{"sent_unix_ms": 1e308}"#,              "`sent_unix_ms`: a wall clock is milliseconds since 1970"),
+    ]);
+    check("permit", table).await;
+}
+
+#[tokio::test]
+async fn names_that_are_not_known_or_too_long() {
+    let many = |count: usize, value: &Value| -> Value {
+        (0..count).map(|number| (format!("n{number}"), value.clone())).collect::<serde_json::Map<_, _>>().into()
+    };
+    #[rustfmt::skip]
+    let table = [
+        (json!({"clas": "bulk"}),                           ("invalid_request", "`clas`: unknown field `clas`, expected one of `id`, `cost`")),
+        (json!({"": 1}),                                    ("invalid_request", "unknown field")),
+        (json!({"class": "bluk"}),                          ("unknown_class", "`class`: no such class; there are `urgent`, `bulk`")),
+        (json!({"class": ""}),                              ("unknown_class", "`class`")),
+        (json!({"class": "urgent\u{0}"}),                   ("unknown_class", "`class`")),
+        (json!({"cost": {"token": 1}}),                     ("unknown_unit", "`cost.token`: no limit counts this unit")),
+        (json!({"cost": {"": 1}}),                          ("invalid_request", "a unit's name has 1 to 64 characters")),
+        (json!({"cost": {"u".repeat(65): 1}}),              ("invalid_request", "a unit's name has 1 to 64 characters")),
+        (json!({"cost": many(17, &json!(1))}),              ("invalid_request", "`cost`: at most 16 entries")),
+        (json!({"labels": many(17, &json!("x"))}),          ("invalid_request", "`labels`: at most 16 entries")),
+        (json!({"labels": {"k".repeat(65): "v"}}),          ("invalid_request", "a label's key has 1 to 64 characters")),
+        (json!({"labels": {"": "v"}}),                      ("invalid_request", "a label's key has 1 to 64 characters")),
+        (json!({"labels": {"client": "v".repeat(257)}}),    ("invalid_request", "the value of label `client` has more than 256 characters")),
+        (json!({"id": ""}),                                 ("invalid_request", "`id`: an id is 1 to 64 characters of [A-Za-z0-9_.:-]")),
+        (json!({"id": "i".repeat(65)}),                     ("invalid_request", "`id`: an id is 1 to 64 characters")),
+        (json!({"id": "two words"}),                        ("invalid_request", "`id`: an id is 1 to 64 characters")),
+        (json!({"id": "größe"}),                            ("invalid_request", "`id`: an id is 1 to 64 characters")),
+        (json!({"mode": "wait\r\nNats-Forged: header"}),    ("invalid_request", "`mode`: unknown variant `wait\r\nNats-Forged: header`")),
+        (json!({"mode": "später"}),                         ("invalid_request", "`mode`: unknown variant `später`")),
+    ];
+    check("permit", table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into()).await;
+}
+
+#[tokio::test]
+async fn keys_that_come_twice() {
+    #[rustfmt::skip]
+    let table = rows([
+        (r#"{"id": "a", "id": "b"}"#,                           "duplicate field `id`"),
+        (r#"{"mode": "wait", "mode": "wait"}"#,                 "duplicate field `mode`"),
+        (r#"{"cost": {"requests": 1, "requests": 2}}"#,         "`requests` is given twice"),
+        (r#"{"cost": {"requests": 1, "re\u0071uests": 2}}"#,    "`requests` is given twice"),
+        (r#"{"labels": {"client": "a", "client": "a"}}"#,       "`client` is given twice"),
+    ]);
+    check("permit", table).await;
+}
+
+/// Payloads that are not JSON objects, for `permit` and `settle` alike.
+fn no_objects() -> Vec<(Vec<u8>, Refused)> {
+    let mut table = rows([
+        ("5", "a JSON object"),
+        ("\"text\"", "a JSON object"),
+        ("null", "a JSON object"),
+        ("true", "a JSON object"),
+        ("{", "EOF while parsing"),
+        (r#"{"id": "a""#, "EOF while parsing"),
+        (r#"{"id": "a"#, "EOF while parsing"),
+        (r#"{"id": "a"} {}"#, "there is something after the JSON object"),
+        (r#"{"id": "a"}x"#, "there is something after the JSON object"),
+        ("{'id': 'a'}", "key must be a string"),
+        (r#"{"id": "a",}"#, "trailing comma"),
+        ("\u{feff}{}", "not a JSON object"),
+        ("[", "not a JSON array: EOF"),
+        ("[{}", "not a JSON array: EOF"),
+        ("[{},]", "not a JSON array: trailing comma"),
+        ("[{}] {}", "not a JSON array: trailing characters"),
+        (r#"{"id": "\ud800"}"#, "`id`"),
+        (r#"{"id": "\x"}"#, "`id`: invalid escape"),
+    ]);
+    let deep = |open: &str| open.repeat(MAX_PAYLOAD / open.len()).into_bytes();
+    #[rustfmt::skip]
+    table.extend([
+        (b"\xff\xfe{\0}\0".to_vec(),                                    ("invalid_request", "not UTF-8")),
+        (b"{\"id\": \"a\xff\"}".to_vec(),                               ("invalid_request", "not UTF-8")),
+        (b"{\"cost\": {\"re\xc3quests\": 1}}".to_vec(),                 ("invalid_request", "not UTF-8")),
+        (b"\x0c{}".to_vec(),                                            ("invalid_request", "not a JSON object")),
+        (b"\0".to_vec(),                                                ("invalid_request", "not a JSON object")),
+        (vec![0; MAX_PAYLOAD],                                          ("invalid_request", "not a JSON object")),
+        (deep("["),                                                     ("invalid_request", "not a JSON array: EOF")),
+        (deep(r#"{"cost":"#),                                           ("invalid_request", "`cost")),
+        (deep(r#"{"unknown":"#),                                        ("invalid_request", "unknown field")),
+        (deep("0,"),                                                    ("invalid_request", "a JSON object")),
+        (format!("[{}0]", "0,".repeat(500_000)).into_bytes(),           ("invalid_request", "an array has at most 1024 elements")),
+    ]);
+    table
+}
+
+#[tokio::test]
+async fn permits_that_are_no_objects() {
+    check("permit", no_objects()).await;
+}
+
+#[tokio::test]
+async fn settles_that_are_no_objects() {
+    check("settle", no_objects()).await;
+}
+
+#[tokio::test]
+async fn strings_as_long_as_a_message() {
+    let long = "x".repeat(MAX_PAYLOAD - 100);
+    #[rustfmt::skip]
+    let table = [
+        (json!({"id": long}),                   ("invalid_request", "`id`: an id is 1 to 64 characters")),
+        (json!({"class": long}),                ("unknown_class", "`class`")),
+        (json!({"mode": long}),                 ("invalid_request", "`mode`: unknown variant")),
+        (json!({"labels": {"client": long}}),   ("invalid_request", "`labels`: the value of label `client` has more than 256 characters")),
+        (json!({"labels": {&long: "a"}}),       ("invalid_request", "a label's key has 1 to 64 characters")),
+        (json!({"cost": {&long: 1}}),           ("invalid_request", "a unit's name has 1 to 64 characters")),
+        (json!({&long: 1}),                     ("invalid_request", "unknown field")),
+        (json!({"cost": {"requests": &long}}),  ("invalid_request", "`cost.requests`: invalid type: string")),
+    ];
+    check("permit", table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into()).await;
+}
+
+#[tokio::test]
+async fn settles_with_wrong_fields() {
+    let headers: Value =
+        (0..65).map(|number| (format!("x-{number}"), json!("v"))).collect::<serde_json::Map<_, _>>().into();
+    #[rustfmt::skip]
+    let table = [
+        (json!({}),                                                             ("invalid_request", "missing field `id`")),
+        (json!({"used": true}),                                                 ("invalid_request", "missing field `id`")),
+        (json!({"id": null}),                                                   ("invalid_request", "`id`: invalid type: null")),
+        (json!({"id": "two words"}),                                            ("invalid_request", "`id`: an id is 1 to 64 characters")),
+        (json!({"id": "a", "used": "no"}),                                      ("invalid_request", "`used`: invalid type: string")),
+        (json!({"id": "a", "used": null}),                                      ("invalid_request", "`used`: invalid type: null")),
+        (json!({"id": "a", "cost": {"requests": -1}}),                          ("invalid_request", "`cost.requests`: an amount is a number from 0")),
+        (json!({"id": "a", "cost": 3}),                                         ("invalid_request", "`cost`: invalid type: integer")),
+        (json!({"id": "a", "response": 429}),                                   ("invalid_request", "`response`: invalid type: integer")),
+        (json!({"id": "a", "response": {}}),                                    ("invalid_request", "`response`: missing field `status`")),
+        (json!({"id": "a", "response": {"status": 70_000}}),                    ("invalid_request", "`response.status`: invalid value")),
+        (json!({"id": "a", "response": {"status": "200"}}),                     ("invalid_request", "`response.status`: invalid type: string")),
+        (json!({"id": "a", "response": {"status": 200, "body": ""}}),           ("invalid_request", "`response.body`: unknown field `body`")),
+        (json!({"id": "a", "response": {"status": 403, "code": 7}}),            ("invalid_request", "`response.code`: invalid type: integer")),
+        (json!({"id": "a", "response": {"status": 403, "quota_spent": 1}}),     ("invalid_request", "`response.quota_spent`: invalid type: integer")),
+        (json!({"id": "a", "response": {"status": 200, "headers": []}}),        ("invalid_request", "`response.headers`: invalid type: sequence")),
+        (json!({"id": "a", "response": {"status": 200, "headers": {"x": 1}}}),  ("invalid_request", "`response.headers.x`: invalid type: integer")),
+        (json!({"id": "a", "response": {"status": 200, "headers": headers}}),   ("invalid_request", "`response.headers`: at most 64 entries")),
+        (json!({"id": "a", "response": {"status": 200, "headers": {"x": "v".repeat(1025)}}}), ("invalid_request", "`response.headers`: a header's value has at most 1024 characters")),
+        (json!({"id": "a", "elapsed_ms": -1}),                                  ("invalid_request", "`elapsed_ms`: a duration is a number")),
+        (json!({"id": "a", "extend": 1}),                                       ("invalid_request", "`extend`: invalid type: integer")),
+        (json!({"id": "a", "status": 200}),                                     ("invalid_request", "`status`: unknown field `status`")),
+        (json!({"id": "a"}),                                                    ("unknown_permit", "no such permit")),
+        (json!({"id": "granted-before", "cost": {"tokens": 1}}),                ("unknown_unit", "`cost.tokens`")),
+    ];
+    let mut table: Vec<_> = table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into();
+    table.push((Vec::new(), ("invalid_request", "missing field `id`")));
+    check("settle", table).await;
+}
+
+#[tokio::test]
+async fn elements_of_an_array_are_refused_one_by_one() {
+    let (_nats, _running, worker) = start().await;
+    let answers =
+        worker.ask(json!([[{}], null, 5, "a", {"id": "fine"}, {"id": "bad", "cost": {"requests": -1}}])).await;
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone());
+    let refused = (Value::Null, json!("refused"));
+    let fine = (json!("fine"), json!("granted"));
+    let expected = [refused.clone(), refused.clone(), refused.clone(), refused, fine, (json!("bad"), json!("refused"))];
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
+    assert_eq!(worker.status().await.counters.granted, 1);
+}
+
+#[tokio::test]
+async fn null_in_an_optional_field_means_that_it_is_absent() {
+    let (_nats, _running, worker) = start().await;
+    for field in ["id", "class", "max_wait_ms", "epoch", "sent_unix_ms"] {
+        assert_eq!(worker.ask(json!({field: null})).await["status"], "granted", "{field}");
+    }
+}
+
+#[tokio::test]
+async fn payloads_of_requests_without_arguments_are_ignored() {
+    let (_nats, _running, worker) = start().await;
+    for payload in [b"\xff\xff".to_vec(), b"{".to_vec(), vec![b'['; MAX_PAYLOAD]] {
+        let status = worker.request("status", payload.clone()).await;
+        assert_eq!(body(&status)["resource"], "hub");
+        let resources = worker.client().request("rampmeter.resources", payload.clone().into()).await.unwrap();
+        assert_eq!(body(&resources)["resources"][0]["name"], "hub");
+        let ping = worker.client().request("$SRV.PING.rampmeter", payload.into()).await.unwrap();
+        assert_eq!(body(&ping)["name"], "rampmeter");
+    }
+}
+
+#[tokio::test]
+async fn a_request_without_reply_subject_gets_no_permit() {
+    let (_nats, _running, worker) = start().await;
+    worker.tell("permit", "{}").await;
+    worker.tell("permit", "[{}, {}]").await;
+    worker.tell("settle", "no JSON").await;
+    assert_eq!(worker.status().await.counters.granted, 0);
+}
+
+/// A leader takes over the highest epoch that a worker reports. An impossible epoch must not spoil
+/// that.
+#[tokio::test]
+async fn an_impossible_epoch_shuts_no_client_out() {
+    let (_nats, _running, worker) = start().await;
+    let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
+    let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
+    assert_eq!(next["status"], "granted", "{next}");
+}
+
+/// How far the wall clocks of schedulers may differ, and a moment that a test can wait for.
+const CLOCK_TOLERANCE_MS: u64 = 60_000;
+const SOON_MS: u64 = 1_000;
+
+/// If the count of epochs was lost, a leader begins with the wall clock's time. That time goes on
+/// while another leads.
+#[tokio::test]
+async fn an_epoch_of_the_future_is_believed_later() {
+    let (_nats, _running, worker) = start().await;
+    let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
+    let ask = json!({"epoch": soon}).to_string();
+    worker.request("permit", ask.clone()).await;
+    assert_eq!(worker.status().await.epoch, Epoch::FIRST);
+    until("the epoch can have been seen", async || {
+        worker.request("permit", ask.clone()).await;
+        (worker.status().await.epoch.get() > soon).then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,132 @@
+//! Requests that give a body in place of a cost.
+
+use futures::{FutureExt, StreamExt};
+use rampmeter_tests::front::Front;
+use rampmeter_tests::patience::within;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+start = "full"
+pricing = "sentinel-hub"
+[[resource.limit]]
+name = "requests"
+capacity = 100000
+period = "1h"
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 1000
+period = "400h"
+margin = 0
+"#;
+
+fn process(width: u32, script: &str) -> Value {
+    json!({
+        "input": { "data": [{ "type": "sentinel-2-l2a" }] },
+        "output": { "width": width, "height": 512, "responses": [{ "format": { "type": "image/tiff" } }] },
+        "evalscript": script,
+    })
+}
+
+const TWO_BANDS: &str =
+    "function setup() { return { input: ['B04', 'B08'], output: { bands: 1, sampleType: 'FLOAT32' } } }";
+
+fn asking(body: &Value) -> Value {
+    json!({ "mode": "allow", "price": { "kind": "sentinel-hub", "api": "process", "body": body } })
+}
+
+#[tokio::test]
+async fn a_body_costs_what_it_costs_over_nats_and_over_http() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let expected = json!({ "requests": 1, "processing-units": 1.333334 });
+    let answer = worker.ask(asking(&process(512, TWO_BANDS))).await;
+    assert_eq!((&answer["status"], &answer["cost"]), (&json!("granted"), &expected), "{answer}");
+    let answer = front.post("/v1/permit/hub", asking(&process(512, TWO_BANDS)).to_string()).await;
+    assert_eq!((answer.status, &answer.body["cost"]), (200, &expected), "{answer:?}");
+    let many = json!([asking(&process(1024, TWO_BANDS)), { "mode": "allow" }, asking(&process(0, TWO_BANDS))]);
+    let answers = worker.ask(many).await;
+    assert_eq!(answers[0]["cost"]["processing-units"], 2.666667, "{answers}");
+    assert_eq!((&answers[1]["status"], &answers[1]["cost"]), (&json!("granted"), &Value::Null), "{answers}");
+    assert_eq!(answers[2]["code"], "invalid_request", "{answers}");
+    let waiting = json!({ "mode": "wait", "price": asking(&process(512, TWO_BANDS))["price"] });
+    assert_eq!(worker.ask(waiting).await["cost"], expected);
+    let left: f64 = worker.status().await.limits.iter().find(|limit| *limit.name == *"units").unwrap().level;
+    assert!((left - (1000.0 - 3.0 * 1.333334 - 2.666667)).abs() < 0.01, "{left}");
+}
+
+#[tokio::test]
+async fn a_request_without_a_price_is_refused_and_charged_nothing() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let orbit = "function setup() { return { input: ['B04'], mosaicking: 'ORBIT', output: { bands: 1 } } }";
+    let price = |change: Value| {
+        let mut asking = asking(&process(512, orbit));
+        for (key, value) in change.as_object().unwrap() {
+            asking["price"][key] = value.clone();
+        }
+        asking
+    };
+    let mut both = price(json!({ "given": { "samples": 2 } }));
+    both["cost"] = json!({ "requests": 1 });
+    let many: Vec<Value> = (0..17).map(|_| price(json!({ "given": { "samples": 2 } }))).collect();
+    #[rustfmt::skip]
+    let table = [
+        (price(json!({})),                                                      "pass the samples per pixel (`--samples`"),
+        (price(json!({ "given": { "samples": 0 } })),                           "0 is out of bounds"),
+        (price(json!({ "given": { "sample": 2 } })),                            "unknown field `sample`"),
+        (price(json!({ "kind": "openai" })),                                    "this resource prices \"sentinel-hub\", not `openai`"),
+        (price(json!({ "api": "tiles" })),                                      "`tiles` is no API"),
+        (price(json!({ "body": 5 })),                                           "expected an object"),
+        (price(json!({ "body": process(512, "function setup() { while (1) {} }") })), "does not end within"),
+        (both,                                                                  "give a `cost` or a `price`, not both"),
+    ];
+    for (asking, expected) in table {
+        let answer = worker.ask(asking.clone()).await;
+        assert_eq!(answer["code"], "invalid_request", "{expected}: {answer}");
+        assert!(answer["message"].as_str().unwrap().contains(expected), "{expected}: {answer}");
+        let answer = front.post("/v1/permit/hub", asking.to_string()).await;
+        assert_eq!((answer.status, &answer.body["code"]), (400, &json!("invalid_request")), "{expected}: {answer:?}");
+    }
+    let answers = worker.ask(Value::Array(many)).await;
+    let refused = answers.as_array().unwrap().iter().filter(|answer| answer["code"] == "invalid_request").count();
+    assert_eq!(refused, 1, "{answers}");
+    let answer = worker.ask(price(json!({ "given": { "samples": 3 } }))).await;
+    assert_eq!(answer["cost"]["processing-units"], 1, "{answer}");
+}
+
+/// A resource that does not say so prices nothing.
+#[tokio::test]
+async fn pricing_is_off_by_default() {
+    let nats = nats::start().await;
+    let plain = HUB.replace("pricing = \"sentinel-hub\"\n", "");
+    let _running = scheduler::start(&nats, &plain).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let answer = worker.ask(asking(&process(512, TWO_BANDS))).await;
+    assert_eq!(answer["code"], "invalid_request", "{answer}");
+    assert!(answer["message"].as_str().unwrap().contains("set `pricing`"), "{answer}");
+}
+
+/// Bodies that take long to price delay no other request.
+#[tokio::test]
+async fn others_do_not_wait_for_a_price() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let (heavy, light) = (Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await);
+    let endless = asking(&process(512, "function setup() { while (1) {} }"));
+    let flood = Value::Array(vec![endless; 16]).to_string();
+    let inbox = heavy.client().new_inbox();
+    let mut answers = heavy.client().subscribe(inbox.clone()).await.unwrap();
+    heavy.client().publish_with_reply(heavy.subject("permit"), inbox, flood.into()).await.unwrap();
+    heavy.client().flush().await.unwrap();
+    assert_eq!(light.ask(json!({ "mode": "allow" })).await["status"], "granted");
+    assert!(answers.next().now_or_never().is_none(), "the permit came behind the prices");
+    let refused: Value = serde_json::from_slice(&within("prices", answers.next()).await.unwrap().payload).unwrap();
+    assert_eq!(refused[15]["code"], "invalid_request", "{refused}");
+}

@@ -1,0 +1,612 @@
+//! The wire protocol, subject by subject, for any NATS client.
+
+use async_nats::{Message, StatusCode};
+use futures::StreamExt;
+use rampmeter_nats_server::Server;
+use rampmeter_scheduler::serve::Running;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::worker::{Answers, Worker, body};
+use rampmeter_tests::{nats, scheduler};
+use serde_json::{Value, json};
+
+/// Four requests and a hundred units, and one more request every 100 hours: tests end before
+/// anything refills.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+max_ahead = "8000h"
+max_waiting = 2
+classes = [{ name = "urgent" }, { name = "bulk" }]
+
+[[resource.limit]]
+name = "few"
+capacity = 4
+period = "400h"
+margin = 0
+
+[[resource.limit]]
+name = "units"
+unit = "processing-units"
+capacity = 100
+period = "400h"
+margin = 0
+"#;
+
+/// The servers of a worker.
+struct Stage {
+    worker: Worker,
+    _scheduler: Running,
+    nats: Server,
+}
+
+async fn stage(resources: &str) -> Stage {
+    let nats = nats::start().await;
+    let scheduler = scheduler::start(&nats, resources).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    Stage { worker, _scheduler: scheduler, nats }
+}
+
+/// The same without a request left.
+async fn exhausted() -> Stage {
+    let stage = stage(HUB).await;
+    assert_eq!(stage.worker.ask(json!({"cost": {"requests": 4}})).await["delay_ms"], 0.0);
+    stage
+}
+
+/// `answer` without what differs from run to run: durations in whole 100 hours, levels in
+/// hundredths.
+fn rounded(mut answer: Value) -> Value {
+    const HUNDRED_HOURS_MS: f64 = 360_000_000.0;
+    for duration in ["delay_ms", "eta_ms", "retry_after_ms", "next_free_ms", "pays_in_ms"] {
+        if let Some(ms) = answer.get_mut(duration) {
+            *ms = json!((ms.as_f64().unwrap() / HUNDRED_HOURS_MS).ceil().to_string() + "00 h");
+        }
+    }
+    if let Some(stamp) = answer.as_object_mut().and_then(|answer| answer.remove("at_ms")) {
+        assert!(stamp.is_u64(), "{stamp}");
+    }
+    if let Some(level) = answer.get_mut("level") {
+        *level = json!((level.as_f64().unwrap() * 100.0).round() / 100.0);
+    }
+    answer
+}
+
+/// A refusal without its message, which is returned beside it; the headers are checked.
+fn refusal(message: &Message) -> (Value, String) {
+    let mut refusal = body(message);
+    let text = refusal.as_object_mut().unwrap().remove("message").unwrap().as_str().unwrap().to_owned();
+    let headers = message.headers.as_ref().expect("a refusal has headers");
+    assert_eq!(headers.get("Nats-Service-Error").unwrap().as_str(), text);
+    let number = match refusal["code"].as_str().unwrap() {
+        "not_in_time" => "429",
+        "never_fits" => "422",
+        "queue_full" | "unavailable" => "503",
+        "unknown_permit" => "404",
+        "already_settled" => "409",
+        "unknown_class" | "unknown_unit" | "invalid_request" => "400",
+        other => panic!("the protocol has no code {other} here"),
+    };
+    assert_eq!(headers.get("Nats-Service-Error-Code").unwrap().as_str(), number);
+    (rounded(refusal), text)
+}
+
+// ---- rampmeter.permit.<resource>
+
+/// The limits in an answer, with the time until they are full in whole 100 hours.
+fn left(answer: &Value) -> Vec<String> {
+    let limits = answer["left"].as_array().into_iter().flatten();
+    let lines = limits.map(|left| {
+        let hours = (left["reset_ms"].as_f64().unwrap() / 360_000_000.0).ceil();
+        format!(
+            "{} of {} {}, all in {hours}00 h",
+            left["remaining"].as_f64().unwrap().round(),
+            left["limit"],
+            left["unit"]
+        )
+    });
+    lines.map(|line| line.replace('"', "")).collect()
+}
+
+#[tokio::test]
+async fn a_permit_says_what_is_left_on_request() {
+    let stage = stage(HUB).await;
+    let answer = stage.worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
+    assert_eq!(left(&answer), ["3 of few requests, all in 100 h", "75 of units processing-units, all in 100 h"]);
+    assert_eq!(stage.worker.ask(json!({})).await.get("left"), None);
+    let answer = stage.worker.ask(json!({"left": true, "mode": "wait"})).await;
+    assert_eq!(left(&answer), ["1 of few requests, all in 300 h"]);
+    let answers = stage.worker.ask(json!([{"left": true}])).await;
+    assert_eq!(left(&answers[0]), ["0 of few requests, all in 400 h"]);
+    // The start of this permit is far ahead, so that it does not lapse on a slow machine.
+    stage.worker.ask(json!({"id": "b"})).await;
+    let again = stage.worker.ask(json!({"left": true, "id": "b"})).await;
+    assert_eq!(
+        left(&again)[0],
+        "0 of few requests, all in 500 h",
+        "what is promised is gone, and it is told as it is now"
+    );
+}
+
+#[tokio::test]
+async fn a_permit_that_is_to_be_had_now() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let granted = worker.request("permit", r#"{"id": "a"}"#).await;
+    let text = std::str::from_utf8(&granted.payload).unwrap();
+    let (said, stamp) = text.split_once(r#","at_ms":"#).expect("a stamp");
+    assert_eq!(said, r#"{"status":"granted","id":"a","delay_ms":0.0,"valid_ms":5000.0"#);
+    assert!(stamp.strip_suffix(r#","epoch":1}"#).is_some_and(|ms| ms.parse::<u64>().is_ok()), "{stamp}");
+    assert_eq!(granted.headers, None);
+}
+
+#[tokio::test]
+async fn an_empty_body_is_a_request_and_gets_an_id() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let mut ids = Vec::new();
+    for payload in ["", " \n", "{}"] {
+        let granted = body(&worker.request("permit", payload).await);
+        assert_eq!(granted["status"], "granted");
+        ids.push(granted["id"].as_str().unwrap().to_owned());
+    }
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    assert_eq!(worker.settle(json!({"id": ids[0]})).await["status"], "settled");
+}
+
+#[tokio::test]
+async fn a_reservation_is_a_promise_for_later() {
+    let Stage { worker, .. } = &exhausted().await;
+    for (id, delay) in [("e", "100 h"), ("f", "200 h"), ("g", "300 h")] {
+        let granted = rounded(worker.ask(json!({"id": id})).await);
+        let expected = json!({"status": "granted", "id": id, "delay_ms": delay, "valid_ms": 5000.0, "limited_by": "few", "epoch": 1});
+        assert_eq!(granted, expected);
+    }
+    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": -3.0}));
+}
+
+#[tokio::test]
+async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let first = worker.ask(json!({"id": "a", "cost": {"processing-units": 60}})).await;
+    assert_eq!(
+        rounded(first),
+        json!({"status": "granted", "id": "a", "delay_ms": "000 h", "valid_ms": 5000.0, "epoch": 1})
+    );
+    let second = rounded(worker.ask(json!({"id": "b", "cost": {"processing-units": 65}})).await);
+    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "epoch": 1});
+    assert_eq!(second, expected);
+    let without_request = worker.ask(json!({"id": "c", "cost": {"requests": 0}})).await;
+    assert_eq!(without_request["delay_ms"], 0.0);
+    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 2.0}));
+}
+
+#[tokio::test]
+async fn a_waiting_request_gets_queue_updates_on_request() {
+    let Stage { worker, .. } = &exhausted().await;
+    let mut first = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
+    let mut second = worker.send("permit", r#"{"id": "g", "mode": "wait", "progress": true}"#).await;
+    let queued = |id, position, eta| json!({"status": "queued", "id": id, "position": position, "eta_ms": eta, "limited_by": "few", "epoch": 1});
+    assert_eq!(rounded(first.body().await), queued("f", 0, "100 h"));
+    assert_eq!(rounded(second.body().await), queued("g", 1, "200 h"));
+    let again = tokio::time::timeout(std::time::Duration::from_secs(5), second.body());
+    assert_eq!(rounded(again.await.expect("again after 5 s at the latest")), queued("g", 1, "200 h"));
+}
+
+#[tokio::test]
+async fn a_waiting_request_is_granted_when_its_turn_comes() {
+    const QUICK: &str = "[[resource]]\nname = \"hub\"\nhorizon = \"20ms\"\n[[resource.limit]]\nname = \"quick\"\ncapacity = 1\nperiod = \"400ms\"\nmargin = 0\n";
+    let Stage { worker, .. } = &stage(QUICK).await;
+    assert_eq!(worker.ask(json!({"mode": "wait"})).await["delay_ms"], 0.0);
+    let mut answers = worker.send("permit", r#"{"id": "b", "mode": "wait", "progress": true}"#).await;
+    assert_eq!(answers.body().await["status"], "queued");
+    let granted = answers.body().await;
+    assert_eq!((&granted["status"], &granted["id"]), (&json!("granted"), &json!("b")));
+    let delay = granted["delay_ms"].as_f64().unwrap();
+    assert!((0.0..=20.0).contains(&delay), "a start further away than the horizon is not committed: {delay} ms");
+    let mut silent = worker.send("permit", r#"{"id": "c", "mode": "wait"}"#).await;
+    assert_eq!(silent.body().await["status"], "granted", "without `progress` there is nothing but the answer");
+}
+
+#[tokio::test]
+async fn a_waiting_request_is_cancelled_by_giving_it_back() {
+    let Stage { worker, .. } = &exhausted().await;
+    let mut waiting = worker.send("permit", r#"{"id": "f", "mode": "wait"}"#).await;
+    let used = worker.request("settle", r#"{"id": "f", "used": true}"#).await;
+    assert_eq!(refusal(&used).0["code"], "invalid_request", "a waiting request has used nothing");
+    let cancelled = worker.settle(json!({"id": "f", "used": false})).await;
+    assert_eq!(cancelled, json!({"status": "settled", "id": "f"}));
+    let (turned_away, _) = refusal(&waiting.next().await);
+    assert_eq!(turned_away, json!({"status": "refused", "id": "f", "code": "unknown_permit", "epoch": 1}));
+    assert_eq!(worker.status().await.counters.returned, 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_an_answer() {
+    let Stage { worker, .. } = &exhausted().await;
+    let not_in_time = json!({"code": "not_in_time", "limited_by": "few", "retry_after_ms": "100 h"});
+    #[rustfmt::skip]
+    let table = [
+        // request, the refusal's fields beside status, id and epoch, message
+        (json!({"mode": "allow"}),                       not_in_time.clone(),                                 "`few`: the earliest start is in"),
+        (json!({"max_wait_ms": 30_000}),                 not_in_time.clone(),                                 "`few`: the earliest start is in"),
+        (json!({"mode": "wait", "max_wait_ms": 0}),      not_in_time,                                         "`few`: the earliest start is in"),
+        (json!({"cost": {"requests": 4.000_001}}),       json!({"code": "never_fits", "limited_by": "few"}),  "`few`: the cost of 4.000001 exceeds the limit's capacity of 4"),
+        (json!({"class": "urgnet"}),                     json!({"code": "unknown_class"}),                    "`class`: no such class; there are `urgent`, `bulk`"),
+        (json!({"cost": {"tokens": 1}}),                 json!({"code": "unknown_unit"}),                     "`cost.tokens`: no limit counts this unit; limits count `processing-units`, `requests`"),
+        (json!({"mod": "wait"}),                         json!({"code": "invalid_request"}),                  "`mod`: unknown field `mod`"),
+        (json!({"mode": "wiat"}),                        json!({"code": "invalid_request"}),                  "`mode`: unknown variant `wiat`"),
+    ];
+    for (mut request, mut expected, message) in table {
+        let before = worker.status().await.limits;
+        request["id"] = json!("r");
+        expected["status"] = json!("refused");
+        expected["id"] = json!("r");
+        expected["epoch"] = json!(1);
+        let (refusal, text) = refusal(&worker.request("permit", request.to_string()).await);
+        assert_eq!(refusal, expected, "{request}");
+        assert!(text.starts_with(message), "{text}");
+        let after = worker.status().await.limits;
+        assert!(after.iter().zip(before).all(|(now, then)| now.level >= then.level), "{request} is charged nothing");
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_says_when_to_come_back() {
+    let Stage { worker, .. } = &exhausted().await;
+    let waiting =
+        [worker.send("permit", r#"{"mode":"wait"}"#).await, worker.send("permit", r#"{"mode":"wait"}"#).await];
+    let full = worker.request("permit", r#"{"id": "f", "mode": "wait"}"#).await;
+    let retry_after_ms = body(&full)["retry_after_ms"].clone();
+    assert_eq!(retry_after_ms, 1000.0);
+    let (full, text) = refusal(&full);
+    assert_eq!((&full["code"], &full["id"]), (&json!("queue_full"), &json!("f")));
+    assert!(text.contains("waiting requests are at their bound of 2"), "{text}");
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn a_repeated_id_gets_the_same_answer_and_is_charged_once() {
+    let Stage { worker, .. } = &exhausted().await;
+    let first = worker.ask(json!({"id": "e"})).await;
+    let other = worker.ask(json!({"id": "f"})).await;
+    let again = worker.ask(json!({"id": "e", "mode": "wait", "cost": {"requests": 3}})).await;
+    assert_eq!(rounded(other)["delay_ms"], "200 h");
+    assert!(again["delay_ms"].as_f64() <= first["delay_ms"].as_f64(), "the same start comes nearer");
+    assert_eq!(rounded(again), rounded(first));
+    assert_eq!(worker.status().await.counters.granted, 3);
+    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": -2.0}));
+}
+
+#[tokio::test]
+async fn a_repeated_waiting_id_moves_the_answer_and_not_the_place() {
+    let Stage { worker, .. } = &exhausted().await;
+    let mut lost = worker.send("permit", r#"{"id": "f", "mode": "wait"}"#).await;
+    let mut again = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
+    let queued = again.body().await;
+    assert_eq!((&queued["status"], &queued["position"]), (&json!("queued"), &json!(0)));
+    worker.settle(json!({"id": "f", "used": false})).await;
+    assert_eq!(again.body().await["code"], "unknown_permit");
+    worker.send_also(&lost, "permit", r#"{"id": "last", "mode": "allow"}"#).await;
+    assert_eq!(lost.body().await["id"], "last", "the first asker hears nothing more");
+}
+
+#[tokio::test]
+async fn a_request_that_arrives_after_its_deadline_is_dropped() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let long_ago = json!({"id": "a", "sent_unix_ms": 1_700_000_000_000_u64, "max_wait_ms": 1000});
+    let (refusal, text) = refusal(&worker.request("permit", long_ago.to_string()).await);
+    assert_eq!(refusal["code"], "not_in_time");
+    assert!(text.starts_with("`sent_unix_ms`:"), "{text}");
+    assert_eq!(worker.status().await.counters.granted, 0);
+}
+
+#[tokio::test]
+async fn the_id_of_a_settled_call_is_refused() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    worker.ask(json!({"id": "a"})).await;
+    worker.settle(json!({"id": "a"})).await;
+    for mode in ["reserve", "wait", "allow"] {
+        let (refused, text) = refusal(&worker.request("permit", json!({"id": "a", "mode": mode}).to_string()).await);
+        assert_eq!(refused, json!({"status": "refused", "id": "a", "code": "already_settled", "epoch": 1}), "{mode}");
+        assert!(text.contains("ask under a new id"), "{text}");
+    }
+    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 3.0}), "charged once");
+}
+
+// ---- arrays
+
+#[tokio::test]
+async fn an_array_is_answered_by_an_array_in_its_order() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let asked = json!([
+        {"id": "a"},
+        {"id": "b", "cost": {"tokens": 1}},
+        {"id": "c", "nonsense": 1},
+        5,
+        {"id": "a"},
+        {"id": "d", "cost": {"requests": 3}},
+        {"id": "e", "mode": "allow"},
+    ]);
+    let answer = worker.request("permit", asked.to_string()).await;
+    assert_eq!(answer.headers, None, "an array has no header, its elements have codes");
+    let answers = body(&answer);
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
+    let expected = [
+        (json!("a"), json!("granted"), Value::Null),
+        (json!("b"), json!("refused"), json!("unknown_unit")),
+        (json!("c"), json!("refused"), json!("invalid_request")),
+        (Value::Null, json!("refused"), json!("invalid_request")),
+        (json!("a"), json!("granted"), Value::Null),
+        (json!("d"), json!("granted"), Value::Null),
+        (json!("e"), json!("refused"), json!("not_in_time")),
+    ];
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn elements_that_wait_are_answered_alone() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let mixed =
+        json!([{"id": "a", "mode": "wait"}, {"id": "b"}, {"id": "c", "mode": "wait"}, {"id": "d", "mode": "allow"}]);
+    let (mut alone, mut together) = (Vec::new(), Vec::new());
+    let mut answers = worker.send("permit", mixed.to_string()).await;
+    for _ in 0..3 {
+        let answer = answers.body().await;
+        match answer.as_array() {
+            Some(elements) => together.extend(elements.clone()),
+            None => alone.push(answer),
+        }
+    }
+    let ids = |answers: &[Value]| answers.iter().map(|answer| answer["id"].clone()).collect::<Vec<_>>();
+    assert_eq!((ids(&alone), ids(&together)), (vec![json!("a"), json!("c")], vec![json!("b"), json!("d")]));
+    nothing_more(worker, &mut answers).await;
+}
+
+#[tokio::test]
+async fn an_array_of_nothing_but_waiting_gets_no_array() {
+    let Stage { worker, .. } = &exhausted().await;
+    let all_wait = json!([{"id": "f", "mode": "wait", "progress": true}, {"id": "g", "mode": "wait"}]);
+    let mut answers = worker.send("permit", all_wait.to_string()).await;
+    assert_eq!(answers.body().await["status"], "queued");
+    nothing_more(worker, &mut answers).await;
+}
+
+#[tokio::test]
+async fn an_array_has_at_most_1024_elements() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let array = |length: usize| Value::Array(vec![json!({"cost": {"requests": 0}}); length]).to_string();
+    for (length, answered) in [(0, 0), (1, 1), (1024, 1024)] {
+        let answer = body(&worker.request("permit", array(length)).await);
+        assert_eq!(answer.as_array().map(Vec::len), Some(answered));
+        assert!(answer.as_array().unwrap().iter().all(|answer| answer["status"] == "granted"));
+    }
+    for what in ["permit", "settle"] {
+        let (refusal, text) = refusal(&worker.request(what, array(1025)).await);
+        assert_eq!(refusal, json!({"status": "refused", "code": "invalid_request", "epoch": 1}));
+        assert_eq!(text, "an array has at most 1024 elements");
+    }
+    assert_eq!(worker.status().await.counters.granted, 1025);
+}
+
+/// Checks that earlier requests have no answers but those that were taken.
+async fn nothing_more(worker: &Worker, answers: &mut Answers) {
+    worker.send_also(answers, "permit", r#"{"id": "last", "class": "none"}"#).await;
+    assert_eq!(answers.body().await["id"], "last");
+}
+
+// ---- rampmeter.settle.<resource>
+
+#[tokio::test]
+async fn a_settle_is_a_request_or_a_message() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    worker.ask(json!([{"id": "a"}, {"id": "b"}])).await;
+    let settled = worker.request("settle", r#"{"id": "a", "elapsed_ms": 812.5}"#).await;
+    assert_eq!(settled.payload, r#"{"status":"settled","id":"a"}"#);
+    let response = json!({"status": 429, "headers": {"retry-after": "1500", "x-ratelimit-remaining": "0"}});
+    worker.tell("settle", json!({"id": "b", "response": response}).to_string()).await;
+    let counters = until("both are settled", async || {
+        let counters = worker.status().await.counters;
+        (counters.settled == 2).then_some(counters)
+    })
+    .await;
+    assert_eq!(counters.upstream_429, 1);
+}
+
+#[tokio::test]
+async fn the_actual_cost_replaces_the_estimate_once() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let level = async || (worker.limit("units").await.level * 100.0).round() / 100.0;
+    worker.ask(json!({"id": "a", "cost": {"processing-units": 10}})).await;
+    assert_eq!(level().await, 90.0);
+    for _ in 0..2 {
+        worker.settle(json!({"id": "a", "cost": {"processing-units": 12.5}})).await;
+        assert_eq!(level().await, 87.5, "a second settle of one id changes nothing");
+    }
+    worker.ask(json!({"id": "b", "cost": {"processing-units": 50}})).await;
+    worker.settle(json!({"id": "b", "cost": {"processing-units": 0}})).await;
+    assert_eq!(level().await, 87.5);
+    worker.ask(json!({"id": "c", "cost": {"processing-units": 80}})).await;
+    worker.settle(json!({"id": "c", "cost": {"processing-units": 130}})).await;
+    assert_eq!(level().await, -42.5, "what was charged too little is debited");
+}
+
+#[tokio::test]
+async fn an_unused_permit_goes_back_whole() {
+    let Stage { worker, .. } = &exhausted().await;
+    worker.ask(json!([{"id": "e"}, {"id": "f"}])).await;
+    for id in ["e", "f", "f"] {
+        assert_eq!(worker.settle(json!({"id": id, "used": false})).await["status"], "settled");
+    }
+    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 0.0}));
+    let (unknown, _) = refusal(&worker.request("permit", r#"{"id": "f"}"#).await);
+    assert_eq!(unknown["code"], "unknown_permit", "a late duplicate of its request is not charged");
+}
+
+#[tokio::test]
+async fn settles_travel_in_arrays_too() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}])).await;
+    let settles = json!([{"id": "a"}, {"id": "nobody"}, {"id": "b", "use": true}, {"id": "b", "used": false}]);
+    let answers = worker.settle(settles).await;
+    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone(), answer["code"].clone());
+    let expected = [
+        (json!("a"), json!("settled"), Value::Null),
+        (json!("nobody"), json!("refused"), json!("unknown_permit")),
+        (json!("b"), json!("refused"), json!("invalid_request")),
+        (json!("b"), json!("settled"), Value::Null),
+    ];
+    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
+    assert_eq!(worker.settle(json!([])).await, json!([]));
+    worker.tell("settle", r#"[{"id": "c"}, {"id": "nobody"}]"#).await;
+    until("c is settled", async || (worker.status().await.counters.settled == 2).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_settle_of_an_unknown_permit_is_refused() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let (unknown, text) = refusal(&worker.request("settle", r#"{"id": "nobody"}"#).await);
+    assert_eq!(unknown, json!({"status": "refused", "id": "nobody", "code": "unknown_permit", "epoch": 1}));
+    assert!(text.starts_with("no such permit"), "{text}");
+    worker.ask(json!({"id": "a"})).await;
+    let (wrong_unit, _) = refusal(&worker.request("settle", r#"{"id": "a", "cost": {"tokens": 1}}"#).await);
+    assert_eq!(wrong_unit["code"], "unknown_unit");
+    assert_eq!(worker.status().await.counters.settled, 1, "the call was made all the same");
+}
+
+// ---- rampmeter.status.<resource>, rampmeter.resources
+
+#[tokio::test]
+async fn the_status_tells_levels_queues_and_counters() {
+    let Stage { worker, .. } = &exhausted().await;
+    worker.ask(json!({"id": "e", "cost": {"processing-units": 1}})).await;
+    let waiting = worker.send("permit", r#"{"mode": "wait", "class": "bulk", "age_ms": 3600000}"#).await;
+    let mut status = body(&worker.request("status", "").await);
+    for limit in status["limits"].as_array_mut().unwrap() {
+        *limit = rounded(limit.take());
+    }
+    let oldest = status["classes"][1]["oldest_ms"].take().as_f64().unwrap();
+    assert!((3_600_000.0..3_660_000.0).contains(&oldest), "{oldest}");
+    let leader = status["leader"].take();
+    assert!(leader.as_str().unwrap().starts_with("scheduler-"), "{leader}");
+    let limit = |name, unit, capacity, level, next_free| {
+        json!({
+            "name": name, "unit": unit, "algorithm": "token-bucket", "capacity": capacity, "period_ms": 1.44e9,
+            "margin": 0.0, "level": level, "next_free_ms": next_free, "keys": 1, "frozen_ms": 0.0
+        })
+    };
+    let golden = json!({
+        "resource": "hub", "epoch": 1, "leader": null,
+        "limits": [
+            limit("few", "requests", 4.0, -1.0, "100 h"),
+            limit("units", "processing-units", 100.0, 99.0, "000 h"),
+        ],
+        "classes": [
+            {"name": "urgent", "queued": 0, "oldest_ms": 0.0},
+            {"name": "bulk", "queued": 1, "oldest_ms": null},
+        ],
+        "counters": {"granted": 2, "refused": 0, "settled": 0, "upstream_429": 0, "returned": 0},
+        "limited_by": "few", "reason": "stock",
+        "held_by": {"level": -1.0, "next_free_ms": "100 h", "pays_in_ms": "200 h"},
+    });
+    status["held_by"] = rounded(status["held_by"].take());
+    assert_eq!(status, golden);
+    drop(waiting);
+}
+
+#[tokio::test]
+async fn margins_are_stock_that_is_held_back() {
+    let with_margin = HUB.replacen("margin = 0", "margin = 0.4", 1).replacen("margin = 0\n", "margin = \"auto\"\n", 1);
+    let Stage { worker, .. } = &stage(&with_margin).await;
+    let status = worker.status().await;
+    let levels: Vec<(f64, f64)> = status.limits.iter().map(|limit| (limit.margin, limit.level)).collect();
+    let expected = [(0.4, 3.6), (1.000_004, 98.999_996)];
+    assert_eq!(levels, expected, "automatic is rate × 50 ms + 1, rounded up");
+}
+
+#[tokio::test]
+async fn resources_are_listed_with_their_limits() {
+    let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"other\""));
+    let Stage { worker, .. } = &stage(&two).await;
+    let answer = within("an answer", worker.client().request("rampmeter.resources", "".into())).await.unwrap();
+    let limit = |name, unit, capacity| json!({"name": name, "unit": unit, "algorithm": "token-bucket", "capacity": capacity, "period_ms": 1.44e9});
+    let resource = |name| {
+        json!({
+            "name": name,
+            "limits": [limit("few", "requests", 4.0), limit("units", "processing-units", 100.0)],
+            "classes": ["urgent", "bulk"], "default_class": "urgent",
+        })
+    };
+    assert_eq!(body(&answer), json!({"resources": [resource("hub"), resource("other")]}));
+}
+
+#[tokio::test]
+async fn a_resource_without_a_scheduler_has_no_responders() {
+    let Stage { nats, .. } = &stage(HUB).await;
+    let stranger = Worker::connect(nats, "elsewhere").await;
+    for what in ["permit", "settle", "status"] {
+        assert_eq!(stranger.request(what, "{}").await.status, Some(StatusCode::NO_RESPONDERS), "{what}");
+    }
+}
+
+#[tokio::test]
+async fn other_subjects_of_a_resource_are_refused() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let (refusal, text) = refusal(&worker.request("premit", "{}").await);
+    assert_eq!(refusal["code"], "invalid_request");
+    assert_eq!(text, "`rampmeter.premit.hub` is not a subject of the protocol");
+}
+
+#[tokio::test]
+async fn the_prefix_is_configurable() {
+    let nats = nats::start().await;
+    let text = scheduler::configuration(nats.url(), HUB).replace("[nats]", "[nats]\nprefix = \"fleet\"");
+    let config = rampmeter_scheduler::config::parse("fleet.toml".as_ref(), &text).unwrap();
+    let running = rampmeter_scheduler::serve::start(config).await.unwrap();
+    running.ready().await;
+    let client = nats::connect(&nats).await;
+    let granted = within("an answer", client.request("fleet.permit.hub", "".into())).await.unwrap();
+    assert_eq!(body(&granted)["status"], "granted");
+    let worker = Worker::connect(&nats, "hub").await;
+    assert_eq!(worker.request("permit", "").await.status, Some(StatusCode::NO_RESPONDERS));
+    scheduler::stop(running).await;
+}
+
+// ---- $SRV
+
+#[tokio::test]
+async fn schedulers_are_found_as_a_micro_service() {
+    let Stage { worker, .. } = &stage(HUB).await;
+    let client = worker.client();
+    let srv = async |subject: String| body(&within("an answer", client.request(subject, "".into())).await.unwrap());
+    let id = srv("$SRV.PING".to_owned()).await["id"].as_str().unwrap().to_owned();
+    within("an answer", client.request("rampmeter.resources", "".into())).await.unwrap();
+    for (what, kind) in [("PING", "ping"), ("INFO", "info"), ("STATS", "stats")] {
+        for suffix in [String::new(), ".rampmeter".to_owned(), format!(".rampmeter.{id}")] {
+            let answer = srv(format!("$SRV.{what}{suffix}")).await;
+            assert_eq!(answer["type"], format!("io.nats.micro.v1.{kind}_response"));
+            assert_eq!((&answer["name"], &answer["id"]), (&json!("rampmeter"), &json!(id)));
+            assert_eq!(answer["version"], env!("CARGO_PKG_VERSION"));
+        }
+    }
+    let info = srv("$SRV.INFO".to_owned()).await;
+    assert_eq!(info["metadata"]["resources"], "hub");
+    assert_eq!(info["metadata"]["leader"], worker.status().await.leader);
+    assert_eq!(info["endpoints"][0]["subject"], "rampmeter.resources");
+    let stats = srv("$SRV.STATS".to_owned()).await;
+    assert_eq!(stats["endpoints"][0]["num_requests"], 1);
+}
+
+// ---- rampmeter.event.<resource>
+
+#[tokio::test]
+async fn a_new_leader_is_announced_and_can_be_asked_at_once() {
+    let nats = nats::start().await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
+    for epoch in 1..=3 {
+        let running = scheduler::begin(&nats, HUB).await;
+        let event = within("an event", events.next()).await.unwrap();
+        let leader = worker.status().await.leader;
+        assert_eq!(body(&event), json!({"event": "leader", "epoch": epoch, "leader": leader}));
+        scheduler::stop(running).await;
+    }
+}

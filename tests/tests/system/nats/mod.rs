@@ -1,0 +1,11 @@
+//! NATS: permissions, users, encryption, clusters and restarts.
+
+mod class_permissions;
+mod cluster;
+mod configuration;
+mod embedded;
+mod micro_service;
+mod nats_tls;
+pub(crate) mod permissions;
+mod reconnect;
+mod users;

@@ -1,0 +1,91 @@
+//! What a request through the proxy costs: by its body, by a header, or by nothing at all while no
+//! scheduler answers.
+
+use crate::RAMPMETER;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::time::Span;
+use rampmeter_proxy::settings::Asking;
+use rampmeter_tests::api::http;
+use rampmeter_tests::http_proxy::{HttpProxy, settings};
+use rampmeter_tests::patience::within;
+use rampmeter_tests::proxy_process::ProxyProcess;
+use rampmeter_tests::raw_upstream::RawUpstream;
+use rampmeter_tests::worker::Worker;
+use rampmeter_tests::{nats, scheduler};
+
+/// A hundred units, which do not come back while the test runs.
+const UNITS: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\nuncounted = \"allow\"\n\
+    [[resource.limit]]\nname = \"units\"\nunit = \"processing-units\"\ncapacity = 100\nperiod = \"8760h\"\nmargin = 0\n";
+
+/// A body whose request costs 20.345053 processing units, as the page of prices says.
+const BODY: &str = r#"{
+    "input": { "data": [{ "type": "sentinel-1-grd", "processing": { "orthorectify": true } }] },
+    "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },
+    "evalscript": "//VERSION=3\nfunction setup() { return { input: ['VV', 'VH'], output: { bands: 2, sampleType: 'UINT16' } } }"
+}"#;
+
+/// What is left of the units, in whole numbers.
+async fn left(worker: &Worker) -> i64 {
+    worker.limit("units").await.level.round() as i64
+}
+
+#[tokio::test]
+async fn a_request_to_sentinel_hub_costs_what_its_body_says() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let _running = scheduler::start(&nats, UNITS).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let text = format!(
+        "[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\nprice = \"sentinel-hub\"\n\
+         [[proxy.route]]\npath = \"/api/v1/process\"\ncost = {{ processing-units = 5 }}\n",
+        upstream.url()
+    );
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    let post = async |path: &str, body: &'static str| {
+        let answered = http().post(format!("{}{path}", proxy.url())).body(body).send().await.unwrap();
+        assert_eq!(answered.status(), 200, "{path}");
+        left(&worker).await
+    };
+    assert_eq!(post("/api/v1/process", BODY).await, 80);
+    assert_eq!(post("/api/v1/process", "no body of Sentinel Hub").await, 75, "it costs what its route says");
+    assert_eq!(post("/api/v1/catalog/search", BODY).await, 75);
+    assert!(upstream.requests()[0].ends_with(BODY));
+}
+
+#[tokio::test]
+async fn a_client_may_state_what_its_request_costs() {
+    let upstream = RawUpstream::start([]).await;
+    let headers = vec![("processing-units".to_owned(), "x-units".parse().unwrap())];
+    let asking = Asking { cost_headers: headers, ..Asking::default() };
+    let proxy = HttpProxy::start_with(UNITS, rampmeter_proxy::Settings { asking, ..settings(&upstream.url()) }).await;
+    let worker = Worker::connect(&proxy.nats, "api").await;
+    let get = async |amounts: &[&str]| {
+        let request = http().get(proxy.url("/"));
+        let request = amounts.iter().fold(request, |request, amount| request.header("x-units", *amount));
+        (request.send().await.unwrap().status().as_u16(), left(&worker).await)
+    };
+    assert_eq!(get(&["30"]).await, (200, 70));
+    assert_eq!(get(&["9.5"]).await, (200, 61));
+    for wrong in [&["many"][..], &["1", "1"], &["-1"], &["NaN"], &[""]] {
+        assert_eq!(get(wrong).await, (400, 61), "{wrong:?}");
+    }
+    assert_eq!(get(&["1000"]).await, (422, 61));
+    assert_eq!(get(&[]).await, (200, 61));
+}
+
+#[tokio::test]
+async fn while_no_scheduler_answers_requests_may_go_at_a_safe_rate() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let text = format!(
+        "[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\non_unavailable = \"safe-rate\"\nsafe_rate = \"5/1s\"\n",
+        upstream.url()
+    );
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    let (clock, mut begun) = (Clock::start(), None);
+    for _ in 0..6 {
+        let answered = within("an answer", http().get(proxy.url()).send()).await.unwrap();
+        assert_eq!(answered.status(), 200);
+        begun.get_or_insert_with(|| clock.now());
+    }
+    let took = clock.now().since(begun.unwrap());
+    assert!(took >= Span::from_millis(950), "six calls in {took}");
+}

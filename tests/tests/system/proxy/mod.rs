@@ -1,0 +1,11 @@
+//! The proxy that holds requests.
+
+mod costs;
+mod credential;
+mod holding;
+mod intercept;
+mod proxy_faults;
+mod proxy_fleet;
+mod smuggling;
+mod start;
+mod tls;

@@ -1,0 +1,99 @@
+//! `rampmeter proxy` and `[[proxy]]` as people start them.
+
+use crate::RAMPMETER;
+use rampmeter_tests::api::http;
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::{Process, run};
+use rampmeter_tests::proxy_process::ProxyProcess;
+use rampmeter_tests::raw_upstream::RawUpstream;
+use rampmeter_tests::{nats, scheduler};
+
+const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
+    capacity = 100\nperiod = \"1s\"\n";
+
+#[tokio::test]
+async fn without_a_server_of_any_kind_the_limits_of_a_file_count() {
+    let upstream = RawUpstream::start([]).await;
+    let mut proxy = ProxyProcess::start(RAMPMETER, LIMITS, &["--upstream", &upstream.url()], &[]).await;
+    let answered = http().get(format!("{}/a", proxy.url())).send().await.unwrap();
+    assert_eq!(answered.text().await.unwrap(), "ok");
+    assert!(proxy.data().join("jetstream").is_dir() || proxy.data().read_dir().unwrap().next().is_some());
+    proxy.terminate();
+    let status = proxy.ended().await;
+    assert!(status.success(), "{status}\n{}", proxy.log());
+    assert!(proxy.log().contains("stopped"), "{}", proxy.log());
+}
+
+/// The limits of an account as `init` prints them, and a URL, are all that is configured.
+#[tokio::test]
+async fn limits_of_language_models_need_no_routes_for_tokens_and_models() {
+    let preset = run(RAMPMETER, &["init", "openai"]).await;
+    let preset = String::from_utf8(preset.stdout).unwrap();
+    let limits =
+        preset.replace("capacity = 500\n", "capacity = 1\n").replace("period = \"1m\"", "period = \"1h\"\nmargin = 0");
+    let limits = limits.replace("name = \"openai\"", "name = \"openai\"\nstart = \"full\"");
+    let text = format!("[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"2s\"\n{limits}");
+    let upstream = RawUpstream::start([]).await;
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--upstream", &upstream.url()], &[]).await;
+    let ask = async |model: &str, most: u64| {
+        let body = format!("{{\"model\":\"{model}\",\"max_tokens\":{most}}}");
+        http().post(format!("{}/v1/chat/completions", proxy.url())).body(body).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!((ask("a", 100).await, ask("b", 100).await), (200, 200), "each model has its limits");
+    assert_eq!((ask("a", 100).await, ask("c", 40_000).await), (429, 422), "requests and tokens");
+}
+
+#[tokio::test]
+async fn with_the_url_of_a_server_it_is_one_proxy_of_a_fleet() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let _running = scheduler::start(&nats, &LIMITS.replace("[http]\nlisten = \"\"\n", "")).await;
+    let arguments = ["--nats", nats.url(), "--resource", "api", "--upstream", &upstream.url()];
+    for _ in 0..2 {
+        let proxy = ProxyProcess::start(RAMPMETER, "", &arguments, &[]).await;
+        let answered = http().get(format!("{}/a", proxy.url())).send().await.unwrap();
+        assert_eq!(answered.status(), 200);
+    }
+}
+
+#[tokio::test]
+async fn a_scheduler_serves_the_proxies_of_its_file() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n", upstream.url());
+    let process = Process::start(RAMPMETER, &nats, &(proxy + &LIMITS.replace("[http]\nlisten = \"\"\n", ""))).await;
+    let url = until("the proxy listens", async || held_at(&process.log())).await;
+    assert_eq!(http().get(&url).send().await.unwrap().status(), 200);
+    process.stop().await;
+}
+
+fn held_at(log: &str) -> Option<String> {
+    let (_, after) = log.split_once("holds requests at ")?;
+    Some(after.split_once('"')?.0.to_owned())
+}
+
+/// A secret of a client is in no log, even at the level `trace`, wherever the client puts it.
+#[tokio::test]
+async fn secrets_of_clients_are_in_no_log() {
+    const CANARY: &str = "canary-7c1f";
+    let upstream = RawUpstream::start([]).await;
+    let environment = [("RAMPMETER_LOG", "trace")];
+    let proxy = ProxyProcess::start(RAMPMETER, LIMITS, &["--upstream", &upstream.url()], &environment).await;
+    let http = http();
+    let secret = async |url: String| {
+        let request = http.post(url).header("authorization", CANARY).header("x-api-key", CANARY);
+        request.header("cookie", CANARY).body(CANARY).send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(secret(format!("{}/hooks/{CANARY}?key={CANARY}", proxy.url())).await, 200);
+    until("the request is told", async || proxy.log().contains("\"forwarded\"").then_some(())).await;
+    assert!(upstream.requests()[0].matches(CANARY).count() == 6, "{:?}", upstream.requests());
+    assert!(!proxy.log().contains(CANARY), "{}", proxy.log());
+}
+
+#[tokio::test]
+async fn a_missing_argument_is_told_in_one_line() {
+    let output = run(RAMPMETER, &["proxy", "--upstream", "http://127.0.0.1:1"]).await;
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("there are no limits"), "{stderr}");
+    let output = run(RAMPMETER, &["proxy", "--upstream", "ftp://127.0.0.1"]).await;
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && stderr.contains("an upstream is written like"), "{stderr}");
+}

@@ -1,0 +1,139 @@
+//! Encryption on both sides: one proxy is the upstream of another.
+
+use crate::RAMPMETER;
+use rampmeter_proxy::settings::Encryption;
+use rampmeter_proxy::tls::CertificateFiles;
+use rampmeter_proxy::{Proxy, Settings};
+use rampmeter_tests::api::http;
+use rampmeter_tests::certificates::{Authority, Issued};
+use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, settings};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::proxy_process::ProxyProcess;
+use rampmeter_tests::raw_upstream::RawUpstream;
+use rampmeter_tests::{nats, scheduler};
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// A proxy that shows `issued` to its clients.
+async fn encrypted(upstream: &RawUpstream, issued: &Issued) -> HttpProxy {
+    let files = CertificateFiles { cert_file: issued.cert.clone(), key_file: issued.key.clone(), client_ca_file: None };
+    let encryption = Encryption { certificate: Some(files), upstream_ca: None };
+    HttpProxy::start_with(AMPLE, Settings { encryption, ..settings(&upstream.url()) }).await
+}
+
+/// A proxy in front of `inner` that trusts this authority.
+async fn trusting(inner: &HttpProxy, ca_file: PathBuf) -> Proxy {
+    let encryption = Encryption { certificate: None, upstream_ca: Some(ca_file) };
+    let upstream = format!("https://localhost:{}", inner.address().port());
+    another(&inner.nats, Settings { encryption, ..settings(&upstream) }).await
+}
+
+async fn status(proxy: &Proxy) -> u16 {
+    http().post(format!("http://{}/a", proxy.address())).body("b").send().await.unwrap().status().as_u16()
+}
+
+#[tokio::test]
+async fn both_sides_may_be_encrypted_and_choose_http2() {
+    let (authority, other) = (Authority::new("first"), Authority::new("second"));
+    let upstream = RawUpstream::start([]).await;
+    let inner = encrypted(&upstream, &authority.issue("proxy", &["localhost"])).await;
+    assert_eq!(status(&trusting(&inner, authority.ca_file()).await).await, 200);
+    let seen = upstream.requests().remove(0);
+    assert!(seen.contains("via: 1.1 rampmeter-") && seen.contains(", 2.0 rampmeter-"), "{seen}");
+    assert!(seen.contains("x-forwarded-proto: https"), "{seen}");
+    assert_eq!(status(&trusting(&inner, other.ca_file()).await).await, 502);
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_replaced_counts_without_a_restart() {
+    let (former, next) = (Authority::new("former"), Authority::new("next"));
+    let upstream = RawUpstream::start([]).await;
+    let shown = former.issue("proxy", &["localhost"]);
+    let inner = encrypted(&upstream, &shown).await;
+    assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);
+    // Half of a change cannot be used, and leaves the former certificate in force.
+    let new = next.issue("proxy", &["localhost"]);
+    std::fs::copy(&new.cert, &shown.cert).unwrap();
+    assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);
+    std::fs::copy(&new.key, &shown.key).unwrap();
+    until("the new certificate counts", async || {
+        (status(&trusting(&inner, next.ca_file()).await).await == 200).then_some(())
+    })
+    .await;
+}
+
+/// The answer to a client that shows this certificate, or how its connection ended.
+async fn answered(address: &str, authority: &Authority, shown: Option<&Issued>) -> std::io::Result<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(authority.ca_file()).unwrap()).unwrap();
+    let config = ClientConfig::builder().with_root_certificates(roots);
+    let config = match shown {
+        Some(Issued { cert, key }) => {
+            let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
+            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
+        }
+        None => config.with_no_client_auth(),
+    };
+    let stream = TcpStream::connect(address).await?;
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await?;
+    let mut found = String::new();
+    stream.read_to_string(&mut found).await?;
+    Ok(found)
+}
+
+#[tokio::test]
+async fn clients_are_told_apart_by_their_certificates() {
+    let (authority, other) = (Authority::new("first"), Authority::new("second"));
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let limits = "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"one\"\n\
+        key = [\"client\"]\ncapacity = 1\nperiod = \"1h\"\nmargin = 0\n";
+    let _running = scheduler::start(&nats, limits).await;
+    let Issued { cert, key } = authority.issue("proxy", &["localhost"]);
+    let text = format!(
+        "[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\nmax_wait = \"1s\"\ncert_file = {cert:?}\nkey_file = {key:?}\n\
+         client_ca_file = {:?}\nlabels = {{ client = \"client-certificate\" }}\n",
+        upstream.url(),
+        authority.ca_file(),
+    );
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    let address = proxy.url().strip_prefix("https://").unwrap();
+    let (ada, ben) = (authority.issue("ada", &["ada.example"]), authority.issue("ben", &["ben.example"]));
+    for (shown, expected) in [(&ada, "200"), (&ada, "429"), (&ben, "200")] {
+        let received = answered(address, &authority, Some(shown)).await.unwrap();
+        assert!(received.starts_with(&format!("HTTP/1.1 {expected} ")), "{received}");
+    }
+    let stranger = other.issue("ada", &["ada.example"]);
+    for shown in [None, Some(&stranger)] {
+        answered(address, &authority, shown).await.unwrap_err();
+    }
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn files_of_no_use_keep_a_proxy_from_starting() {
+    let authority = Authority::new("first");
+    let (shown, other) = (authority.issue("proxy", &["localhost"]), authority.issue("other", &["localhost"]));
+    let upstream = RawUpstream::start([]).await;
+    let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
+    let client = rampmeter_worker_sdk::Client::connect(proxy.nats.url()).await.unwrap();
+    let starts = async |cert_file: &PathBuf, key_file: &PathBuf| {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let files = CertificateFiles { cert_file: cert_file.clone(), key_file: key_file.clone(), client_ca_file: None };
+        let encryption = Encryption { certificate: Some(files), upstream_ca: None };
+        let settings = Settings { encryption, ..settings(&upstream.url()) };
+        Proxy::start(listener, client.resource("api").unwrap(), settings).map(drop).map_err(|error| error.to_string())
+    };
+    starts(&shown.cert, &shown.key).await.unwrap();
+    let error = starts(&shown.cert, &other.key).await.unwrap_err();
+    assert!(error.contains("other-key.pem") && !error.contains("PRIVATE"), "{error}");
+    assert!(starts(&shown.key, &shown.key).await.unwrap_err().contains("it has no certificate in PEM"));
+    assert!(starts(&shown.cert, &shown.cert).await.unwrap_err().contains("it has no private key in PEM"));
+}

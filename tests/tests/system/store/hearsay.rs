@@ -1,0 +1,140 @@
+//! The word of one client about another leader changes no level and refuses no call. Operators hear
+//! of it, the store is asked, and the client is served.
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::Server;
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_tests::openmetrics::Page;
+use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::worker::{Worker, body};
+use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_worker_sdk::Client;
+use serde_json::{Value, json};
+
+/// Nothing refills while a test runs.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+start = "full"
+[[resource.limit]]
+name = "short"
+capacity = 100
+period = "500s"
+margin = 0
+[[resource.limit]]
+name = "long"
+capacity = 1000
+period = "400h"
+margin = 0
+[[resource.limit]]
+name = "quota"
+algorithm = "quota"
+capacity = 1000
+resets = "never"
+"#;
+
+/// The stock of short, long and quota, in whole requests.
+async fn levels(worker: &Worker) -> [f64; 3] {
+    let status = worker.status().await;
+    ["short", "long", "quota"]
+        .map(|name| status.limits.iter().find(|limit| &*limit.name == name).unwrap().level.floor())
+}
+
+/// Asks once: an answer that says to ask again is a refusal here.
+async fn ask_once(worker: &Worker, request: Value) -> Value {
+    body(&worker.request("permit", request.to_string()).await)
+}
+
+async fn named_in_readiness(running: &rampmeter_scheduler::serve::Running) -> Option<u64> {
+    let (status, page) = scheduler::page(running, "/readyz").await;
+    assert_eq!(status, 200, "{page}");
+    serde_json::from_str::<Value>(&page).unwrap()["resources"]["hub"]["named_epoch"].as_u64()
+}
+
+/// By mistake a client may send the time.
+#[tokio::test]
+async fn a_higher_epoch_takes_no_stock_and_refuses_no_call() {
+    for named in [41, unix_ms()] {
+        let nats = nats::start().await;
+        let running = scheduler::start(&nats, HUB).await;
+        let worker = Worker::connect(&nats, "hub").await;
+        for asked in 0..10 {
+            let answer = ask_once(&worker, json!({ "epoch": named, "mode": "allow" })).await;
+            assert_eq!((&answer["status"], answer["delay_ms"].as_f64()), (&json!("granted"), Some(0.0)), "{asked}");
+        }
+        let risen = until("the epoch has risen", async || {
+            Some(worker.status().await.epoch).filter(|epoch| epoch.get() > named)
+        })
+        .await;
+        assert_eq!(levels(&worker).await, [90.0, 990.0, 990.0], "{named}");
+        // Once in a term.
+        for _ in 0..3 {
+            ask_once(&worker, json!({ "epoch": risen.next(), "cost": { "requests": 0 } })).await;
+        }
+        assert_eq!(worker.status().await.epoch, risen);
+        until("readiness tells it", async || named_in_readiness(&running).await).await;
+        let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+        let counted = page.value("rampmeter_named_epochs_total", &[("resource", "hub")]);
+        assert!((1.0..=13.0).contains(&counted), "{counted}");
+        assert_eq!(page.value("rampmeter_store_went_back_total", &[("resource", "hub")]), 0.0);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_seen_another_leader_is_served() {
+    let nats = nats::start().await;
+    let _running = scheduler::start(&nats, HUB).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let hub = client.resource("hub").unwrap();
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
+    // The announcement of a leader whose state the store has lost.
+    let other = json!({ "event": "leader", "epoch": 41, "leader": "scheduler-other" });
+    nats::connect(&nats).await.publish("rampmeter.event.hub", other.to_string().into()).await.unwrap();
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
+    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
+    let worker = Worker::connect(&nats, "hub").await;
+    assert!(levels(&worker).await[0] >= 97.0, "the other leader's stock is ours");
+}
+
+/// Every scheduler goes on above what the one before has told clients.
+#[tokio::test]
+async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    ask_once(&worker, json!({ "epoch": 41 })).await;
+    scheduler::stop(running).await;
+    let _next = scheduler::start(&nats, HUB).await;
+    let status = worker.status_of_leader().await;
+    let answer = ask_once(&worker, json!({ "cost": { "requests": 0 } })).await;
+    assert!(status.epoch >= Epoch::new(2) && answer["epoch"] == status.epoch.get(), "{answer}");
+    assert_eq!(levels(&worker).await, [99.0, 999.0, 999.0]);
+}
+
+/// Success, standard output, standard error.
+async fn rampmeter(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
+    let output = process::run(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test]
+async fn only_an_operator_takes_the_stock_of_long_limits() {
+    let nats = nats::start().await;
+    let running = scheduler::start(&nats, HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    assert_eq!(rampmeter(&nats, &["empty", "hub", "quota"]).await.1, "hub: quota emptied\n");
+    assert_eq!(levels(&worker).await, [100.0, 1000.0, 0.0]);
+    let (done, _, errors) = rampmeter(&nats, &["empty", "hub"]).await;
+    assert!(!done && errors.contains("<LIMIT>"), "{errors}");
+    let (done, _, errors) = rampmeter(&nats, &["empty", "hub", "qouta"]).await;
+    assert!(!done && errors.contains("`limit`: no such limit; there are `short`, `long`, `quota`"), "{errors}");
+    assert_eq!(rampmeter(&nats, &["empty", "hub", "--all"]).await.1, "hub: short, long, quota emptied\n");
+    let refused = worker.ask(json!({ "mode": "allow" })).await;
+    assert_eq!(refused["code"], "quota_spent", "{refused}");
+    // The next leader knows that epoch.
+    scheduler::stop(running).await;
+    let _next = scheduler::start(&nats, HUB).await;
+    assert_eq!(levels(&worker).await, [0.0, 0.0, 0.0]);
+}

@@ -1,0 +1,10 @@
+//! The store, leadership, and what a restart keeps.
+
+mod differing;
+mod hearsay;
+mod loss;
+mod restart;
+mod rollback;
+mod spread;
+mod starting;
+mod writes;

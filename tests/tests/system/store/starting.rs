@@ -1,0 +1,75 @@
+//! A scheduler that finds no store. It reports at once that there can be no store, and waits for a
+//! store that may come.
+
+use crate::RAMPMETER;
+use rampmeter_nats_server::{Configuration, Options, Server};
+use rampmeter_tests::cluster::{Cluster, NODES};
+use rampmeter_tests::patience::until;
+use rampmeter_tests::process::Process;
+use rampmeter_tests::{nats, scheduler};
+use tempfile::TempDir;
+
+const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\n";
+
+/// An account without `JetStream`, on a server that has it.
+const WITHOUT: &str = r#"
+jetstream { store_dir: $NATS_STORE }
+accounts { plain { users: [{ user: "somebody", password: "known" }] } }
+no_auth_user: "somebody"
+"#;
+
+/// A server whose clients can store nothing, and the folder with its configuration.
+async fn without_jetstream() -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nats.conf");
+    std::fs::write(&file, WITHOUT).unwrap();
+    let options = Options { configuration: Configuration::File(file), ..Options::default() };
+    (folder, nats::start_with(options).await)
+}
+
+fn configuration(nats_urls: &str, replicas: usize) -> String {
+    scheduler::configuration(nats_urls, HUB).replace("[http]", &format!("replicas = {replicas}\n[http]"))
+}
+
+/// The error that keeps a scheduler with this configuration from starting.
+async fn error(configuration: &str) -> String {
+    format!("{:#}", scheduler::try_begin(configuration).await.err().expect("it can't start"))
+}
+
+#[tokio::test]
+async fn an_account_without_jetstream() {
+    let (_folder, nats) = without_jetstream().await;
+    let expected = "`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account";
+    assert_eq!(error(&configuration(nats.url(), 1)).await, expected);
+}
+
+#[tokio::test]
+async fn more_replicas_than_servers() {
+    let nats = nats::start().await;
+    let expected = "a NATS server alone keeps no 3 replicas; set `nats.replicas = 1`, or run a cluster of nats-servers";
+    assert_eq!(error(&configuration(nats.url(), 3)).await, expected);
+}
+
+async fn until_it_waits(process: &Process) {
+    until("it waits", async || process.log().contains("waiting for JetStream").then_some(())).await;
+}
+
+/// One of three nodes is up, and stores nothing without another. A scheduler that waits for the
+/// others still stops on request.
+#[tokio::test]
+async fn a_scheduler_that_waits_for_its_cluster_can_be_stopped() {
+    let mut cluster = Cluster::start().await;
+    for number in 1..NODES {
+        cluster.node(number).kill().await.unwrap();
+    }
+    let configuration = configuration(&cluster.urls().join(","), NODES);
+    let [stopped, mut patient] = [(); 2].map(|()| Process::begin(RAMPMETER, &configuration, &[]));
+    until_it_waits(&stopped).await;
+    stopped.stop().await;
+    until_it_waits(&patient).await;
+    for number in 1..NODES {
+        cluster.node(number).restart().await.unwrap();
+    }
+    patient.until_ready().await;
+    patient.stop().await;
+}
