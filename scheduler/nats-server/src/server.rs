@@ -12,10 +12,8 @@ use nix::unistd::Pid;
 use tokio::time::{sleep, timeout};
 
 use crate::binary::Binary;
-use crate::launch::Launch;
 use crate::options::Options;
-use crate::running::Running;
-use crate::start_error::StartError;
+use crate::process::{Launch, Running, StartError};
 
 /// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
@@ -54,20 +52,20 @@ impl Server {
     /// The address for clients: `nats://127.0.0.1:<port>`. It never changes.
     #[must_use]
     pub fn url(&self) -> &str {
-        &self.running.listener.url
+        &self.running.addresses.url
     }
 
     /// The port on 127.0.0.1. It never changes.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.running.listener.port
+        self.running.addresses.port
     }
 
     /// The URL of HTTP monitoring, `http://127.0.0.1:<port>`; `None` if it is not enabled. It
     /// changes with a restart, unless its port was given.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
-        self.running.listener.monitor.as_deref()
+        self.running.addresses.monitor.as_deref()
     }
 
     /// The process id; `None` once the process is known to have ended.
@@ -79,7 +77,7 @@ impl Server {
     /// The folder of `JetStream`'s data.
     #[must_use]
     pub fn store(&self) -> &Path {
-        self.launch.store()
+        &self.launch.store
     }
 
     /// The end of the server's log, which continues over restarts.
@@ -93,7 +91,9 @@ impl Server {
     /// # Errors
     /// If the system does not know the status.
     pub async fn ended(&mut self) -> io::Result<ExitStatus> {
-        self.running.ended().await
+        let status = self.running.child.wait().await;
+        self.running.guard = None;
+        status
     }
 
     /// Kills the process (SIGKILL), and waits until it is gone. Does nothing if it is already gone.
@@ -101,10 +101,11 @@ impl Server {
     /// # Errors
     /// If the system refuses.
     pub async fn kill(&mut self) -> io::Result<()> {
-        match self.pid() {
-            Some(_running) => self.running.kill().await,
-            None => Ok(()),
+        if self.pid().is_some() {
+            self.running.child.start_kill()?;
+            self.ended().await?;
         }
+        Ok(())
     }
 
     /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone. Kills it
@@ -117,7 +118,7 @@ impl Server {
             self.signal(Signal::SIGTERM)?;
             self.resume()?;
         }
-        match timeout(STOP_BOUND, self.running.ended()).await {
+        match timeout(STOP_BOUND, self.ended()).await {
             Ok(ended) => ended.map(drop),
             Err(_elapsed) => self.kill().await,
         }
@@ -133,16 +134,14 @@ impl Server {
     /// [`StartError`]. The server is then stopped, and can be restarted again.
     pub async fn restart(&mut self) -> Result<(), StartError> {
         self.stop().await.map_err(StartError::Stop)?;
-        for _ in 0..PORT_BOUND.as_millis() / PORT_POLL.as_millis() {
+        let mut tries = PORT_BOUND.as_millis() / PORT_POLL.as_millis();
+        loop {
             match self.launch.run(self.port()).await {
-                Err(StartError::PortTaken { .. }) => sleep(PORT_POLL).await,
-                run => {
-                    self.running = run?;
-                    return Ok(());
-                }
+                Err(StartError::PortTaken { .. }) if tries > 0 => sleep(PORT_POLL).await,
+                run => break self.running = run?,
             }
+            tries -= 1;
         }
-        self.running = self.launch.run(self.port()).await?;
         Ok(())
     }
 
