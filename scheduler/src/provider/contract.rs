@@ -1,8 +1,8 @@
 //! Reads Sentinel Hub's contract: JSON to plausible limits.
 
+use super::duration;
 use super::error::{FailureKind, ProviderError, Question};
 use super::{Contract, ProvidedLimit};
-use crate::config::parse_duration;
 use rampmeter_protocol::amount::{Amount, AmountError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -80,7 +80,7 @@ fn parse(body: &[u8]) -> Result<Body, ProviderError> {
 }
 
 fn take(contract: &mut Contract, unit: &Name, policy: &Policy) -> Result<(), ProviderError> {
-    let period = parse_duration(&policy.sampling_period)
+    let period = duration::parse(&policy.sampling_period)
         .map_err(|_| implausible(format!("a sampling period of `{unit}` is no duration")))?;
     let capacity = capacity(unit, policy.capacity)?;
     if period > MAX_PERIOD {

@@ -16,6 +16,7 @@
 //!   endpoint. Its `sub` only becomes part of a path.
 
 mod contract;
+pub mod duration;
 mod error;
 mod http;
 pub mod matching;

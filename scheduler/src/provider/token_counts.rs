@@ -2,8 +2,8 @@
 
 use super::ProvidedLevel;
 use super::contract::{refill, round_down, unit_of};
+use super::duration;
 use super::error::{FailureKind, ProviderError, Question};
-use crate::config::parse_duration;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub(super) fn read(body: &[u8]) -> Result<Vec<ProvidedLevel>, ProviderError> {
     for (type_name, counts) in &body.data {
         let Some(unit) = unit_of(type_name) else { continue };
         for (period, count) in counts {
-            let period = parse_duration(period).map_err(|_| implausible("a sampling period is no duration".into()))?;
+            let period = duration::parse(period).map_err(|_| implausible("a sampling period is no duration".into()))?;
             let remaining = round_down(*count).map_err(|error| implausible(format!("`{unit}`: {error}")))?;
             levels.push(ProvidedLevel { unit: unit.clone(), period: refill(period), remaining });
         }

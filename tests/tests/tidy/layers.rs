@@ -49,10 +49,8 @@ const MAX_FILES: usize = 18;
 const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
-const UPWARDS: &[(&str, &str, &str, &str)] = &[
-    ("scheduler/src", "provider", "config", "a contract writes durations as the configuration does"),
-    ("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script"),
-];
+const UPWARDS: &[(&str, &str, &str, &str)] =
+    &[("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script")];
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[

@@ -7,7 +7,7 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human;
 use crate::commands::output::table::{right_aligned, table, trimmed};
-use crate::config::reading::duration;
+use crate::provider::duration;
 use access::{builder, open};
 use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;

@@ -8,11 +8,11 @@ use super::http::{OriginTable, counted, label_key, origin};
 use super::keys::keys;
 use super::limits::pricing::Pricing;
 use super::provider::is_loopback;
-use super::reading::duration::parse as parse_duration;
 use super::reading::faults::Faults;
 use super::reading::range::within;
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::name;
+use crate::provider::duration;
 use axum::http::{HeaderName, Method};
 use credential::{CredentialSettings, CredentialTable};
 use intercept::InterceptTable;
@@ -371,7 +371,7 @@ fn safe_rate(source: &Source, text: &Spanned<String>) -> Result<SafeRate, Config
     let parts = text
         .get_ref()
         .split_once('/')
-        .and_then(|(calls, per)| Some((calls.trim().parse::<u32>().ok()?, parse_duration(per.trim()).ok()?)));
+        .and_then(|(calls, per)| Some((calls.trim().parse::<u32>().ok()?, duration::parse(per.trim()).ok()?)));
     let (calls, per) =
         parts.ok_or_else(|| fault("a rate is written like \"6/1m\": calls, and their time".to_owned()))?;
     SafeRate::new(calls, per.duration()).map_err(|error| fault(error.to_string()))

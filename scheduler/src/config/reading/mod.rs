@@ -1,6 +1,5 @@
 //! Reads the file's text and values, and places each fault.
 
-pub(crate) mod duration;
 pub(super) mod faults;
 pub(super) mod range;
 pub(super) mod source;

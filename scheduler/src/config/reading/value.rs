@@ -1,7 +1,7 @@
 //! Single values of a configuration.
 
-use super::duration;
 use super::source::{ConfigError, Source};
+use crate::provider::duration;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};

@@ -1,4 +1,4 @@
-//! Durations in the notations of ISO 8601 and of people.
+//! Durations in the notations of ISO 8601 and of people, as contracts and configurations write them.
 
 use jiff::SignedDuration;
 use rampmeter_protocol::time::Span;
@@ -7,7 +7,7 @@ use rampmeter_protocol::time::Span;
 ///
 /// # Errors
 /// What is allowed, if the text is neither, or the duration is negative.
-pub(crate) fn parse(text: &str) -> Result<Span, String> {
+pub fn parse(text: &str) -> Result<Span, String> {
     let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
     let duration: SignedDuration = text.parse().map_err(|_| format!("{right}, not {text:?}; a day is \"24h\""))?;
     let nanos = u64::try_from(duration.as_nanos())
