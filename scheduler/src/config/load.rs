@@ -3,7 +3,7 @@
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, period};
 use super::limits::applies::{applies, label_name};
-use super::limits::dialect::{parsed, reader};
+use super::limits::dialect::reader;
 use super::limits::fair_share::fair_share;
 use super::limits::pricing::Pricing;
 use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
@@ -12,7 +12,7 @@ use super::provider;
 use super::proxy::{ProxySettings, proxies};
 use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
-use super::reading::value::{amount, name};
+use super::reading::value::{amount, name, parsed};
 use super::safety::on_store_loss;
 use super::table::FileTable;
 use super::telemetry::TelemetrySettings;
@@ -98,7 +98,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// # Errors
 /// All faults in it.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-    let source = Source { path, text, is_stored: false };
+    let source = Source::new(path, text);
     let (file, mut faults) = read::<FileTable>(&source, |_| "")?;
     if file.resource.is_empty() && file.proxy.is_empty() && faults.is_empty() {
         faults.add(source.fault(&(0..0), "there is no [[resource]]"));
@@ -157,27 +157,8 @@ fn placeholder_limit() -> LimitSpec {
     LimitSpec::new(unit.clone(), unit, Amount::ONE, Span::from_secs(1))
 }
 
-/// A valid resource with limits in the file.
-pub(super) fn resource_spec(
-    source: &Source,
-    faults: &mut Faults,
-    spanned: &Spanned<ResourceTable>,
-) -> Option<ResourceSpec> {
-    if let (Some(provider), []) = (&spanned.get_ref().provider, &*spanned.get_ref().limit) {
-        faults.add(source.fault(&provider.span(), "a scenario asks no provider; write the limits: [[resource.limit]]"));
-        return None;
-    }
-    let parts = written_parts(source, faults, spanned)?;
-    let spec = checked(source, faults, spanned, parts)?;
-    if spec.limits.is_empty() {
-        let span = spanned.get_ref().name.span();
-        faults.add(source.fault(&span, "a scenario shows how limits are used; write them: [[resource.limit]]"));
-    }
-    Some(spec)
-}
-
 /// What could be read of a resource.
-struct WrittenResource {
+pub(super) struct WrittenResource {
     spec: ResourceSpec,
     /// The places in the file of its limits and classes.
     limits: Vec<usize>,
@@ -189,7 +170,7 @@ struct WrittenResource {
 }
 
 /// The resource, if the core finds no fault in it either.
-fn checked(
+pub(super) fn checked(
     source: &Source,
     faults: &mut Faults,
     spanned: &Spanned<ResourceTable>,
@@ -215,7 +196,11 @@ fn checked(
 }
 
 /// The resource in the file, as far as it can be read; not yet checked by the core.
-fn written_parts(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<WrittenResource> {
+pub(super) fn written_parts(
+    source: &Source,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceTable>,
+) -> Option<WrittenResource> {
     let table = spanned.get_ref();
     let (limits, specs) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
     let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));

@@ -153,7 +153,7 @@ pub(crate) fn limit_text(limit: &Table) -> String {
 /// # Errors
 /// All faults in it.
 pub fn parse_rules(path: &Path, text: &str) -> Result<Rules, ConfigError> {
-    read_rules(&Source { path, text, is_stored: false })
+    read_rules(&Source::new(path, text))
 }
 
 /// Reads rules that are in the store. Rules that an older version accepted stay valid.

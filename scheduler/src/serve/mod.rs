@@ -197,7 +197,8 @@ fn permit_threads(resources: usize) -> usize {
 async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<FrontDependencies> {
     let client = connect_noting(&Denials::default(), &stopping, &config.nats, &format!("{leader}-http")).await?;
     let (subjects, nats) = (Subjects::new(&config.nats.prefix)?, config.nats.clone());
-    Ok(FrontDependencies { client, subjects, led: BTreeMap::new(), nats, stopping, clock })
+    let forecaster = &crate::commands::simulate::what_if::WhatIfSimulator;
+    Ok(FrontDependencies { client, subjects, led: BTreeMap::new(), nats, stopping, clock, forecaster })
 }
 
 /// The provider of a resource, ready to be asked.

@@ -69,7 +69,7 @@ struct TokenTable {
 /// # Errors
 /// The first fault.
 pub fn parse_tokens(path: &Path, text: &str) -> Result<Vec<TokenSettings>, ConfigError> {
-    let source = Source { path, text, is_stored: false };
+    let source = Source::new(path, text);
     let table: TokensTable = toml::from_str(text).map_err(|error| source.fault(&error.span().unwrap_or(0..0), FORM))?;
     if !(1..=MAX_TOKENS).contains(&table.token.len()) {
         let count = table.token.len();

@@ -11,7 +11,7 @@ const MANY: usize = 20;
 
 /// The faults of a file that were found so far.
 #[derive(Debug, Default)]
-pub(in crate::config) struct Faults {
+pub struct Faults {
     found: Vec<ConfigError>,
     /// Tables from which a wrong key was removed. Their other keys alone may be inconsistent.
     spoiled: Vec<Range<usize>>,
@@ -40,7 +40,7 @@ impl Faults {
     ///
     /// # Errors
     /// All faults, in the order of the file.
-    pub(in crate::config) fn or<T>(mut self, read: Option<T>) -> Result<T, ConfigError> {
+    pub fn or<T>(mut self, read: Option<T>) -> Result<T, ConfigError> {
         match read {
             Some(read) if self.found.is_empty() => Ok(read),
             Some(_) | None if self.found.len() == 1 => Err(self.found.remove(0)),
@@ -65,11 +65,11 @@ pub(in crate::config) fn read<T: DeserializeOwned>(
     read_prepared(source, addition, |_, _| Ok(()))
 }
 
-/// Does the same as [`read`], after `prepare` has changed the tables.
+/// Reads the tables of the file like `read`, after `prepare` has changed them.
 ///
 /// # Errors
-/// The errors of [`read`].
-pub(in crate::config) fn read_prepared<T: DeserializeOwned>(
+/// The faults, if nothing is left to go on with.
+pub fn read_prepared<T: DeserializeOwned>(
     source: &Source,
     addition: impl Fn(&str) -> &'static str,
     prepare: impl Fn(&Source, &mut DeTable<'_>) -> Result<(), ConfigError>,

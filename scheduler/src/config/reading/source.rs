@@ -56,15 +56,25 @@ impl fmt::Display for Position {
 }
 
 /// A file's text, which turns offsets into positions.
-pub(in crate::config) struct Source<'a> {
-    pub(in crate::config) path: &'a Path,
+#[derive(Debug)]
+pub struct Source<'a> {
+    /// The file.
+    pub path: &'a Path,
     pub(in crate::config) text: &'a str,
     /// Whether the text is in the store, where older versions may have written it.
     pub(in crate::config) is_stored: bool,
 }
 
-impl Source<'_> {
-    pub(in crate::config) fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
+impl<'a> Source<'a> {
+    /// The text of the file at `path`.
+    #[must_use]
+    pub fn new(path: &'a Path, text: &'a str) -> Self {
+        Source { path, text, is_stored: false }
+    }
+
+    /// The fault of the file that begins where `span` does.
+    #[must_use]
+    pub fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
         let reason = in_plain_types(&reason.into());
         ConfigError::Wrong { path: self.path.to_owned(), position: self.position(span.start), reason }
     }

@@ -4,10 +4,11 @@ use super::source::{ConfigError, Source};
 use crate::provider::duration;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Span;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
-use std::fmt;
+use std::fmt::{self, Display};
+use std::str::FromStr;
 use toml::Spanned;
 
 /// A duration in the file.
@@ -62,7 +63,11 @@ pub(in crate::config) fn amount(source: &Source, units: &Spanned<f64>) -> Result
     Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
 }
 
-pub(in crate::config) fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
+/// Reads a duration.
+///
+/// # Errors
+/// If the text is no duration.
+pub fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
 }
 
@@ -73,11 +78,16 @@ pub(in crate::config) fn optional_span(
     text.map(|text| span(source, text)).transpose()
 }
 
-/// A time of a scenario, from its beginning.
-pub(in crate::config) fn time(
+/// Parses a value that the file has as a string; `None` if the key is absent.
+///
+/// # Errors
+/// The error of the parser, with its place.
+pub fn parsed<T: FromStr<Err: Display>>(
     source: &Source,
     text: Option<&Spanned<String>>,
-    otherwise: Time,
-) -> Result<Time, ConfigError> {
-    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
+) -> Result<Option<T>, ConfigError> {
+    let parse = |text: &Spanned<String>| {
+        text.get_ref().parse().map_err(|error: T::Err| source.fault(&text.span(), error.to_string()))
+    };
+    text.map(parse).transpose()
 }

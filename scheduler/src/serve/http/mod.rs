@@ -60,6 +60,7 @@ use connection_limiter::ConnectionLimiter;
 use front::Front;
 use front_client::FrontClient;
 use original_request::OriginalRequest;
+pub use page::{Callers, ForecastError, Forecaster, WhatIf};
 use page::{JobQueues, WebPage};
 use probes::Probes;
 use rampmeter_protocol::clock::Clock;
@@ -97,6 +98,8 @@ pub struct FrontDependencies {
     pub stopping: watch::Receiver<bool>,
     /// The clock.
     pub clock: Clock,
+    /// What tells the page what would happen.
+    pub forecaster: &'static dyn Forecaster,
 }
 
 /// HTTP that is served.
@@ -143,14 +146,15 @@ impl BoundSocket {
         let (mut front_client, has_front) = (None, backing.is_some());
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if let Some(backing) = backing {
-            let FrontDependencies { client, subjects, led, nats, stopping, clock } = backing;
+            let FrontDependencies { client, subjects, led, nats, stopping, clock, forecaster } = backing;
             let asking = FrontClient::start(client, subjects, led, clock).await?;
             let front = Front::new(asking.clone(), stopping);
             let mut asked = routes(Arc::new(front), &self.settings);
             if self.settings.page {
                 let jobs_nats = self.settings.jobs_nats.clone().unwrap_or(nats);
                 let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
-                asked = asked.merge(page::routes(WebPage::start(asking.clone(), health, store, peers, jobs)));
+                asked =
+                    asked.merge(page::routes(WebPage::start(asking.clone(), health, store, peers, jobs, forecaster)));
                 router = router.merge(page::files());
             }
             router = router.merge(guarded(asked, self.guard, &connection_limiter));

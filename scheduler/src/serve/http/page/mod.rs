@@ -38,6 +38,7 @@ use axum::routing::{get, post};
 pub(super) use jobs::JobQueues;
 use std::sync::Arc;
 pub(super) use web_page::WebPage;
+pub use what_if::{Callers, ForecastError, Forecaster, WhatIf};
 
 /// The files of the page. They need no token.
 pub(super) fn files() -> Router {

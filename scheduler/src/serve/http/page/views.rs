@@ -123,5 +123,5 @@ pub(super) async fn what_if(
     Json(tried): Json<WhatIf>,
 ) -> Result<Json<Value>, PageError> {
     let name = page.resource(&caller, &resource, PageRight::View)?;
-    page.forecasts.run(&page.front_client, &name, &tried).await.map(Json)
+    page.forecasts.run(&page.front_client, &name, tried).await.map(Json)
 }

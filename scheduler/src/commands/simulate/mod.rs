@@ -1,9 +1,13 @@
 //! `rampmeter simulate`
 
+mod fleet;
+mod scenario;
+pub(crate) mod what_if;
+
 use super::output;
 use super::output::human::duration;
 use super::output::table::{right_aligned, table, trimmed};
-use crate::config::{self, ConfigError};
+use crate::config::ConfigError;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
@@ -60,8 +64,7 @@ const CLIENTS: usize = 10;
 /// # Errors
 /// If the scenario can't be read, or is invalid.
 pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
-    let world =
-        config::load_scenario(&args.scenario, args.seed).map_err(|error| with_scenarios(error, &args.scenario))?;
+    let world = scenario::load(&args.scenario, args.seed).map_err(|error| with_scenarios(error, &args.scenario))?;
     let strategies = args.strategy.map_or(Strategy::ALL.to_vec(), |strategy| vec![strategy]);
     let progress = progress(args.json, &world, strategies.len());
     let mut runs = Vec::new();

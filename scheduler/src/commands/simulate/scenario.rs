@@ -1,14 +1,10 @@
 //! The file of a scenario: a world to simulate.
 
-pub(super) mod fleet;
-
-use super::limits::dialect::{parsed, reader};
-use super::limits::table::ResourceTable;
-use super::load::resource_spec;
-use super::reading::faults::read_prepared;
-use super::reading::source::{ConfigError, Source};
-use super::reading::value::{span, time};
-use fleet::FleetTable;
+use super::fleet::FleetTable;
+use crate::config::LimitedResource;
+use crate::config::reading::faults::read_prepared;
+use crate::config::reading::source::{ConfigError, Source};
+use crate::config::reading::value::{parsed, span};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
@@ -29,7 +25,7 @@ struct ScenarioTable {
     seed: u64,
     /// The end of the world. It is needed if a fleet makes calls without end.
     until: Option<Spanned<String>>,
-    resource: Spanned<ResourceTable>,
+    resource: LimitedResource,
     #[serde(default)]
     network: NetworkTable,
     #[serde(default)]
@@ -85,14 +81,14 @@ fn one() -> u64 {
 ///
 /// # Errors
 /// The faults in its tables and in its resource, or the first one in the rest.
-pub fn parse_scenario(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
-    let source = Source { path, text, is_stored: false };
+pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
+    let source = Source::new(path, text);
     let (table, mut faults) = read_prepared::<ScenarioTable>(&source, |_| "", as_scenario)?;
-    let spec = resource_spec(&source, &mut faults, &table.resource);
+    let spec = table.resource.spec(&source, &mut faults);
     let spec = faults.or(spec)?;
     let until = time(&source, table.until.as_ref(), Time::NEVER)?;
     let behaviour = behaviour(&source, &table.upstream)?;
-    let reader = reader(&source, table.resource.get_ref(), behaviour.reader())?;
+    let reader = table.resource.reader(&source, behaviour.reader())?;
     let world = World::new(spec, seed.unwrap_or(table.seed))
         .across(network(&source, &table.network)?)
         .against(behaviour)
@@ -136,10 +132,10 @@ fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
 ///
 /// # Errors
 /// If it can't be read, or the first fault in it.
-pub fn load_scenario(path: &Path, seed: Option<u64>) -> Result<World, ConfigError> {
+pub(super) fn load(path: &Path, seed: Option<u64>) -> Result<World, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-    parse_scenario(path, &text, seed)
+    parse(path, &text, seed)
 }
 
 fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError> {
@@ -221,6 +217,11 @@ fn delay(source: &Source, millis: Option<&Spanned<[f64; 2]>>, usual: Delay) -> R
             Err(source.fault(&millis.span(), reason))
         }
     }
+}
+
+/// A time of the world, from its beginning.
+pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
+    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
 }
 
 fn of_millis(millis: f64) -> Span {

@@ -1,7 +1,8 @@
 //! A fleet of simulated workers, in the file.
 
+use super::scenario::time;
 use crate::config::reading::source::{ConfigError, Source};
-use crate::config::reading::value::{span, time};
+use crate::config::reading::value::span;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::cost::{CostModel, Draw};
@@ -14,8 +15,8 @@ use toml::Spanned;
 /// A fleet of equal workers.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::config) struct FleetTable {
-    pub(in crate::config) name: Spanned<String>,
+pub(super) struct FleetTable {
+    pub(super) name: Spanned<String>,
     workers: Spanned<u64>,
     class: Option<String>,
     clients: Option<ClientsTable>,
@@ -106,7 +107,7 @@ struct CrashesTable {
 
 impl FleetTable {
     /// The fleet, in a world that ends at `end`.
-    pub(in crate::config) fn fleet(&self, source: &Source, end: Time) -> Result<Fleet, ConfigError> {
+    pub(super) fn fleet(&self, source: &Source, end: Time) -> Result<Fleet, ConfigError> {
         let workers = whole(source, &self.workers, "workers")?;
         let shift =
             |shift: &ShiftTable| Ok(Shift { every: positive(source, &shift.every)?, to: cost(source, &shift.cost)? });
