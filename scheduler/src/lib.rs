@@ -14,6 +14,7 @@ mod log_writer;
 pub mod logging;
 mod metrics_page;
 pub mod provider;
+pub mod running;
 mod samples;
 pub mod serve;
 pub mod store;

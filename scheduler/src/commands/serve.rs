@@ -4,7 +4,7 @@ use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
 use super::proxy::{self, Proxies};
 use crate::config::{self, Config, ProxySettings};
-use crate::serve::{self, Running};
+use crate::running::{self, Running};
 use anyhow::bail;
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::Server;
@@ -56,7 +56,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let has_front = config.http.front;
     let mut asked = pin!(asked_to_stop());
     let mut running = tokio::select! {
-        running = serve::start(config) => running?,
+        running = running::start(config) => running?,
         signal = &mut asked => {
             tracing::info!("{}: stopped before anything was served", signal?);
             return Ok(());

@@ -100,7 +100,7 @@ impl Announcement {
     }
 
     /// Ends the announcement.
-    pub async fn withdraw(mut self) {
+    pub async fn withdraw(&mut self) {
         self.answering.shutdown().await;
     }
 }

@@ -1,9 +1,8 @@
 //! The running scheduler: up to one thread for permits on each core, and two threads for all else.
 //!
 //! [`permits`] answers requests. [`leadership`] decides which scheduler leads, and keeps the state.
-//! [`limits`] decides which limits are in force. [`http`] and [`discovery`] serve other programs.
-//! Imports go one way: from leadership to permits, and from permits to limits and messages. Http
-//! imports from all of them but leadership.
+//! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.
+//! Imports go one way: from leadership to permits, and from permits to limits and messages.
 
 pub mod discovery;
 pub mod health;
@@ -16,7 +15,7 @@ pub mod permits;
 mod service_messages;
 pub(crate) mod stop;
 
-use crate::config::{Config, Configured};
+use crate::config::{Config, Configured, NatsTable};
 use crate::connection::{connect_noting, warn_of_open_files};
 use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
@@ -25,8 +24,6 @@ use crate::telemetry;
 use anyhow::{Context, anyhow};
 use discovery::{Announcement, AnnouncementContext};
 use health::{Health, ServingState};
-use http::probes::Probes;
-use http::{BoundSocket, FrontDependencies, HttpServer};
 use leadership::context::LeaderContext;
 use leadership::peer_discovery::{KnownPeers, keep_calling};
 use leadership::peers::Peers;
@@ -43,7 +40,6 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_telemetry::{Exporter, Spans};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,26 +50,51 @@ use tokio::task::JoinSet;
 /// How long a graceful stop may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A scheduler that runs. Dropping it ends it without a handover; [`stop`](Running::stop) hands
-/// over.
-pub struct Running {
+/// A scheduler that runs. Dropping it ends it without a handover;
+/// [`hand_over`](Scheduler::hand_over) hands over.
+pub struct Scheduler {
     stop: watch::Sender<bool>,
     work: Work,
     announcement: Announcement,
-    health: Arc<Health>,
-    peers: Arc<Peers>,
-    http: Option<HttpServer>,
+    view: Arc<SchedulerView>,
     spans: Option<Spans>,
     exporter: Option<Exporter>,
 }
 
-/// Starts serving everything in `config`.
+/// The parts of a running scheduler that its HTTP front reads.
+#[derive(Debug)]
+pub struct SchedulerView {
+    /// A name that no other scheduler process has.
+    pub name: String,
+    /// What this scheduler does for each resource.
+    pub health: Arc<Health>,
+    /// All schedulers that live.
+    pub peers: Arc<Peers>,
+    /// The schedulers that count differently.
+    pub differences: Arc<Differences>,
+    /// The rules in force, and why later ones are not.
+    pub rules: RulebookReceiver,
+    /// A reporter for each resource.
+    pub reporters: Vec<Reporter>,
+    /// The resources of this scheduler's configuration, with the loops of those that it leads.
+    pub led: BTreeMap<Name, LoopWatch>,
+    /// The connection whose state counts for readiness.
+    pub client: async_nats::Client,
+    /// The subjects of schedulers.
+    pub subjects: Subjects,
+    /// The settings of the connection.
+    pub nats: NatsTable,
+    /// Shows that the process stops.
+    pub stopping: Stop,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// Starts leading the resources in `config`, or standing by for them.
 ///
 /// # Errors
-/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is
-/// taken.
-pub async fn start(config: Config) -> anyhow::Result<Running> {
-    let socket = BoundSocket::bind(config.http.clone()).await?;
+/// If NATS can't be reached or is too old, or the KV bucket can't be made.
+pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     let leader = process_name();
     let subjects = Subjects::new(&config.nats.prefix)?;
     let nats = config.nats.clone();
@@ -86,10 +107,6 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let store = Store::open(&client, &nats.prefix, nats.replicas).await;
     let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
     let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
-    let mut backing = match &socket {
-        Some(socket) if socket.has_front() => Some(backing(&config, &leader, clock, stopping.clone()).await?),
-        Some(_) | None => None,
-    };
     let (permits, permits_ended) = start_threads(&config, &leader, &stopping).await?;
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
@@ -104,28 +121,36 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
         denials,
         store,
         permits,
-        subjects,
+        subjects: subjects.clone(),
         health: health.clone(),
         peers: peers.clone(),
         differences: differences.clone(),
         clock,
         process,
-        leader,
+        leader: leader.clone(),
         spans: spans.clone(),
     };
-    let announcement = announce(&context, nats.prefix, reporters.clone(), known, &stopping).await?;
-    if let Some(backing) = &mut backing {
-        let led = loops.iter().map(|(_, led)| led.clone());
-        backing.led = config.resources.iter().map(Configured::name).cloned().zip(led).collect();
-    }
+    let announcement = announce(&context, nats.prefix.clone(), reporters.clone(), known, &stopping).await?;
+    let led = loops.iter().map(|(_, led)| led.clone());
+    let led = config.resources.iter().map(Configured::name).cloned().zip(led).collect();
     let resources = config.resources.into_iter().zip(providers).zip(loops);
     let leaders = spawn_resources(&context, &announcement, &rules, resources, &stopping);
-    let pages = Probes { health: health.clone(), reporters, rules, differences, peers: peers.clone(), client };
-    let http = match socket {
-        Some(socket) => Some(socket.serve(pages, backing).await?),
-        None => None,
+    let view = SchedulerView {
+        name: leader,
+        health,
+        peers,
+        differences,
+        rules,
+        reporters,
+        led,
+        client,
+        subjects,
+        nats,
+        stopping,
+        clock,
     };
-    Ok(Running { stop, work: Work { leaders, permits_ended }, announcement, health, peers, http, spans, exporter })
+    let work = Work { leaders, permits_ended };
+    Ok(Scheduler { stop, work, announcement, view: Arc::new(view), spans, exporter })
 }
 
 /// Announces this scheduler and looks for its peers, until `stopping`.
@@ -193,25 +218,17 @@ fn permit_threads(resources: usize) -> usize {
     resources.clamp(1, cores)
 }
 
-/// What the HTTP front uses: a connection of its own, as any client has.
-async fn backing(config: &Config, leader: &str, clock: Clock, stopping: Stop) -> anyhow::Result<FrontDependencies> {
-    let client = connect_noting(&Denials::default(), &stopping, &config.nats, &format!("{leader}-http")).await?;
-    let (subjects, nats) = (Subjects::new(&config.nats.prefix)?, config.nats.clone());
-    let forecaster = &crate::commands::simulate::what_if::WhatIfSimulator;
-    Ok(FrontDependencies { client, subjects, led: BTreeMap::new(), nats, stopping, clock, forecaster })
-}
-
 /// The provider of a resource, ready to be asked.
 fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
     let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
     kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
 }
 
-impl Running {
-    /// Where health and metrics are served, if they are.
+impl Scheduler {
+    /// The parts that others serve from.
     #[must_use]
-    pub fn http(&self) -> Option<SocketAddr> {
-        self.http.as_ref().map(HttpServer::address)
+    pub fn view(&self) -> &Arc<SchedulerView> {
+        &self.view
     }
 
     /// Where spans go, if this process sends any.
@@ -222,20 +239,20 @@ impl Running {
 
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
-        self.health.ready().await;
+        self.view.health.ready().await;
     }
 
     /// Waits until every resource is led, and returns the leader of each: another scheduler, or
     /// `None` for this one.
     pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
-        let (health, peers) = (self.health.clone(), self.peers.clone());
+        let view = self.view.clone();
         async move {
-            health.ready().await;
+            view.health.ready().await;
             let leader = |(name, duty): (Name, ServingState)| {
-                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| peers.leader_of(&name));
+                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| view.peers.leader_of(&name));
                 (name, other)
             };
-            health.duties().into_iter().map(leader).collect()
+            view.health.duties().into_iter().map(leader).collect()
         }
     }
 
@@ -249,17 +266,18 @@ impl Running {
     ///
     /// # Errors
     /// If that takes longer than 5 s.
-    pub async fn stop(self) -> anyhow::Result<()> {
+    pub async fn hand_over(&mut self) -> anyhow::Result<()> {
         self.stop.send_replace(true);
         let handed_over = tokio::time::timeout(DRAIN, self.work.done()).await;
         self.announcement.withdraw().await;
-        if let Some(http) = &self.http {
-            http.clear().await;
-        }
+        handed_over.map_err(|_| anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
+    }
+
+    /// Sends the last spans.
+    pub async fn finish(self) {
         if let Some(exporter) = self.exporter {
             exporter.stop().await;
         }
-        handed_over.map_err(|_| anyhow::anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
     }
 }
 
@@ -283,7 +301,7 @@ impl Work {
     }
 
     /// Returns when all of it has ended.
-    async fn done(mut self) {
+    async fn done(&mut self) {
         while self.leaders.join_next().await.is_some() {}
         self.permits_ended.all().await;
     }

@@ -3,7 +3,7 @@
 use crate::api::http;
 use crate::scheduler;
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use serde_json::Value;
 use std::net::SocketAddr;
 

@@ -6,7 +6,7 @@ use rampmeter_nats_server::Server;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Times};
 use rampmeter_proxy::{Proxy, Settings};
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_worker_sdk::Client;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -4,7 +4,7 @@ use crate::api::http;
 use crate::patience::within;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::config;
-use rampmeter_scheduler::serve::{self, Running};
+use rampmeter_scheduler::running::{self, Running};
 use std::path::Path;
 
 /// A whole configuration: `resources` on the server at `nats_url`, with HTTP on a free port.
@@ -40,7 +40,7 @@ pub async fn begin(nats: &Server, resources: &str) -> Running {
 /// If the configuration is wrong.
 pub async fn try_begin(text: &str) -> anyhow::Result<Running> {
     let config = config::parse(Path::new("test.toml"), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    serve::start(config).await
+    running::start(config).await
 }
 
 /// Stops the scheduler with a hand-over.

@@ -29,7 +29,10 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("scheduler/src", &["commands", "serve", "store", "config", "provider"]),
-    ("scheduler/src/commands", &["bench", "demo", "jobs", "proxy", "simulate", "state", "top", "limits", "process", "output"]),
+    (
+        "scheduler/src/commands",
+        &["bench", "demo", "jobs", "proxy", "simulate", "state", "top", "limits", "process", "output"],
+    ),
     ("scheduler/src/config", &["proxy", "http", "limits", "nats", "reading"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
     ("scheduler/src/serve", &["http", "leadership", "permits", "limits", "messages"]),

@@ -19,7 +19,7 @@ mod thread;
 
 use super::output;
 use crate::config;
-use crate::serve;
+use crate::running;
 use anyhow::{Context, bail};
 use case::{CASES, Case, Measured, PREFIX, Path};
 use echo::Echo;
@@ -86,7 +86,7 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {
     let scheduler =
-        serve::start(config::parse(FilePath::new("bench"), &configuration(url, args.otlp.as_deref()))?).await?;
+        running::start(config::parse(FilePath::new("bench"), &configuration(url, args.otlp.as_deref()))?).await?;
     scheduler.ready().await;
     let echo = Echo::start(url).await?;
     let progress = progress(args);

@@ -11,7 +11,7 @@ use crate::commands::process::open_files::allow_many_files;
 use crate::commands::process::signal::asked_to_stop;
 use crate::commands::proxy::Proxies;
 use crate::config::{self, NatsTable, ProxySettings};
-use crate::serve;
+use crate::running;
 use comfy_table::Table;
 use futures::future::try_join_all;
 use rampmeter_nats_server::{Binary, Options, Server};
@@ -99,7 +99,7 @@ pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
 /// Measures one part after another.
 async fn measure(rounds: Rounds, shown: &mut Measurements) -> anyhow::Result<()> {
     let mut server = Server::start(&Binary::find().await?, Options::default()).await?;
-    let running = serve::start(config::parse(Path::new("bench"), &configuration(server.url()))?).await?;
+    let running = running::start(config::parse(Path::new("bench"), &configuration(server.url()))?).await?;
     running.ready().await;
     let upstream = upstream().await?;
     let nginx = Nginx::start(upstream).await?;

@@ -2,7 +2,7 @@
 
 use super::scenario;
 use super::worker::Manner;
-use crate::serve;
+use crate::running::{self, Running};
 use anyhow::Context;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_worker_sdk::Client;
@@ -16,7 +16,7 @@ const PROCESSES: usize = 8;
 
 /// A private nats-server and a scheduler on it. Both end when this is dropped.
 pub(super) struct Coordination {
-    scheduler: serve::Running,
+    scheduler: Running,
     server: Server,
 }
 
@@ -30,7 +30,7 @@ impl Coordination {
         // Ctrl-C ends the demo, which then stops the server itself.
         let options = Options { outlives_interrupt: true, ..Options::default() };
         let server = Server::start(&binary, options).await?;
-        let scheduler = serve::start(scenario::configuration(server.url())?).await?;
+        let scheduler = running::start(scenario::configuration(server.url())?).await?;
         tokio::time::timeout(READY, scheduler.ready()).await.context("the demo's scheduler did not get ready")?;
         Ok(Coordination { scheduler, server })
     }

@@ -11,7 +11,7 @@ use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
 use crate::config::{self, Config, NatsTable, ProxySettings};
 use crate::provider::duration;
-use crate::serve::{self, Running};
+use crate::running::{self, Running};
 use crate::telemetry;
 use anyhow::{Context, bail};
 pub(super) use fleet::Proxies;
@@ -127,7 +127,7 @@ impl Inside {
     async fn start(mut config: Config, data: PathBuf, verbose: bool) -> anyhow::Result<Self> {
         let server = embedded_nats::start_anywhere(data, verbose).await?;
         server.url().clone_into(&mut config.nats.url);
-        let running = serve::start(config).await?;
+        let running = running::start(config).await?;
         running.ready().await;
         Ok(Inside { running, server })
     }

@@ -40,15 +40,17 @@ mod front_client;
 mod original_request;
 mod page;
 mod path;
-pub mod probes;
+mod probes;
 mod rate_limit;
 mod reading;
 mod token;
 mod token_holder;
 mod token_reader;
 
-use crate::config::{HttpSettings, NatsTable, OriginSettings};
-use crate::serve::permits::loop_handle::LoopWatch;
+use crate::config::{HttpSettings, OriginSettings};
+use crate::connection::connect_noting;
+use crate::denials::Denials;
+use crate::serve::SchedulerView;
 use anyhow::Context;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri, request};
@@ -62,17 +64,11 @@ use front_client::FrontClient;
 use original_request::OriginalRequest;
 pub use page::{Callers, ForecastError, Forecaster, WhatIf};
 use page::{JobQueues, WebPage};
-use probes::Probes;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::labels::Labels;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use token::Guard;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 
 /// An address at which nothing is served yet.
 #[derive(Debug)]
@@ -81,25 +77,6 @@ pub struct BoundSocket {
     address: SocketAddr,
     guard: Guard,
     settings: HttpSettings,
-}
-
-/// What the front needs.
-#[derive(Debug)]
-pub struct FrontDependencies {
-    /// A connection of its own.
-    pub client: async_nats::Client,
-    /// The subjects of schedulers.
-    pub subjects: Subjects,
-    /// The resources of this scheduler's configuration, with the loops of those that it leads.
-    pub led: BTreeMap<Name, LoopWatch>,
-    /// The account of queues of jobs, if the settings name no other.
-    pub nats: NatsTable,
-    /// Shows that the process stops.
-    pub stopping: watch::Receiver<bool>,
-    /// The clock.
-    pub clock: Clock,
-    /// What tells the page what would happen.
-    pub forecaster: &'static dyn Forecaster,
 }
 
 /// HTTP that is served.
@@ -130,35 +107,30 @@ impl BoundSocket {
         Ok(Some(BoundSocket { listener, address, guard, settings }))
     }
 
-    /// Whether permits are given here.
-    #[must_use]
-    pub fn has_front(&self) -> bool {
-        self.settings.front
-    }
-
-    /// Serves until the process ends, and serves the front if there is a `backing`.
+    /// Serves until the process ends. The front asks on a connection of its own, as any client
+    /// does, and `forecaster` tells its page what would happen.
     ///
     /// # Errors
-    /// If the front can't listen for answers.
-    pub async fn serve(self, pages: Probes, backing: Option<FrontDependencies>) -> anyhow::Result<HttpServer> {
-        let (health, store, peers) = (pages.health.clone(), pages.client.clone(), pages.peers.clone());
-        let mut router = pages.router().method_not_allowed_fallback(misused);
-        let (mut front_client, has_front) = (None, backing.is_some());
+    /// If the front can't connect, or can't listen for answers.
+    pub async fn serve(
+        self,
+        scheduler: &Arc<SchedulerView>,
+        forecaster: &'static dyn Forecaster,
+    ) -> anyhow::Result<HttpServer> {
+        let mut router = probes::router(scheduler.clone()).method_not_allowed_fallback(misused);
+        let (mut front_client, has_front) = (None, self.settings.front);
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
-        if let Some(backing) = backing {
-            let FrontDependencies { client, subjects, led, nats, stopping, clock, forecaster } = backing;
-            let asking = FrontClient::start(client, subjects, led, clock).await?;
-            let front = Front::new(asking.clone(), stopping);
+        if has_front {
+            let asking = front_client.insert(connect(scheduler).await?).clone();
+            let front = Front::new(asking.clone(), scheduler.stopping.clone());
             let mut asked = routes(Arc::new(front), &self.settings);
             if self.settings.page {
-                let jobs_nats = self.settings.jobs_nats.clone().unwrap_or(nats);
+                let jobs_nats = self.settings.jobs_nats.clone().unwrap_or_else(|| scheduler.nats.clone());
                 let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
-                asked =
-                    asked.merge(page::routes(WebPage::start(asking.clone(), health, store, peers, jobs, forecaster)));
+                asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, forecaster)));
                 router = router.merge(page::files());
             }
             router = router.merge(guarded(asked, self.guard, &connection_limiter));
-            front_client = Some(asking);
         }
         let router = with_directions(router, has_front, &self.settings);
         let browser_guard = BrowserGuard::new(&self.settings);
@@ -166,6 +138,13 @@ impl BoundSocket {
         tokio::spawn(connection_limiter.clone().open(self.listener, router));
         Ok(HttpServer { address: self.address, connection_limiter, front_client })
     }
+}
+
+/// Connects the front as a client of schedulers.
+async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
+    let SchedulerView { name, nats, stopping, subjects, led, clock, .. } = scheduler;
+    let client = connect_noting(&Denials::default(), stopping, nats, &format!("{name}-http")).await?;
+    FrontClient::start(client, subjects.clone(), led.clone(), *clock).await
 }
 
 /// The labels of the request that a proxy at `peer` asks about.

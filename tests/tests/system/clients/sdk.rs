@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt, poll};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::{let_pass, until, within};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};

@@ -2,7 +2,7 @@
 
 use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue};
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::{nats, scheduler};

@@ -7,7 +7,7 @@ use futures::{FutureExt, StreamExt};
 use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind, Worker};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::discord;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::{nats, process, scheduler, shipped};

@@ -4,7 +4,7 @@ use crate::JOBS_WORKER;
 use async_nats::HeaderMap;
 use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue, QueueErrorKind, Worker};
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::{self, GuildCall, Guilds, discord, name};
 use rampmeter_tests::machine::undisturbed;
 use rampmeter_tests::patience::{let_pass, until, within};

@@ -1,7 +1,7 @@
 //! The upstream's responses, from a worker's settle to the levels, the log and the metrics.
 
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::api::{Api, upstream_with};
 use rampmeter_tests::openmetrics::Page;
 use rampmeter_tests::patience::{until, within};

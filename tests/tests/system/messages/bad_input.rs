@@ -5,7 +5,7 @@ use rampmeter_nats_server::Server;
 use rampmeter_protocol::bounds::MAX_EPOCH;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::until;
 use rampmeter_tests::worker::{Worker, body};
 use rampmeter_tests::{nats, scheduler};

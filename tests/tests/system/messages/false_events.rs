@@ -6,7 +6,7 @@ use futures::StreamExt;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};

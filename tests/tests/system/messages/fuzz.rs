@@ -8,7 +8,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::{Worker, body};
 use rampmeter_tests::{nats, scheduler};

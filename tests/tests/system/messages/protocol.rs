@@ -3,7 +3,7 @@
 use async_nats::{Message, StatusCode};
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::{Answers, Worker, body};
 use rampmeter_tests::{nats, scheduler};
@@ -560,7 +560,7 @@ async fn the_prefix_is_configurable() {
     let nats = nats::start().await;
     let text = scheduler::configuration(nats.url(), HUB).replace("[nats]", "[nats]\nprefix = \"fleet\"");
     let config = rampmeter_scheduler::config::parse("fleet.toml".as_ref(), &text).unwrap();
-    let running = rampmeter_scheduler::serve::start(config).await.unwrap();
+    let running = rampmeter_scheduler::running::start(config).await.unwrap();
     running.ready().await;
     let client = nats::connect(&nats).await;
     let granted = within("an answer", client.request("fleet.permit.hub", "".into())).await.unwrap();

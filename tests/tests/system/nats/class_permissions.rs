@@ -3,7 +3,7 @@
 
 use crate::nats::permissions::User;
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::openmetrics::Page;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::Worker;

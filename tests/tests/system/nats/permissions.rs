@@ -8,7 +8,7 @@ use rampmeter_jobs::Queue;
 use rampmeter_nats_server::{Options, Server};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::within;
 use rampmeter_tests::worker::body;
 use rampmeter_tests::{nats, process, scheduler, shipped};

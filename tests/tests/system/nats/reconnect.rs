@@ -2,7 +2,7 @@
 //! nothing.
 
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::serve::Running;
+use rampmeter_scheduler::running::Running;
 use rampmeter_tests::patience::{let_pass, until};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, scheduler};

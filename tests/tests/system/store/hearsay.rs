@@ -46,7 +46,7 @@ async fn ask_once(worker: &Worker, request: Value) -> Value {
     body(&worker.request("permit", request.to_string()).await)
 }
 
-async fn named_in_readiness(running: &rampmeter_scheduler::serve::Running) -> Option<u64> {
+async fn named_in_readiness(running: &rampmeter_scheduler::running::Running) -> Option<u64> {
     let (status, page) = scheduler::page(running, "/readyz").await;
     assert_eq!(status, 200, "{page}");
     serde_json::from_str::<Value>(&page).unwrap()["resources"]["hub"]["named_epoch"].as_u64()

@@ -7,7 +7,7 @@ use super::schedulers::SchedulerList;
 use super::stream::Streams;
 use super::waiting::WaitingLists;
 use super::what_if::{Forecaster, Forecasts};
-use crate::serve::health::Health;
+use crate::serve::SchedulerView;
 use crate::serve::http::front_client::FrontClient;
 use crate::serve::http::token::{Caller, PageRight};
 use crate::serve::leadership::peers::Peers;
@@ -32,17 +32,16 @@ pub(in crate::serve::http) struct WebPage {
 }
 
 impl WebPage {
-    /// Starts to observe all resources. Rules are read and written on the connection `store`, and
-    /// `peers` and `jobs` are shown, too. `forecaster` tells what would happen.
+    /// Starts to observe all resources of `scheduler`, on whose connection rules are read and
+    /// written. Its peers and `jobs` are shown, too, and `forecaster` tells what would happen.
     pub(in crate::serve::http) fn start(
         front_client: FrontClient,
-        health: Arc<Health>,
-        store: async_nats::Client,
-        peers: Arc<Peers>,
+        scheduler: &SchedulerView,
         jobs: JobQueues,
         forecaster: &'static dyn Forecaster,
     ) -> Arc<Self> {
-        let feed = Feed::start(front_client.clone(), health);
+        let feed = Feed::start(front_client.clone(), scheduler.health.clone());
+        let (peers, store) = (scheduler.peers.clone(), scheduler.client.clone());
         let (streams, waiting, forecasts) = (Streams::default(), WaitingLists::default(), Forecasts::new(forecaster));
         let schedulers = SchedulerList::default();
         Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, schedulers, jobs, peers, store })
