@@ -9,6 +9,7 @@ pub mod config;
 pub mod connection;
 pub mod denials;
 pub mod error_text;
+pub mod front;
 mod log_throttle;
 mod log_writer;
 pub mod logging;

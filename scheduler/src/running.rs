@@ -2,7 +2,7 @@
 
 use crate::commands::simulate::what_if::WhatIfSimulator;
 use crate::config::Config;
-use crate::serve::http::{BoundSocket, HttpServer};
+use crate::front::{BoundSocket, HttpServer};
 use crate::serve::{self, Scheduler};
 use rampmeter_protocol::name::Name;
 use rampmeter_telemetry::Spans;

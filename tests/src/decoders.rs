@@ -15,7 +15,7 @@ use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_scheduler::config::{self, LabelSource, OriginSettings, Rules};
-use rampmeter_scheduler::serve::http;
+use rampmeter_scheduler::front;
 use rampmeter_scheduler::store::{self, KeysRecord, PermitRecord, StateRecord, StoredPages};
 use serde::Deserialize;
 use std::convert::Infallible;
@@ -192,7 +192,7 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| tokio::runtime::Builder::ne
 fn read_head(input: &[u8]) {
     let service = service_fn(async |request: Request<Body>| {
         let (head, _body) = request.into_parts();
-        let labels = http::labels(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), &CHECK);
+        let labels = front::labels(&head, IpAddr::V4(Ipv4Addr::LOCALHOST), &CHECK);
         if let Ok(labels) = labels {
             assert!(labels.get("method").is_some() && labels.get("address").is_some());
         }

@@ -6,7 +6,7 @@
 
 pub mod discovery;
 pub mod health;
-pub mod http;
+
 pub mod leadership;
 pub mod limits;
 pub mod messages;

@@ -15,7 +15,7 @@ const CLIENTS: [&str; 5] = [
     "scheduler/src/commands/demo/",
     "scheduler/src/commands/jobs/",
     "scheduler/src/commands/proxy/",
-    "scheduler/src/serve/http/page/jobs.rs",
+    "scheduler/src/front/page/jobs.rs",
 ];
 
 fn ours(package: &str) -> Vec<String> {

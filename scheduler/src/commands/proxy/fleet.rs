@@ -3,7 +3,7 @@
 use super::{credential, pages, price};
 use crate::config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
 use crate::connection::login;
-use crate::serve::http::forwarded_labels;
+use crate::front::forwarded_labels;
 use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_nats::servers::Servers;

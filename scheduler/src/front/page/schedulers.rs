@@ -1,7 +1,7 @@
 //! Which schedulers there are, what each leads, and what the store holds of each resource.
 
 use super::page_error::PageError;
-use crate::serve::http::front_client::FrontClient;
+use crate::front::front_client::FrontClient;
 use crate::serve::leadership::peers::{PeerDuties, Peers};
 use crate::store::{ClockReading, StateRecord, Store, StoredEntry, StoredState};
 use futures::future::join_all;

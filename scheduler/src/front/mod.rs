@@ -1,7 +1,7 @@
 //! Everything that is served over HTTP.
 //!
 //! [`probes`] tell programs how the scheduler is doing, and `page` tells people. The front gives
-//! permits to clients without NATS: `front` speaks the protocol, `check` answers reverse proxies.
+//! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.
 //! Both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that they work
 //! on every scheduler, or directly if this process leads. `connection_limiter`, `browser`,
 //! `reading` and `token` decide which requests get that far, and `token_holder` what they may ask
@@ -35,11 +35,12 @@ mod check;
 mod connection_limiter;
 mod conversation;
 mod element;
-mod front;
+
 mod front_client;
 mod original_request;
 mod page;
 mod path;
+mod permits;
 mod probes;
 mod rate_limit;
 mod reading;
@@ -59,11 +60,11 @@ use axum::routing::{any, post};
 use browser::BrowserGuard;
 use check::Check;
 use connection_limiter::ConnectionLimiter;
-use front::Front;
 use front_client::FrontClient;
 use original_request::OriginalRequest;
 pub use page::{Callers, ForecastError, Forecaster, WhatIf};
 use page::{JobQueues, WebPage};
+use permits::Front;
 use rampmeter_protocol::labels::Labels;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -197,8 +198,8 @@ async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
 /// The routes of the front.
 fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     let mut router = Router::new()
-        .route("/v1/permit/{resource}", post(front::permit))
-        .route("/v1/settle/{resource}", post(front::settle))
+        .route("/v1/permit/{resource}", post(permits::permit))
+        .route("/v1/settle/{resource}", post(permits::settle))
         .route_layer(from_fn(browser::json_only))
         .with_state(front.clone());
     if let Some(settings) = &settings.check {

@@ -27,7 +27,7 @@ const SHOWN_CHARACTERS: usize = 60;
 
 /// The queues that the page shows. Connections to them are made when a browser first looks.
 #[derive(Debug)]
-pub(in crate::serve::http) struct JobQueues {
+pub(in crate::front) struct JobQueues {
     names: Vec<Name>,
     nats: NatsTable,
     /// The lock guards the connections, for the time of making one.
@@ -39,7 +39,7 @@ pub(in crate::serve::http) struct JobQueues {
 
 impl JobQueues {
     /// The queues `names` in the account of `nats`.
-    pub(in crate::serve::http) fn new(names: Vec<Name>, nats: NatsTable) -> Self {
+    pub(in crate::front) fn new(names: Vec<Name>, nats: NatsTable) -> Self {
         JobQueues { names, nats, open: Mutex::default(), last: Mutex::default() }
     }
 

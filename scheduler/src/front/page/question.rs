@@ -1,6 +1,6 @@
 //! One question to the leader of a resource, and its answer.
 
-use crate::serve::http::front_client::FrontClient;
+use crate::front::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;

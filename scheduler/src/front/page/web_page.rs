@@ -7,9 +7,9 @@ use super::schedulers::SchedulerList;
 use super::stream::Streams;
 use super::waiting::WaitingLists;
 use super::what_if::{Forecaster, Forecasts};
+use crate::front::front_client::FrontClient;
+use crate::front::token::{Caller, PageRight};
 use crate::serve::SchedulerView;
-use crate::serve::http::front_client::FrontClient;
-use crate::serve::http::token::{Caller, PageRight};
 use crate::serve::leadership::peers::Peers;
 use crate::store::RuleStore;
 use axum::http::StatusCode;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// The page of this scheduler.
 #[derive(Debug)]
-pub(in crate::serve::http) struct WebPage {
+pub(in crate::front) struct WebPage {
     pub(super) front_client: FrontClient,
     pub(super) feed: Feed,
     pub(super) streams: Streams,
@@ -34,7 +34,7 @@ pub(in crate::serve::http) struct WebPage {
 impl WebPage {
     /// Starts to observe all resources of `scheduler`, on whose connection rules are read and
     /// written. Its peers and `jobs` are shown, too, and `forecaster` tells what would happen.
-    pub(in crate::serve::http) fn start(
+    pub(in crate::front) fn start(
         front_client: FrontClient,
         scheduler: &SchedulerView,
         jobs: JobQueues,

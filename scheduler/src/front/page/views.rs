@@ -5,7 +5,7 @@ use super::recent_levels::LevelCurve;
 use super::waiting::WaitingQuery;
 use super::web_page::{WebPage, check_all, unreadable};
 use super::what_if::WhatIf;
-use crate::serve::http::token::{Caller, PageRight};
+use crate::front::token::{Caller, PageRight};
 use axum::Json;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;

@@ -2,8 +2,8 @@
 
 use super::connection_limiter::Connection;
 use super::element::{Answered, Outcome};
-use super::front::{Front, one};
 use super::original_request::OriginalRequest;
+use super::permits::{Front, one};
 use super::rate_limit::Policies;
 use super::token::Caller;
 use crate::config::{CheckSettings, OnUnavailable};

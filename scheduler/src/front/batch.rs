@@ -215,7 +215,7 @@ impl<A: Ask> Slot<A> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::serve::http::element::scheduler_answers;
+    use crate::front::element::scheduler_answers;
     use rampmeter_protocol::incoming::Incoming;
     use rampmeter_protocol::request::PermitRequest;
 
@@ -319,11 +319,11 @@ mod tests {
     /// Session scripts that hold for the front, too. Pauses between its requests belong to the
     /// conversation, and its clients wait out the delays.
     const SCRIPTS: [&str; 5] = [
-        include_str!("../../../../protocol/session-scripts/granted.txt"),
-        include_str!("../../../../protocol/session-scripts/lapsed.txt"),
-        include_str!("../../../../protocol/session-scripts/late.txt"),
-        include_str!("../../../../protocol/session-scripts/refused.txt"),
-        include_str!("../../../../protocol/session-scripts/reservation.txt"),
+        include_str!("../../../protocol/session-scripts/granted.txt"),
+        include_str!("../../../protocol/session-scripts/lapsed.txt"),
+        include_str!("../../../protocol/session-scripts/late.txt"),
+        include_str!("../../../protocol/session-scripts/refused.txt"),
+        include_str!("../../../protocol/session-scripts/reservation.txt"),
     ];
 
     #[test]

@@ -3,7 +3,7 @@
 use super::handles::{Handles, shortened};
 use super::page_error::PageError;
 use super::question::ask;
-use crate::serve::http::front_client::FrontClient;
+use crate::front::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use rampmeter_protocol::explain::{Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;

@@ -2,7 +2,7 @@
 
 use super::page_error::PageError;
 use super::question::ask;
-use crate::serve::http::front_client::FrontClient;
+use crate::front::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
