@@ -1,12 +1,11 @@
 //! The command line as users type it.
 
-use crate::commands::output::is_reader_gone;
+use crate::commands::output::{error_text, is_reader_gone};
+use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
     bench, check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
     proxy, pu, purge, serve, simulate, state, status, top, upstream, usage,
 };
-use crate::logging::LogFormat;
-use crate::{error_text, logging};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 

@@ -6,17 +6,8 @@
 pub mod cli;
 pub mod commands;
 pub mod config;
-pub mod connection;
-pub mod denials;
-pub mod error_text;
 pub mod front;
-mod log_throttle;
-mod log_writer;
-pub mod logging;
-mod metrics_page;
 pub mod provider;
 pub mod running;
-mod samples;
 pub mod serve;
 pub mod store;
-pub mod telemetry;

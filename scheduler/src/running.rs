@@ -1,12 +1,16 @@
 //! A scheduler with its HTTP front.
 
+use crate::commands::process::logging;
 use crate::commands::simulate::what_if::WhatIfSimulator;
 use crate::config::Config;
-use crate::front::{BoundSocket, HttpServer};
+use crate::front::{BoundSocket, HttpServer, Program};
 use crate::serve::{self, Scheduler};
 use rampmeter_protocol::name::Name;
 use rampmeter_telemetry::Spans;
 use std::net::SocketAddr;
+
+/// What the front asks this program.
+const PROGRAM: Program = Program { forecaster: &WhatIfSimulator, lost_lines: logging::lost_lines };
 
 /// A scheduler that runs, and what it serves over HTTP. Dropping it ends it without a handover;
 /// [`stop`](Running::stop) hands over.
@@ -25,7 +29,7 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
     let scheduler = serve::start(config).await?;
     let mut running = Running { scheduler, http: None };
     let Some(socket) = socket else { return Ok(running) };
-    match socket.serve(running.scheduler.view(), &WhatIfSimulator).await {
+    match socket.serve(running.scheduler.view(), PROGRAM).await {
         Ok(http) => {
             running.http = Some(http);
             Ok(running)

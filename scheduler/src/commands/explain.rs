@@ -6,7 +6,7 @@ use super::output::human::{count, duration, escaped, in_duration, wrapped};
 use super::output::reasons::{About, sentence, word};
 use super::output::table::{right_aligned, table, text_width, trimmed};
 use super::status::ask;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::id::{PermitId, PermitIdError};

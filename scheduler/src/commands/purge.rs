@@ -3,7 +3,7 @@
 use super::nats_arg::NatsArg;
 use super::output;
 use super::status::ask;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::subject::Subjects;

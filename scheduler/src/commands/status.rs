@@ -6,7 +6,7 @@ use super::output;
 use super::output::human::{amount, count, duration, escaped, wrapped};
 use super::output::reasons::{About, sentence};
 use super::output::table::{right_aligned, table, text_width, trimmed};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
 use comfy_table::Table;

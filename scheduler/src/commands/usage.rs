@@ -5,7 +5,7 @@ use super::output;
 use super::output::human::{amount, count, escaped};
 use super::output::table::{right_aligned, table, trimmed};
 use super::status::{ask, resource_names};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use async_nats::Client;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;

@@ -1,6 +1,6 @@
 //! Everything that is served over HTTP.
 //!
-//! [`probes`] tell programs how the scheduler is doing, and `page` tells people. The front gives
+//! `probes` tell programs how the scheduler is doing, and `page` tells people. The front gives
 //! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.
 //! Both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that they work
 //! on every scheduler, or directly if this process leads. `connection_limiter`, `browser`,
@@ -35,8 +35,8 @@ mod check;
 mod connection_limiter;
 mod conversation;
 mod element;
-
 mod front_client;
+pub mod metrics;
 mod original_request;
 mod page;
 mod path;
@@ -49,9 +49,9 @@ mod token_holder;
 mod token_reader;
 
 use crate::config::{HttpSettings, OriginSettings};
-use crate::connection::connect_noting;
-use crate::denials::Denials;
 use crate::serve::SchedulerView;
+use crate::serve::connection::connect_noting;
+use crate::serve::denials::Denials;
 use anyhow::Context;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri, request};
@@ -78,6 +78,15 @@ pub struct BoundSocket {
     address: SocketAddr,
     guard: Guard,
     settings: HttpSettings,
+}
+
+/// What the program around the front knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Tells the page what would happen.
+    pub forecaster: &'static dyn Forecaster,
+    /// Returns how many lines of the log were lost.
+    pub lost_lines: fn() -> u64,
 }
 
 /// HTTP that is served.
@@ -109,16 +118,12 @@ impl BoundSocket {
     }
 
     /// Serves until the process ends. The front asks on a connection of its own, as any client
-    /// does, and `forecaster` tells its page what would happen.
+    /// does.
     ///
     /// # Errors
     /// If the front can't connect, or can't listen for answers.
-    pub async fn serve(
-        self,
-        scheduler: &Arc<SchedulerView>,
-        forecaster: &'static dyn Forecaster,
-    ) -> anyhow::Result<HttpServer> {
-        let mut router = probes::router(scheduler.clone()).method_not_allowed_fallback(misused);
+    pub async fn serve(self, scheduler: &Arc<SchedulerView>, program: Program) -> anyhow::Result<HttpServer> {
+        let mut router = probes::router(scheduler.clone(), program.lost_lines).method_not_allowed_fallback(misused);
         let (mut front_client, has_front) = (None, self.settings.front);
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if has_front {
@@ -128,7 +133,7 @@ impl BoundSocket {
             if self.settings.page {
                 let jobs_nats = self.settings.jobs_nats.clone().unwrap_or_else(|| scheduler.nats.clone());
                 let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
-                asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, forecaster)));
+                asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, program.forecaster)));
                 router = router.merge(page::files());
             }
             router = router.merge(guarded(asked, self.guard, &connection_limiter));

@@ -1,7 +1,8 @@
 //! Health, readiness and metrics over HTTP.
 
-use crate::metrics_page;
-use crate::serve::{SchedulerView, metrics};
+use super::metrics;
+use crate::front::metrics::exposition;
+use crate::serve::SchedulerView;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -10,11 +11,11 @@ use axum::{Json, Router};
 use std::sync::Arc;
 
 /// The pages about this scheduler. They need no token.
-pub(super) fn router(view: Arc<SchedulerView>) -> Router {
+pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(move |view| metrics(view, lost_lines)))
         .with_state(view)
 }
 
@@ -35,11 +36,11 @@ async fn ready(State(view): State<Arc<SchedulerView>>) -> Response {
     (status, Json(body)).into_response()
 }
 
-async fn metrics(State(view): State<Arc<SchedulerView>>) -> Response {
+async fn metrics(State(view): State<Arc<SchedulerView>>, lost_lines: fn() -> u64) -> Response {
     let mut reports = Vec::new();
     for reporter in &view.reporters {
         reports.extend(reporter.report().await);
     }
-    let text = metrics::render(&reports, &view.health, &view.rules.borrow(), &view.differences);
-    metrics_page::respond(&text)
+    let text = metrics::render(&reports, &view.health, &view.rules.borrow(), &view.differences, lost_lines());
+    exposition::respond(&text)
 }

@@ -4,24 +4,25 @@
 //! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.
 //! Imports go one way: from leadership to permits, and from permits to limits and messages.
 
+pub mod connection;
+pub mod denials;
 pub mod discovery;
 pub mod health;
-
 pub mod leadership;
 pub mod limits;
+pub(crate) mod log_throttle;
 pub mod messages;
-pub mod metrics;
 pub mod permits;
 mod service_messages;
 pub(crate) mod stop;
+pub mod telemetry;
 
 use crate::config::{Config, Configured, NatsTable};
-use crate::connection::{connect_noting, warn_of_open_files};
-use crate::denials::Denials;
 use crate::provider::{ProviderSettings, ProviderSource};
 use crate::store::Store;
-use crate::telemetry;
 use anyhow::{Context, anyhow};
+use connection::{connect_noting, warn_of_open_files};
+use denials::Denials;
 use discovery::{Announcement, AnnouncementContext};
 use health::{Health, ServingState};
 use leadership::context::LeaderContext;

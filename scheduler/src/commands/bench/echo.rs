@@ -2,7 +2,7 @@
 
 use super::thread::alone;
 use crate::config::NatsTable;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use futures::StreamExt;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

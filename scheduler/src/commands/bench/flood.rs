@@ -4,7 +4,7 @@ use super::case::{Case, Path};
 use super::round::{Round, RoundTrips};
 use super::thread::alone;
 use crate::config::NatsTable;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Subject, Subscriber};
 use bytes::{BufMut, Bytes, BytesMut};

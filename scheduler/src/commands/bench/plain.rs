@@ -4,7 +4,7 @@ use super::case::Case;
 use super::round::{Round, RoundTrips};
 use super::thread::alone;
 use crate::config::NatsTable;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use futures::stream::{FuturesUnordered, StreamExt};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};

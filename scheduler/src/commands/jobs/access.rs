@@ -1,7 +1,7 @@
 //! The way to queues of jobs on the NATS servers of an argument.
 
 use crate::commands::nats_arg::NatsArg;
-use crate::connection::login;
+use crate::serve::connection::login;
 use rampmeter_jobs::{Queue, QueueBuilder};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;

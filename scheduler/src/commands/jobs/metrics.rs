@@ -5,8 +5,8 @@ use super::access::open;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::process::signal::asked_to_stop;
-use crate::metrics_page;
-use crate::samples::{Counter, Gauge, Labels, Samples};
+use crate::front::metrics::exposition;
+use crate::front::metrics::samples::{Counter, Gauge, Labels, Samples};
 use anyhow::Context;
 use axum::Router;
 use axum::extract::State;
@@ -104,7 +104,7 @@ async fn page(State(gauges): State<Arc<Gauges>>) -> Response {
             text
         }
     };
-    metrics_page::respond(&text)
+    exposition::respond(&text)
 }
 
 impl Gauges {

@@ -6,7 +6,7 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::status::known_resources;
 use crate::config::{ResourceRules, Rules, parse_rules};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::{PresentRules, written_by};
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};

@@ -5,7 +5,7 @@ use crate::commands::output;
 use crate::commands::output::human::{duration, in_duration};
 use crate::commands::output::table::{right_aligned, table, trimmed};
 use crate::commands::status::{ask_leader, resource_names};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;

@@ -12,7 +12,7 @@ use super::nats_arg::NatsArg;
 use super::output;
 use super::status::known_resources;
 use crate::config::{ResourceRules, Rules};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};

@@ -1,6 +1,7 @@
 //! What commands print. A reader that goes away, as `head` does, ends the command and is no
 //! failure.
 
+pub(crate) mod error_text;
 pub(super) mod human;
 pub(super) mod reasons;
 pub(super) mod table;

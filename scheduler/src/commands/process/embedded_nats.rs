@@ -72,7 +72,8 @@ fn explained(error: StartError, verbose: bool) -> anyhow::Error {
         | StartError::Process { .. } => "",
     };
     let log = error.log().filter(|_| verbose).map(|log| format!("\nThe log of NATS ends with:\n{log}"));
-    let text = format!("{}{remedy}{}", crate::error_text::with_causes(&error), log.unwrap_or_default());
+    let text =
+        format!("{}{remedy}{}", crate::commands::output::error_text::with_causes(&error), log.unwrap_or_default());
     anyhow!(text)
 }
 

@@ -1,5 +1,7 @@
-//! What this process needs of its system: a private nats-server, open files, and signals.
+//! What this process needs of its system: logs, a private nats-server, open files, and signals.
 
 pub(super) mod embedded_nats;
+mod log_writer;
+pub(crate) mod logging;
 pub(super) mod open_files;
 pub mod signal;

@@ -2,8 +2,8 @@
 
 use super::{credential, pages, price};
 use crate::config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
-use crate::connection::login;
 use crate::front::forwarded_labels;
+use crate::serve::connection::login;
 use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_nats::servers::Servers;

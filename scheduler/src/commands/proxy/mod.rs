@@ -12,7 +12,7 @@ use super::process::signal::asked_to_stop;
 use crate::config::{self, Config, NatsTable, ProxySettings};
 use crate::provider::duration;
 use crate::running::{self, Running};
-use crate::telemetry;
+use crate::serve::telemetry;
 use anyhow::{Context, bail};
 pub(super) use fleet::Proxies;
 use rampmeter_nats_server::Server;

@@ -1,6 +1,6 @@
 //! The pages `/metrics` and `/healthz` of a proxy.
 
-use crate::metrics_page;
+use crate::front::metrics::exposition;
 use anyhow::Context;
 use axum::Router;
 use axum::routing::get;
@@ -16,7 +16,7 @@ pub(super) async fn serve(address: &str, metrics: Arc<Metrics>) -> anyhow::Resul
     let bound = TcpListener::bind(address).await;
     let listener = bound.with_context(|| format!("the proxy's metrics: can't listen at {address}"))?;
     tracing::info!("metrics of the proxy at http://{}/metrics", listener.local_addr()?);
-    let page = move || async move { metrics_page::respond(&metrics.render()) };
+    let page = move || async move { exposition::respond(&metrics.render()) };
     let router = Router::new().route("/metrics", get(page)).route("/healthz", get(|| async { "ok\n" }));
     tokio::spawn(async move { axum::serve(listener, router).await });
     Ok(())

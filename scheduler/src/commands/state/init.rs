@@ -2,7 +2,7 @@
 
 use crate::commands::output;
 use crate::config::{self, Configured, Rules};
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
 use crate::store::{
     ClockReading, KeysRecord, LevelRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,

@@ -19,7 +19,7 @@ mod watch;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::table::text_width;
-use crate::connection::connect;
+use crate::serve::connection::connect;
 use anyhow::bail;
 use dashboard::Dashboard;
 use picture::Picture;

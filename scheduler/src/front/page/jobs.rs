@@ -2,7 +2,7 @@
 
 use super::page_error::PageError;
 use crate::config::NatsTable;
-use crate::connection::login;
+use crate::serve::connection::login;
 use axum::http::StatusCode;
 use rampmeter_jobs::{DeadLetter, GroupStatus, Queue};
 use rampmeter_protocol::name::Name;

@@ -1,6 +1,6 @@
 //! What all leaders of a process share.
 
-use crate::denials::Denials;
+use crate::serve::denials::Denials;
 use crate::serve::health::Health;
 use crate::serve::leadership::peers::Peers;
 use crate::serve::limits::differences::Differences;

@@ -5,7 +5,7 @@
 //! restarts too.
 
 use crate::config::{ResourceRules, Rules, parse_stored_rules};
-use crate::denials::Denials;
+use crate::serve::denials::Denials;
 use crate::store::{Edition, OpenError, RuleStore, RulesRevision};
 use async_nats::Client;
 use futures::StreamExt;

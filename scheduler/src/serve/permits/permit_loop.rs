@@ -1,12 +1,12 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::config::{Pricing, limits_text};
-use crate::log_throttle::LogThrottle;
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::effective_limits::{InForce, NewRules};
 use crate::serve::limits::limit_change::LimitChange;
 use crate::serve::limits::limit_sources::LimitSources;
 use crate::serve::limits::provider_view::{ProviderNews, levels_by_limit};
+use crate::serve::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::{Address, Endpoint, EndpointKind, Inbound};
 use crate::serve::messages::reply::ReplyTo;
 use crate::serve::permits::answers::core_driver::CoreDriver;

@@ -2,7 +2,7 @@
 //! HTTP delays an answer. A resource shares its thread only if there are more resources than
 //! threads.
 
-use crate::connection::round_trip;
+use crate::serve::connection::round_trip;
 use crate::serve::permits::permit_loop::{Parts, PermitLoop};
 use anyhow::Context;
 use async_nats::Client;

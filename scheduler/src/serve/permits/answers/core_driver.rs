@@ -1,6 +1,6 @@
 //! Driving the core of one resource: each event goes in, and its commands become answers.
 
-use crate::log_throttle::LogThrottle;
+use crate::serve::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::{ReplyTo, refusal};

@@ -1,6 +1,6 @@
 //! The way out of a permit loop: answers and announcements are written, then published.
 
-use crate::connection::round_trip;
+use crate::serve::connection::round_trip;
 use crate::serve::messages::inbound::{Address, user_of};
 use crate::serve::messages::reply::{Outbox, Outgoing};
 use crate::serve::permits::answers::undelivered::Undelivered;

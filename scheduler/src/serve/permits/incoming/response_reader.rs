@@ -1,6 +1,6 @@
 //! The upstream's responses, as workers report them: read in the resource's dialect, and counted.
 
-use crate::log_throttle::LogThrottle;
+use crate::serve::log_throttle::LogThrottle;
 use crate::serve::permits::answers::tally::Tally;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::unix_ms;

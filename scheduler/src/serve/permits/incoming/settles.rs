@@ -1,6 +1,6 @@
 //! What became of permits: from a payload to events of the core.
 
-use crate::log_throttle::LogThrottle;
+use crate::serve::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::Address;
 use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::messages::reply::ReplyTo;

@@ -1,6 +1,6 @@
 //! A page of metrics in the format of Prometheus, with metrics of the program itself.
 
-use crate::samples::{Gauge, Samples};
+use crate::front::metrics::samples::{Gauge, Samples};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use prometheus_client::encoding::text::encode_registry;
@@ -30,7 +30,7 @@ fn of_program() -> String {
 /// them, and other systems have no `/proc`.
 #[cfg(target_os = "linux")]
 fn register_process(registry: &mut Registry) {
-    use crate::samples::Seconds;
+    use crate::front::metrics::samples::Seconds;
     use procfs::process::{LimitValue, Process};
     let Ok(process) = Process::myself() else { return };
     let mut gauge = |name: &str, help: &str, value: f64| registry.register(name, help, one(Gauge(value)));

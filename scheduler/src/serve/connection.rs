@@ -1,9 +1,9 @@
 //! The connection to NATS.
 
 use crate::config::NatsTable;
-use crate::denials::Denials;
-use crate::log_throttle::LogThrottle;
 use crate::provider::SecretSource;
+use crate::serve::denials::Denials;
+use crate::serve::log_throttle::LogThrottle;
 use anyhow::{Context, anyhow, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;

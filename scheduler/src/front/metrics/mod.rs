@@ -1,7 +1,8 @@
 //! The text that Prometheus reads: a picture of the moment, made on request.
 
-use crate::logging;
-use crate::samples::{Counter, Gauge, Labels, Samples, Value};
+pub mod exposition;
+pub(crate) mod samples;
+
 use crate::serve::health::{Health, ServingState};
 use crate::serve::limits::differences::Differences;
 use crate::serve::limits::rulebook::Rulebook;
@@ -14,10 +15,17 @@ use prometheus_client::registry::Registry;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, RejectionCause, ShadowStatus};
 use rampmeter_telemetry::lost_spans;
+use samples::{Counter, Gauge, Labels, Samples, Value};
 
 /// The text of `/metrics`.
 #[must_use]
-pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences: &Differences) -> String {
+pub fn render(
+    reports: &[Report],
+    health: &Health,
+    rules: &Rulebook,
+    differences: &Differences,
+    lost_lines: u64,
+) -> String {
     let mut registry = Registry::with_prefix("rampmeter");
     register_duties(&mut registry, health);
     register_limits(&mut registry, reports);
@@ -31,7 +39,7 @@ pub fn render(reports: &[Report], health: &Health, rules: &Rulebook, differences
     register_differences(&mut registry, differences);
     register_shadows(&mut registry, reports);
     register_forecasts(&mut registry, reports);
-    register_logs(&mut registry);
+    register_logs(&mut registry, lost_lines);
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string can always be written to");
     text
@@ -332,8 +340,8 @@ fn register_shadows(registry: &mut Registry, reports: &[Report]) {
     );
 }
 
-fn register_logs(registry: &mut Registry) {
-    let lost = Samples(vec![(Vec::new(), Counter(logging::lost_lines()))]);
+fn register_logs(registry: &mut Registry, lost_lines: u64) {
+    let lost = Samples(vec![(Vec::new(), Counter(lost_lines))]);
     registry.register("log_lines_lost", "Lines of the log that standard error did not take", lost);
     let lost = Samples(vec![(Vec::new(), Counter(lost_spans()))]);
     registry.register("lost_spans", "Spans that the collector did not take", lost);

@@ -5,7 +5,7 @@ use std::error::Error;
 /// The error and its causes in one line. A cause that is part of the text already is left out,
 /// because some libraries repeat their cause in their own text.
 #[must_use]
-pub fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
     causes.map(ToString::to_string).fold(error.to_string(), |text, cause| match text.contains(&cause) {
         true => text,
