@@ -47,12 +47,14 @@ fn limit_table(limit: &LimitSpec) -> Table {
 }
 
 /// All limits of `resource`, those in shadow mode too.
-pub(crate) fn limit_tables(limits: &[LimitSpec]) -> Vec<Table> {
+#[must_use]
+pub fn limit_tables(limits: &[LimitSpec]) -> Vec<Table> {
     limits.iter().map(limit_table).collect()
 }
 
 /// Limits as `[[resource.limit]]` tables.
-pub(crate) fn limits_text(limits: &[LimitSpec]) -> String {
+#[must_use]
+pub fn limits_text(limits: &[LimitSpec]) -> String {
     limit_tables(limits)
         .iter()
         .map(|limit| format!("[[resource.limit]]\n{}", limit_text(limit)))

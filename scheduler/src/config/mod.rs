@@ -23,9 +23,8 @@ pub use default_file::default_file;
 pub use http::settings::{
     CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource,
 };
-pub(crate) use http::token_file::MIN_TOKEN;
-pub use http::token_file::{PageRight, TokenSettings, parse_tokens};
-pub(crate) use limit_table::{limit_tables, limits_text};
+pub use http::token_file::{MIN_TOKEN, PageRight, TokenSettings, parse_tokens};
+pub use limit_table::{limit_tables, limits_text};
 pub use limited_resource::LimitedResource;
 pub use limits::pricing::Pricing;
 pub use load::{Config, Configured, Note, load, parse};
@@ -33,6 +32,5 @@ pub use nats::NatsTable;
 pub use proxy::credential::{CredentialFrom, CredentialSettings};
 pub use proxy::{OnNoScheduler, ProxySettings};
 pub use reading::source::ConfigError;
-pub use rules::{Applied, ResourceRules, Rules, parse_rules, parse_stored_rules};
-pub(crate) use rules::{limit_text, limits_in_force};
+pub use rules::{Applied, ResourceRules, Rules, limit_text, limits_in_force, parse_rules, parse_stored_rules};
 pub use telemetry::TelemetrySettings;

@@ -134,14 +134,15 @@ impl ResourceRules {
 ///
 /// # Errors
 /// If `text` is no list of limits.
-pub(crate) fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, ConfigError> {
+pub fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, ConfigError> {
     let text = format!("[[resource]]\nname = \"{name}\"\n{text}");
     let rules = parse_stored_rules(Path::new("the limits that count"), &text)?;
     Ok(rules.resources.into_iter().next().expect("there is one resource"))
 }
 
 /// The limit as text: the name first, then the other keys in alphabetical order.
-pub(crate) fn limit_text(limit: &Table) -> String {
+#[must_use]
+pub fn limit_text(limit: &Table) -> String {
     let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
     // An inner table is written in braces: with a header, the following keys would belong to it.
     let line = |(key, value): (&String, &Value)| format!("{key} = {value}\n");

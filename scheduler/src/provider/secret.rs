@@ -23,7 +23,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// Why there is no secret. The text contains no part of it.
-    pub(crate) fn read(&self) -> Result<SecretString, String> {
+    pub fn read(&self) -> Result<SecretString, String> {
         let text = match self {
             SecretSource::Env(name) => std::env::var(name).map_err(|error| match error {
                 std::env::VarError::NotPresent => format!("{self} is not set"),
@@ -49,7 +49,8 @@ impl SecretSource {
 
     /// Whether every user of this machine may read the secret.
     #[cfg(unix)]
-    pub(crate) fn is_open_to_all(&self) -> bool {
+    #[must_use]
+    pub fn is_open_to_all(&self) -> bool {
         use std::os::unix::fs::PermissionsExt;
         match self {
             SecretSource::Env(_) => false,
@@ -61,7 +62,8 @@ impl SecretSource {
 
     /// Whether every user of this machine may read the secret. This system does not tell.
     #[cfg(not(unix))]
-    pub(crate) fn is_open_to_all(&self) -> bool {
+    #[must_use]
+    pub fn is_open_to_all(&self) -> bool {
         false
     }
 }

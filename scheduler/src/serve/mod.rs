@@ -14,7 +14,7 @@ pub(crate) mod log_throttle;
 pub mod messages;
 pub mod permits;
 mod service_messages;
-pub(crate) mod stop;
+pub mod stop;
 pub mod telemetry;
 
 use crate::config::{Config, Configured, NatsTable};

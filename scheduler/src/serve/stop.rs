@@ -3,9 +3,9 @@
 use tokio::sync::watch;
 
 /// Shows whether the process is to stop.
-pub(crate) type Stop = watch::Receiver<bool>;
+pub type Stop = watch::Receiver<bool>;
 
 /// Returns when the process is to stop.
-pub(crate) async fn stopped(stop: &mut Stop) {
+pub async fn stopped(stop: &mut Stop) {
     stop.wait_for(|stop| *stop).await.ok();
 }

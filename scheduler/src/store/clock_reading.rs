@@ -64,7 +64,8 @@ impl BootTime {
 }
 
 /// Milliseconds since the machine was started, sleep included.
-pub(crate) fn boot_ms() -> Option<u64> {
+#[must_use]
+pub fn boot_ms() -> Option<u64> {
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?;
     u64::try_from(time.tv_sec() * 1000 + time.tv_nsec() / 1_000_000).ok()
 }

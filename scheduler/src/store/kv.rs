@@ -31,7 +31,7 @@ const HISTORY: i64 = 2;
 /// The prefix of the keys of state records.
 const STATE_KEYS: &str = "state.";
 /// The key that is written and read back to learn the store's time.
-pub(crate) const CLOCK_KEY: &str = "clock";
+pub const CLOCK_KEY: &str = "clock";
 /// The most readings of the store's clock. The one with the shortest round trip counts.
 const CLOCK_TRIES: usize = 4;
 /// A round trip that is short enough: a small part of the distance that starts keep from the ends

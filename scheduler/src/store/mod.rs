@@ -24,13 +24,11 @@ mod usage_record;
 mod uses;
 
 pub use bucket::OpenError;
-pub(crate) use clock_reading::boot_ms;
-pub use clock_reading::{BootTime, ClockReading};
+pub use clock_reading::{BootTime, ClockReading, boot_ms};
 pub use day_usage::{HOURS, MAX_CLIENTS, StoredClientUsage, StoredDayUsage};
 pub use discovered_record::DiscoveredRecord;
 pub use envelope::RecordError;
-pub(crate) use kv::CLOCK_KEY;
-pub use kv::{MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode, parse};
+pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode, parse};
 pub use operation::StoreError;
 pub use page_record::StoredPages;
 pub use permit_record::PermitRecord;

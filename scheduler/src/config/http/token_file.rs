@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::Spanned;
 
 /// The fewest bytes of a token, so that it cannot be guessed even by unbounded attempts.
-pub(crate) const MIN_TOKEN: usize = 16;
+pub const MIN_TOKEN: usize = 16;
 /// The most tokens in one file. Each request is compared with all of them.
 const MAX_TOKENS: usize = 256;
 /// The message for every text that is no file of tokens. The parser's own message may quote a

@@ -287,7 +287,8 @@ impl Default for ProxySettings {
 
 impl ProxySettings {
     /// Whether the credential would go over a network unencrypted.
-    pub(crate) fn shows_secret_to_all(&self) -> bool {
+    #[must_use]
+    pub fn shows_secret_to_all(&self) -> bool {
         let is_public = |upstream: &Upstream| !upstream.is_encrypted() && !is_loopback(upstream.host());
         let has_to_be_hidden = self.credential.as_ref().is_some_and(|credential| !credential.allow_http);
         has_to_be_hidden && self.upstream.as_ref().is_some_and(is_public)

@@ -9,8 +9,12 @@ use prometheus_client::registry::Registry;
 /// The content type of the `OpenMetrics` text that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The answer to a request for a page, which ends with `# EOF`.
-pub(crate) fn respond(page: &str) -> Response {
+/// Answers a request for a page, which ends with `# EOF`.
+///
+/// # Panics
+/// Never: a string takes any text.
+#[must_use]
+pub fn respond(page: &str) -> Response {
     ([(CONTENT_TYPE, OPEN_METRICS)], of_program() + page).into_response()
 }
 

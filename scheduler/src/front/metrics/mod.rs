@@ -1,7 +1,7 @@
 //! The text that Prometheus reads: a picture of the moment, made on request.
 
 pub mod exposition;
-pub(crate) mod samples;
+pub mod samples;
 
 use crate::serve::health::{Health, ServingState};
 use crate::serve::limits::differences::Differences;

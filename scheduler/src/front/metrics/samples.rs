@@ -4,29 +4,33 @@ use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
 /// Labels of one sample, by name.
-pub(crate) type Labels = Vec<(&'static str, String)>;
+pub type Labels = Vec<(&'static str, String)>;
 
 /// All samples of one metric.
 #[derive(Debug)]
-pub(crate) struct Samples<V>(pub(crate) Vec<(Labels, V)>);
+pub struct Samples<V>(pub Vec<(Labels, V)>);
 
 /// A number that goes up and down.
 #[derive(Debug)]
-pub(crate) struct Gauge(pub(crate) f64);
+pub struct Gauge(pub f64);
 
 /// A number that only goes up.
 #[derive(Debug)]
-pub(crate) struct Counter(pub(crate) u64);
+pub struct Counter(pub u64);
 
 /// Seconds that only grow.
 #[derive(Debug)]
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux tells of the process"))]
-pub(crate) struct Seconds(pub(crate) f64);
+pub struct Seconds(pub f64);
 
 /// How one value is written.
-pub(crate) trait Value: std::fmt::Debug + Send + Sync + 'static {
+pub trait Value: std::fmt::Debug + Send + Sync + 'static {
+    /// The type of metrics with such values.
     const TYPE: MetricType;
 
+    /// Writes the value.
+    ///
+    /// # Errors
+    /// If the text takes no more.
     fn encode(&self, encoder: MetricEncoder<'_>) -> std::fmt::Result;
 }
 

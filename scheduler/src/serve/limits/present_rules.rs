@@ -15,20 +15,21 @@ const HEAD: &str = "# Written by `rampmeter apply`: limits in place of the confi
 
 /// The rules in the store.
 #[derive(Debug)]
-pub(crate) struct PresentRules {
+pub struct PresentRules {
     /// The revision of the latest edition, valid or not.
-    pub(crate) revision: RulesRevision,
+    pub revision: RulesRevision,
     /// The rules of the latest valid edition.
-    pub(crate) rules: Rules,
+    pub rules: Rules,
     /// The limits in force now, for resources whose leaders were asked.
-    pub(crate) in_force: Rules,
+    pub in_force: Rules,
     /// Why the latest edition is invalid, if it is.
-    pub(crate) refused: Option<String>,
+    pub refused: Option<String>,
 }
 
 impl PresentRules {
     /// No rules.
-    pub(crate) fn none() -> Self {
+    #[must_use]
+    pub fn none() -> Self {
         PresentRules {
             revision: RulesRevision::NONE,
             rules: Rules::default(),
@@ -38,7 +39,10 @@ impl PresentRules {
     }
 
     /// Reads the rules in the store.
-    pub(crate) async fn read(store: &RuleStore) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// If the store does not tell them.
+    pub async fn read(store: &RuleStore) -> anyhow::Result<Self> {
         let editions = store.editions().await?;
         let mut present = PresentRules::none();
         for (index, edition) in editions.iter().enumerate() {
@@ -64,7 +68,7 @@ impl PresentRules {
 ///
 /// # Errors
 /// If another edition was written meanwhile, or the store does not take this one.
-pub(crate) async fn write(store: &RuleStore, present: &PresentRules, after: &Rules) -> anyhow::Result<RulesRevision> {
+pub async fn write(store: &RuleStore, present: &PresentRules, after: &Rules) -> anyhow::Result<RulesRevision> {
     let written = match after.resources.is_empty() {
         true => store.delete(present.revision).await,
         false => store.write(&format!("{HEAD}{}", after.text()), present.revision).await,
@@ -78,7 +82,11 @@ pub(crate) async fn write(store: &RuleStore, present: &PresentRules, after: &Rul
 }
 
 /// `rules` with a note on their author, the time, and the `text` they come from.
-pub(crate) fn written_by(mut rules: Rules, author: &str, file: &str, text: &str) -> Rules {
+///
+/// # Panics
+/// Never: a string takes any text.
+#[must_use]
+pub fn written_by(mut rules: Rules, author: &str, file: &str, text: &str) -> Rules {
     let sha256 = Sha256::digest(text).iter().fold(String::new(), |mut digits, byte| {
         write!(digits, "{byte:02x}").expect("a string takes everything");
         digits

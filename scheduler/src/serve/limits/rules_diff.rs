@@ -6,8 +6,9 @@ use toml::{Table, Value};
 
 /// Whether lines are coloured, as on a terminal.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Paint {
-    pub(crate) coloured: bool,
+pub struct Paint {
+    /// Whether they are.
+    pub coloured: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +34,8 @@ impl Paint {
 
 /// The differences of `after` from the rules `before`, resource by resource; empty if there are
 /// none. `in_force` are the limits in force now; for other resources, those of `before` are.
-pub(crate) fn diff(before: &Rules, in_force: &Rules, after: &Rules, paint: Paint) -> String {
+#[must_use]
+pub fn diff(before: &Rules, in_force: &Rules, after: &Rules, paint: Paint) -> String {
     let mut text = String::new();
     for rules in &after.resources {
         let lines = of_resource(in_force.of(&rules.name).or(before.of(&rules.name)), Some(rules), paint);

@@ -127,7 +127,8 @@ impl Endpoint {
     }
 
     /// The subject of such messages.
-    pub(crate) fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
+    #[must_use]
+    pub fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
             Endpoint::Permit => subjects.permit(resource).into(),
             Endpoint::PermitOf(class) => subjects.permit_of_class(resource, class).into(),

@@ -49,7 +49,8 @@ impl MessageTrace {
     }
 
     /// The headers with which the message goes on over NATS.
-    pub(crate) fn headers(&self) -> HeaderMap {
+    #[must_use]
+    pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         for value in self.contexts.values() {
             headers.append(TRACEPARENT, value);
