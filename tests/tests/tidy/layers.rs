@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("scheduler/src", &["commands", "front", "serve", "store", "config", "provider"]),
+    ("scheduler/src/front", &["page", "metrics"]),
     (
         "scheduler/src/commands",
         &["bench", "demo", "jobs", "proxy", "simulate", "state", "top", "limits", "process", "output"],

@@ -1,6 +1,5 @@
 //! A fleet of simulated workers, in the file.
 
-use super::scenario::time;
 use crate::config::reading::source::{ConfigError, Source};
 use crate::config::reading::value::span;
 use rampmeter_protocol::amount::Amount;
@@ -215,6 +214,11 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
             Ok(Arrivals::Bursts { calls: whole(source, &calls, "calls")?, every: positive(source, &every)? })
         }
     }
+}
+
+/// A time of the world, from its beginning.
+pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
+    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
 }
 
 /// An interval, long enough that other events happen too.

@@ -1,6 +1,6 @@
 //! The file of a scenario: a world to simulate.
 
-use super::fleet::FleetTable;
+use super::fleet::{FleetTable, time};
 use crate::config::LimitedResource;
 use crate::config::reading::faults::read_prepared;
 use crate::config::reading::source::{ConfigError, Source};
@@ -217,11 +217,6 @@ fn delay(source: &Source, millis: Option<&Spanned<[f64; 2]>>, usual: Delay) -> R
             Err(source.fault(&millis.span(), reason))
         }
     }
-}
-
-/// A time of the world, from its beginning.
-pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
-    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
 }
 
 fn of_millis(millis: f64) -> Span {
