@@ -144,4 +144,28 @@ macro_rules! keys {
     };
 }
 
-pub(super) use keys;
+/// Declares the words that a key takes, in kebab-case. Behind `for` stand types of the settings with
+/// a variant for each word.
+macro_rules! words {
+    ($(#[$outer:meta])* $vis:vis enum $table:ident for ($($settings:ident),+) $words:tt) => {
+        $crate::config::keys::words! { $(#[$outer])* $vis enum $table $words }
+        $($crate::config::keys::words! { $table into $settings $words })+
+    };
+    ($(#[$outer:meta])* $vis:vis enum $table:ident { $($word:ident),+ }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        $vis enum $table { $($word),+ }
+    };
+    ($table:ident into $settings:ident { $($word:ident),+ }) => {
+        impl From<$table> for $settings {
+            fn from(written: $table) -> Self {
+                match written {
+                    $($table::$word => $settings::$word,)+
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {keys, words};

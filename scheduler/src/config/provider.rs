@@ -1,6 +1,6 @@
 //! The provider of a resource's limits, in the file.
 
-use super::keys::keys;
+use super::keys::{keys, words};
 use super::reading::range::within;
 use super::reading::source::{ConfigError, Source};
 use crate::provider::matching::refill_of;
@@ -59,11 +59,9 @@ keys! {
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum KindTable {
-    Static,
-    SentinelHub,
+words! {
+    /// The kind of a provider.
+    enum KindTable { Static, SentinelHub }
 }
 
 /// The provider of `table`, for a resource with these `limits` in the file.

@@ -3,7 +3,7 @@
 pub(super) mod settings;
 pub(super) mod token_file;
 
-use super::keys::keys;
+use super::keys::{keys, words};
 use super::nats::NatsTable;
 use super::provider::variable;
 use super::reading::range::within;
@@ -104,11 +104,9 @@ keys! {
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum OnUnavailableTable {
-    Refuse,
-    Allow,
+words! {
+    /// What a reverse proxy is told when no scheduler answers.
+    enum OnUnavailableTable for (OnUnavailable) { Refuse, Allow }
 }
 
 /// The settings of `table`.
@@ -199,10 +197,7 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
         resource: name(source, &table.resource)?,
         class: table.class.as_ref().map(|class| name(source, class)).transpose()?,
         throttle: within(source, table.throttle.as_ref(), &THROTTLE)?,
-        on_unavailable: match table.on_unavailable {
-            Some(OnUnavailableTable::Allow) => OnUnavailable::Allow,
-            Some(OnUnavailableTable::Refuse) | None => OnUnavailable::Refuse,
-        },
+        on_unavailable: table.on_unavailable.map(OnUnavailable::from).unwrap_or_default(),
         origin: origin(
             source,
             &OriginTable {

@@ -2,7 +2,7 @@
 //!
 //! Unknown keys are errors. A new key is a row of its table, and its type reads its value.
 
-use crate::config::keys::keys;
+use crate::config::keys::{keys, words};
 use crate::config::provider::ProviderTable;
 use crate::config::reading::value::Duration;
 use rampmeter_protocol::name::Name;
@@ -103,66 +103,19 @@ keys! {
     }
 }
 
-/// What happens to requests that the limits say nothing of.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::config) enum AllowOrRefuse {
-    Allow,
-    Refuse,
+words! {
+    /// What happens to requests that the limits say nothing of.
+    pub(in crate::config) enum AllowOrRefuse for (Unmatched, Uncounted) { Allow, Refuse }
 }
 
-impl From<AllowOrRefuse> for Unmatched {
-    fn from(written: AllowOrRefuse) -> Self {
-        match written {
-            AllowOrRefuse::Allow => Unmatched::Allow,
-            AllowOrRefuse::Refuse => Unmatched::Refuse,
-        }
-    }
+words! {
+    /// The level of buckets that the store never knew.
+    pub(in crate::config) enum StartTable for (StartPolicy) { Full, Unproven, Empty }
 }
 
-impl From<AllowOrRefuse> for Uncounted {
-    fn from(written: AllowOrRefuse) -> Self {
-        match written {
-            AllowOrRefuse::Allow => Uncounted::Allow,
-            AllowOrRefuse::Refuse => Uncounted::Refuse,
-        }
-    }
-}
-
-/// The level of buckets that the store never knew.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::config) enum StartTable {
-    Full,
-    Unproven,
-    Empty,
-}
-
-impl From<StartTable> for StartPolicy {
-    fn from(written: StartTable) -> Self {
-        match written {
-            StartTable::Full => StartPolicy::Full,
-            StartTable::Unproven => StartPolicy::Unproven,
-            StartTable::Empty => StartPolicy::Empty,
-        }
-    }
-}
-
-/// Which capacities count.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::config) enum FollowTable {
-    Headers,
-    Written,
-}
-
-impl From<FollowTable> for Follow {
-    fn from(written: FollowTable) -> Self {
-        match written {
-            FollowTable::Headers => Follow::Headers,
-            FollowTable::Written => Follow::Written,
-        }
-    }
+words! {
+    /// Which capacities count.
+    pub(in crate::config) enum FollowTable for (Follow) { Headers, Written }
 }
 
 /// Which limits are found: `true`, `false` or `"in-flight"`.
@@ -173,11 +126,9 @@ pub(in crate::config) enum DiscoverTable {
     Only(DiscoverWord),
 }
 
-/// The kinds of limits that `discover` can be restricted to.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::config) enum DiscoverWord {
-    InFlight,
+words! {
+    /// The kinds of limits that `discover` can be restricted to.
+    pub(in crate::config) enum DiscoverWord for (Discover) { InFlight }
 }
 
 impl From<DiscoverTable> for Discover {
@@ -185,17 +136,14 @@ impl From<DiscoverTable> for Discover {
         match written {
             DiscoverTable::All(true) => Discover::All,
             DiscoverTable::All(false) => Discover::Nothing,
-            DiscoverTable::Only(DiscoverWord::InFlight) => Discover::InFlight,
+            DiscoverTable::Only(word) => word.into(),
         }
     }
 }
 
-/// What to do when the KV store does not answer.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(in crate::config) enum OnKvLoss {
-    Hold,
-    Ride,
+words! {
+    /// What to do when the KV store does not answer.
+    pub(in crate::config) enum OnKvLoss { Hold, Ride }
 }
 
 keys! {

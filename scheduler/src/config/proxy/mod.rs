@@ -5,7 +5,7 @@ pub(super) mod intercept;
 
 use super::http::settings::{LabelSource, OriginSettings};
 use super::http::{OriginTable, counted, label_key, origin};
-use super::keys::keys;
+use super::keys::{keys, words};
 use super::limits::pricing::Pricing;
 use super::provider::is_loopback;
 use super::reading::faults::Faults;
@@ -195,13 +195,9 @@ impl From<&TokenUnitsTable> for TokenUnits {
     }
 }
 
-/// `on_unavailable`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum OnUnavailableWord {
-    Wait,
-    Refuse,
-    SafeRate,
+words! {
+    /// `on_unavailable`
+    pub(super) enum OnUnavailableWord { Wait, Refuse, SafeRate }
 }
 
 /// What happens while no scheduler answers.
