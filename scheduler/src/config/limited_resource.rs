@@ -1,6 +1,6 @@
 //! A resource in a file of another kind, such as a scenario.
 
-use super::limits::dialect::reader;
+use super::limits::parts::reader;
 use super::limits::table::ResourceTable;
 use super::load::{checked, written_parts};
 use super::reading::faults::Faults;

@@ -1,21 +1,18 @@
 //! Turns the file into checked settings.
 
+use super::http::HttpTable;
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, period};
-use super::limits::applies::{applies, label_name};
-use super::limits::dialect::reader;
-use super::limits::fair_share::fair_share;
+use super::limits::parts::{applies, fair_share, label_name, on_store_loss, reader};
 use super::limits::pricing::Pricing;
 use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
 use super::nats::NatsTable;
 use super::provider;
-use super::proxy::{ProxySettings, proxies};
+use super::proxy::{ProxySettings, ProxyTable, proxies};
 use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::{amount, name, parsed};
-use super::safety::on_store_loss;
-use super::table::FileTable;
-use super::telemetry::TelemetrySettings;
+use super::telemetry::{TelemetrySettings, TelemetryTable};
 use crate::provider::ProviderSettings;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::amount::Amount;
@@ -28,10 +25,26 @@ use rampmeter_scheduler_core::policy::spec::{
     ClassField, ClassSpec, Learn, LimitField, LimitSpec, Margin, ResourceField, ResourceSpec, SpecError, SpecField,
     StartPolicy,
 };
+use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTable {
+    nats: Option<NatsTable>,
+    #[serde(default)]
+    http: HttpTable,
+    #[serde(default)]
+    telemetry: TelemetryTable,
+    #[serde(default)]
+    proxy: Vec<Spanned<ProxyTable>>,
+    #[serde(default)]
+    resource: Vec<Spanned<ResourceTable>>,
+}
 
 /// A valid configuration.
 #[derive(Clone, Debug)]

@@ -15,8 +15,6 @@ mod provider;
 mod proxy;
 pub mod reading;
 mod rules;
-mod safety;
-mod table;
 mod telemetry;
 
 pub use default_file::default_file;

@@ -1,8 +1,8 @@
 //! The provider of a resource's limits, in the file.
 
 use super::keys::{keys, words};
-use super::reading::range::within;
 use super::reading::source::{ConfigError, Source};
+use super::reading::value::within;
 use crate::provider::matching::refill_of;
 use crate::provider::sentinel_hub::{self, Credentials};
 use crate::provider::{Contract, Kind, ProvidedLimit, ProviderSettings, SecretSource};

@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "scheduler/src/commands",
         &["bench", "demo", "jobs", "proxy", "simulate", "state", "top", "limits", "process", "output"],
     ),
-    ("scheduler/src/config", &["proxy", "http", "limits", "nats", "reading"]),
+    ("scheduler/src/config", &["proxy", "http", "limits", "reading"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
     ("scheduler/src/serve", &["leadership", "permits", "limits", "messages"]),
     ("simulator/src", &["judge", "run", "results", "workers"]),

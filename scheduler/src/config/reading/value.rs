@@ -8,6 +8,7 @@ use rampmeter_protocol::time::Span;
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt::{self, Display};
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use toml::Spanned;
 
@@ -76,6 +77,19 @@ pub(in crate::config) fn optional_span(
     text: Option<&Spanned<String>>,
 ) -> Result<Option<Span>, ConfigError> {
     text.map(|text| span(source, text)).transpose()
+}
+
+/// The duration in `text`, which has to be within `range`.
+pub(in crate::config) fn within(
+    source: &Source,
+    text: Option<&Spanned<String>>,
+    range: &RangeInclusive<Span>,
+) -> Result<Option<Span>, ConfigError> {
+    let (Some(text), Some(span)) = (text, optional_span(source, text)?) else { return Ok(None) };
+    if range.contains(&span) {
+        return Ok(Some(span));
+    }
+    Err(source.fault(&text.span(), format!("this is from {} to {}, not {span}", range.start(), range.end())))
 }
 
 /// Parses a value that the file has as a string; `None` if the key is absent.

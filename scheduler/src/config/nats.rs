@@ -1,14 +1,14 @@
 //! `[nats]` of the file.
 
-pub(super) mod tls;
-
 use super::keys::keys;
 use anyhow::Context;
 use rampmeter_nats::servers::Servers;
-use rampmeter_nats::tls::Tls;
+use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use std::path::PathBuf;
 
 keys! {
     /// `[nats]`
@@ -25,7 +25,7 @@ keys! {
         pub nkey_file: Option<String> = Example(r#""/etc/rampmeter/nats.nk""#),
         /// How the connection is encrypted. Without this the server and the URL decide:
         /// `tls://host:4222` requires TLS. With it there are
-        #[serde(deserialize_with = "tls::tls")]
+        #[serde(deserialize_with = "tls")]
         pub tls: Tls = Example(r#"{ ca_file = "/etc/rampmeter/nats-ca.pem" }"#),
         /// The first token of all subjects, and the name of the KV bucket.
         pub prefix: Name = Default(r#""rampmeter""#),
@@ -73,6 +73,39 @@ fn replicas<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Erro
     let replicas = usize::deserialize(deserializer)?;
     match replicas {
         1 | 3 | 5 => Ok(replicas),
-        other => Err(serde::de::Error::custom(format!("there can be 1, 3 or 5 replicas, not {other}"))),
+        other => Err(Error::custom(format!("there can be 1, 3 or 5 replicas, not {other}"))),
     }
+}
+
+keys! {
+    /// `tls = { … }`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct TlsTable {
+        /// Whether a server without TLS is refused.
+        #[serde(default = "yes")]
+        pub required: bool = Default("true"),
+        /// The authorities that count instead of those of the system, as PEM.
+        pub ca_file: Option<PathBuf> = Example(r#""/etc/rampmeter/nats-ca.pem""#),
+        /// The certificate of this client, as PEM, if the server wants one.
+        pub cert_file: Option<PathBuf> = Example(r#""/etc/rampmeter/nats-cert.pem""#),
+        /// The private key of that certificate, as PEM.
+        pub key_file: Option<PathBuf> = Example(r#""/etc/rampmeter/nats-key.pem""#),
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Reads `tls`.
+fn tls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tls, D::Error> {
+    let TlsTable { required, ca_file, cert_file, key_file } = TlsTable::deserialize(deserializer)?;
+    let identity = match (cert_file, key_file) {
+        (Some(cert_file), Some(key_file)) => Some(Identity { cert_file, key_file }),
+        (None, None) => None,
+        (Some(_), None) => return Err(Error::custom("`cert_file` needs the private key: `key_file`")),
+        (None, Some(_)) => return Err(Error::custom("`key_file` needs the certificate: `cert_file`")),
+    };
+    Ok(Tls { required, ca_file, identity })
 }
