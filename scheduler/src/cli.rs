@@ -4,7 +4,7 @@ use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
     bench, check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
-    proxy, pu, purge, serve, simulate, state, status, top, upstream, usage,
+    proxy, pu, purge, serve, simulate, state, status, upstream, usage,
 };
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ By task:
   Try out               demo, simulate, upstream, bench
   Write limits          init, check, import, pu
   Change limits         apply, limits
-  Look                  status, top, explain, usage, forecast, state
+  Look                  status, explain, usage, forecast, state
   Intervene             purge, thaw, freeze, empty";
 
 /// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
@@ -68,8 +68,6 @@ enum Command {
     Import(import::ImportArgs),
     /// Show levels, queues and counters of running schedulers.
     Status(status::StatusArgs),
-    /// Watch resources, limits, classes, and the requests that wait, on the terminal.
-    Top(top::TopArgs),
     /// Show what clients have used, day by day.
     Usage(usage::UsageArgs),
     /// Tell when long limits end if they are used as in the last weeks.
@@ -103,7 +101,7 @@ impl Command {
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others say what is wrong, and nothing more")]
         match self {
             Command::Serve(_) | Command::Proxy(_) => "info,async_nats=warn",
-            Command::Top(args) => args.log_levels(),
+            Command::Status(args) => args.log_levels(),
             _ => "warn",
         }
     }
@@ -114,7 +112,6 @@ impl Cli {
     ///
     /// # Errors
     /// What went wrong, as text for people.
-    #[expect(clippy::cognitive_complexity, reason = "a line for each command")]
     pub async fn run(self) -> anyhow::Result<()> {
         logging::start(self.log_format, self.command.log_levels())?;
         match self.command {
@@ -128,7 +125,6 @@ impl Cli {
             Command::Jobs(args) => jobs::run(args).await,
             Command::Import(args) => import::run(args),
             Command::Status(args) => status::run(args).await,
-            Command::Top(args) => top::run(args).await,
             Command::Usage(args) => usage::run(args).await,
             Command::Forecast(args) => forecast::run(args).await,
             Command::State(args) => state::run(args).await,

@@ -18,6 +18,6 @@ pub mod serve;
 pub mod simulate;
 pub mod state;
 pub mod status;
-pub mod top;
 pub mod upstream;
 pub mod usage;
+pub(crate) mod watch;

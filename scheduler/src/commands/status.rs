@@ -6,6 +6,8 @@ use super::output;
 use super::output::human::{amount, count, duration, escaped, wrapped};
 use super::output::reasons::{About, sentence};
 use super::output::table::{right_aligned, table, text_width, trimmed};
+use super::watch::{self, watch};
+use crate::error_text::with_causes;
 use crate::serve::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
@@ -20,7 +22,9 @@ use rampmeter_protocol::status::{
 };
 use rampmeter_protocol::subject::Subjects;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use std::cmp::Reverse;
+use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
 /// How long to collect the resources of all schedulers.
@@ -43,29 +47,69 @@ pub struct StatusArgs {
     /// Print the protocol's status messages as a JSON array.
     #[arg(long)]
     json: bool,
+    /// Show it again each second, or at another interval, until Ctrl-C; with --json, each time in a line.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "1",
+          value_parser = watch::seconds)]
+    watch: Option<f64>,
     #[command(flatten)]
     nats: NatsArg,
 }
 
-/// Prints the status of resources.
+impl StatusArgs {
+    /// The levels of logs. A message of the connection would be written into a table that is drawn
+    /// in place, which tells of failures by itself.
+    #[must_use]
+    pub fn log_levels(&self) -> &'static str {
+        if self.watch.is_some() { "error,async_nats=off" } else { "warn" }
+    }
+}
+
+/// Prints the status of resources, once or again and again.
 ///
 /// # Errors
-/// If NATS can't be reached, or no scheduler answers.
+/// If NATS can't be reached, or, without `--watch`, no scheduler answers.
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     let client = connect(&args.nats.table(), "rampmeter-status").await?;
     let subjects = Subjects::new(&args.nats.prefix)?;
-    let names = match args.resource {
-        Some(name) => vec![name],
-        None => resource_names(&client, &subjects).await?,
+    let ask = async || ask_resources(&client, &subjects, args.resource.as_ref()).await;
+    match args.watch {
+        Some(seconds) => {
+            let in_place = !args.json && stdout().is_terminal();
+            let look = async || if args.json { json_line(ask().await) } else { text(ask().await) };
+            watch(Duration::from_secs_f64(seconds), in_place, look).await
+        }
+        None if args.json => output::json(&ask().await?),
+        None => output::print(tables(&ask().await?)),
+    }
+}
+
+/// Asks the leaders of one resource or of all.
+async fn ask_resources(client: &Client, subjects: &Subjects, named: Option<&Name>) -> anyhow::Result<Vec<Status>> {
+    let names = match named {
+        Some(name) => vec![name.clone()],
+        None => resource_names(client, subjects).await?,
     };
     let mut all = Vec::new();
     for name in names {
-        all.push(ask::<Status>(&client, subjects.status(&name), Vec::new(), &name).await?);
+        all.push(ask::<Status>(client, subjects.status(&name), Vec::new(), &name).await?);
     }
-    if args.json {
-        return output::json(&all);
-    }
-    all.iter().try_for_each(|status| output::line(render(status)))
+    Ok(all)
+}
+
+/// The answers or their failure as JSON on one line.
+fn json_line(answers: anyhow::Result<Vec<Status>>) -> String {
+    let line = answers.and_then(|all| Ok(serde_json::to_string(&all)?));
+    line.unwrap_or_else(|error| json!({"error": with_causes(&*error)}).to_string()) + "\n"
+}
+
+/// The answers or their failure for people.
+fn text(answers: anyhow::Result<Vec<Status>>) -> String {
+    answers.map_or_else(|error| format!("rampmeter: {}\n\n", with_causes(&*error)), |all| tables(&all))
+}
+
+/// Each status, with an empty line behind it.
+fn tables(all: &[Status]) -> String {
+    all.iter().map(|status| render(status) + "\n").collect()
 }
 
 /// The names of all resources. Every scheduler answers with its own.

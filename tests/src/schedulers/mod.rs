@@ -9,5 +9,4 @@ pub mod proxy_process;
 pub mod rules;
 pub mod scheduler;
 pub mod shipped;
-pub mod terminal;
 pub mod wrong_clock;

@@ -71,8 +71,8 @@ async fn commands_at_a_server_end_quietly() {
     for arguments in [
         vec!["status"],
         vec!["status", "hub", "--json"],
-        vec!["top", "--once"],
-        vec!["top", "--once", "--json"],
+        vec!["status", "--watch=0.2"],
+        vec!["status", "--watch=0.2", "--json"],
         vec!["explain", "hub"],
         vec!["explain", "hub", "w"],
         vec!["explain", "hub", "--json"],

@@ -16,5 +16,4 @@ mod readable;
 mod simulate;
 mod state;
 mod status;
-mod top;
 mod usage;

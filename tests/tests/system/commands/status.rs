@@ -1,12 +1,22 @@
 //! `rampmeter status`
 
 use crate::RAMPMETER;
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::status::Status;
+use rampmeter_tests::patience::within;
 use rampmeter_tests::process::Process;
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{nats, process, scheduler};
-use serde_json::json;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+use tokio::io::AsyncBufReadExt;
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const HUB: &str = r#"
 [[resource]]
@@ -143,4 +153,96 @@ async fn learned_costs_are_shown_and_outlive_a_scheduler() {
         assert!(known.len() == 1 && known[0].factor < 0.6 && known[0].calls > 50, "{known:?}");
     }
     process.stop().await;
+}
+
+/// Runs `rampmeter status --watch` with this standard output.
+fn watch(nats: &Server, arguments: &[&str], stdout: impl Into<Stdio>) -> Child {
+    let mut command = Command::new(RAMPMETER);
+    command.args([&["status", "--watch=0.2", "--nats", nats.url()], arguments].concat());
+    command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
+}
+
+/// The texts that a program draws on its terminal, each of which begins where the one before did.
+struct Drawings(UnboundedReceiver<String>);
+
+impl Drawings {
+    fn of(terminal: File) -> Self {
+        let (sender, drawings) = unbounded_channel();
+        std::thread::spawn(move || {
+            let (mut terminal, mut text) = (BufReader::new(terminal), Vec::new());
+            while terminal.read_until(b'J', &mut text).is_ok_and(|read| read > 0) {
+                if text.ends_with(b"\x1b[J") {
+                    sender.send(String::from_utf8(std::mem::take(&mut text)).unwrap()).ok();
+                }
+            }
+        });
+        Drawings(drawings)
+    }
+
+    async fn until(&mut self, words: &str) {
+        let searching = async {
+            while let Some(drawing) = self.0.recv().await {
+                let text = drawing.strip_prefix("\x1b[H").expect("it begins in the upper left corner");
+                let text = text.strip_suffix("\x1b[J").unwrap().replace("\x1b[K\r\n", "\n");
+                assert!(!text.contains('\x1b'), "nothing else is cleared or moved: {drawing:?}");
+                if text.contains(words) {
+                    return;
+                }
+            }
+            panic!("it ended without `{words}`");
+        };
+        within(words, searching).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watched_status_is_drawn_in_place_until_ctrl_c() {
+    let nats = nats::start().await;
+    let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+    let terminal = openpty(Some(&size), None).unwrap();
+    let mut watching = watch(&nats, &[], terminal.slave);
+    let mut drawings = Drawings::of(terminal.master.into());
+    drawings.until("rampmeter: no scheduler answers on `rampmeter.resources`").await;
+    let running = scheduler::start(&nats, HUB).await;
+    drawings.until("\n0 granted").await;
+    Worker::connect(&nats, "hub").await.ask(json!([{"cost": {"requests": 1}}])).await;
+    drawings.until("\n1 granted").await;
+    scheduler::stop(running).await;
+    drawings.until("rampmeter: no ").await;
+    kill(Pid::from_raw(i32::try_from(watching.id().unwrap()).unwrap()), Signal::SIGINT).unwrap();
+    let ended = within("it ends", watching.wait()).await.unwrap();
+    assert!(ended.success(), "{ended}");
+}
+
+#[tokio::test]
+async fn a_watched_status_is_printed_again_and_again_to_a_pipe() {
+    let nats = nats::start().await;
+    let mut json = watch(&nats, &["--json"], Stdio::piped());
+    let mut json_lines = tokio::io::BufReader::new(json.stdout.take().unwrap()).lines();
+    let mut next = async || within("a line", json_lines.next_line()).await.unwrap().expect("it goes on");
+    let failure: Value = serde_json::from_str(&next().await).unwrap();
+    let error = "no scheduler answers on `rampmeter.resources`; is `rampmeter serve` running?";
+    assert_eq!(failure, json!({"error": error}));
+    let _running = scheduler::start(&nats, HUB).await;
+    let mut answers = 0;
+    while answers < 2 {
+        let line = next().await;
+        answers += usize::from(serde_json::from_str::<Vec<Status>>(&line).is_ok_and(|all| all.len() == 1));
+        assert!(answers == 0 || line.starts_with('['), "{line}");
+    }
+
+    let mut tables = watch(&nats, &["hub"], Stdio::piped());
+    let mut table_lines = tokio::io::BufReader::new(tables.stdout.take().unwrap()).lines();
+    let mut text = String::new();
+    while text.matches("led by").count() < 2 {
+        text += &(within("a line", table_lines.next_line()).await.unwrap().expect("it goes on") + "\n");
+    }
+    let tables_before: Vec<&str> = text.split("\n\nhub · epoch").collect();
+    assert!(tables_before.len() == 2 && tables_before[0].starts_with("hub · epoch"), "{text}");
+    assert!(!text.contains('\x1b'), "{text:?}");
+
+    drop((json_lines, table_lines));
+    for mut unread in [json, tables] {
+        assert!(within("it ends", unread.wait()).await.unwrap().success());
+    }
 }
