@@ -3,7 +3,6 @@
 use super::output;
 use crate::config;
 use anyhow::Context;
-use rampmeter_import_api_commons as api_commons;
 use rampmeter_import_governor as governor;
 use rampmeter_protocol::name::Name;
 use std::path::{Path, PathBuf};
@@ -19,27 +18,6 @@ pub struct ImportArgs {
 enum From {
     /// Turn rates files of EOM Governor into a resource with a limit for each rule.
     Governor(GovernorArgs),
-    /// Turn limits that API Commons describes into a resource, if they were harvested or probed.
-    ApiCommons(ApiCommonsArgs),
-}
-
-/// What `import api-commons` takes.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-A document is a list of limits, or has a list of `limits` beside its `method`. Only limits whose method is `harvested` or
-`probed` are taken over; most others are guesses. They become sliding windows, which are right whatever window the
-provider keeps. Limits of users or addresses need the label `user` or `address`, those of a part of the API the label
-`endpoint` with the limit's name.")]
-struct ApiCommonsArgs {
-    /// The document, YAML or JSON.
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// The plan, if limits depend on it.
-    #[arg(long, value_name = "NAME")]
-    tier: Option<String>,
-    /// The name of the resource.
-    #[arg(long, value_name = "NAME", default_value = "api")]
-    resource: Name,
 }
 
 /// What `import governor` takes.
@@ -75,7 +53,6 @@ struct GovernorArgs {
 pub fn run(args: ImportArgs) -> anyhow::Result<()> {
     match args.from {
         From::Governor(args) => import_governor(&args),
-        From::ApiCommons(args) => import_api_commons(args),
     }
 }
 
@@ -85,21 +62,6 @@ fn import_governor(args: &GovernorArgs) -> anyhow::Result<()> {
     let text = governor::configuration(&settings, projects, read(&args.rates)?)?;
     config::parse(Path::new("the imported configuration"), &text).context("these rules can't be kept to")?;
     output::print(format_args!("{}{text}", header(&args.project_label)))
-}
-
-/// The configuration begins with a list of what was left out.
-fn import_api_commons(args: ApiCommonsArgs) -> anyhow::Result<()> {
-    let file = args.file.display();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("{file} can't be read"))?;
-    let document =
-        api_commons::document(&text).with_context(|| format!("{file} is no rate limits document of API Commons"))?;
-    let settings = api_commons::Settings { resource: args.resource, tier: args.tier };
-    let imported = api_commons::import(&settings, document)?;
-    let text = imported.configuration;
-    config::parse(Path::new("the imported configuration"), &text).context("these limits can't be kept to")?;
-    let left_out: String = imported.left_out.iter().map(|left| format!("# Left out: {left}\n")).collect();
-    let name = args.file.file_name().unwrap_or_default().to_string_lossy();
-    output::print(format_args!("# Imported from {name}, as API Commons describes limits.\n{left_out}\n{text}"))
 }
 
 /// What workers have to send, as comments above the configuration.

@@ -1,6 +1,5 @@
 //! Commands and what people read.
 
-mod api_commons;
 mod closed_pipes;
 pub(crate) mod command_line;
 mod config;
