@@ -413,11 +413,7 @@ PARTS = [
         ),
         IN_SCRIPTS,
     ),
-    Part(
-        "scheduler/forecast/src",
-        (Tests("rampmeter-forecast", "lib"), Tests("rampmeter-forecast", "scenarios")),
-        IN_FORECASTS,
-    ),
+    Part("scheduler/src/serve/forecast", (SCHEDULER,), IN_FORECASTS),
     Part("worker-sdk/jobs/src", (Tests("rampmeter-jobs", "lib"), system("jobs")), IN_JOBS, waits=True),
     Part("scheduler/src/front", (SCHEDULER, system("http")), IN_HTTP, waits=True),
     Part("scheduler/src/serve/permits/incoming", (SCHEDULER, system("pricing")), IN_PRICES, waits=True),

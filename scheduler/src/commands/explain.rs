@@ -84,7 +84,7 @@ fn left_out(explanation: &Explanation) -> String {
 }
 
 /// Why a request waits, in lines of `columns` columns.
-pub(super) fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
+fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
     let title = format!("`{}`, class `{}`{client}", request.id, request.class);
     let when = duration(request.eta_ms.abs());
@@ -118,7 +118,7 @@ fn because(request: &Explained, explanation: &Explanation) -> Option<String> {
 }
 
 /// The limit that holds a request, with its key, and the reason.
-pub(super) fn holder(request: &Explained) -> String {
+fn holder(request: &Explained) -> String {
     let key = request.held_by.as_ref().and_then(|holder| holder.key.as_ref());
     let limit = request.limited_by.as_ref().map(|limit| match key {
         Some(key) => format!("{limit} of {}", escaped(key)),

@@ -7,7 +7,7 @@ use super::output::human::{amount, count, duration, escaped, wrapped};
 use super::output::reasons::{About, sentence};
 use super::output::table::{right_aligned, table, text_width, trimmed};
 use super::watch::{self, watch};
-use crate::error_text::with_causes;
+use crate::commands::output::error_text::with_causes;
 use crate::serve::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
@@ -198,7 +198,7 @@ fn render(status: &Status) -> String {
 }
 
 /// The part of the status that is about the resource as a whole, in lines of `columns` columns.
-pub(super) fn heading(status: &Status, columns: usize) -> String {
+fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
         "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}",
@@ -319,7 +319,7 @@ fn corrections(corrections: &[Correction]) -> String {
     }
 }
 
-pub(super) fn period(limit: &LimitStatus) -> String {
+fn period(limit: &LimitStatus) -> String {
     match &*limit.algorithm {
         IN_FLIGHT => "in flight".to_owned(),
         QUOTA if limit.period_ms <= 0.0 => "in all".to_owned(),
@@ -327,7 +327,7 @@ pub(super) fn period(limit: &LimitStatus) -> String {
     }
 }
 
-pub(super) fn next_free(limit: &LimitStatus) -> String {
+fn next_free(limit: &LimitStatus) -> String {
     match limit.likely_free_ms {
         Some(likely) => format!("~ {}", duration(likely)),
         None if limit.next_free_ms <= 0.0 => "now".to_owned(),
@@ -336,7 +336,7 @@ pub(super) fn next_free(limit: &LimitStatus) -> String {
 }
 
 /// What else there is to know of a limit, a sentence each.
-pub(super) fn notes(limit: &LimitStatus) -> Vec<String> {
+fn notes(limit: &LimitStatus) -> Vec<String> {
     let margin = (limit.margin > 0.0)
         .then(|| format!("a margin of {} is never used, because clocks and delays differ", amount(limit.margin)));
     let in_flight = (limit.algorithm == IN_FLIGHT).then(|| {

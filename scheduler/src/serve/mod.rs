@@ -7,6 +7,7 @@
 pub mod connection;
 pub mod denials;
 pub mod discovery;
+mod forecast;
 pub mod health;
 pub mod leadership;
 pub mod limits;

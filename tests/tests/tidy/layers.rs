@@ -32,11 +32,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("scheduler/src/front", &["page", "metrics"]),
     (
         "scheduler/src/commands",
-        &["bench", "demo", "jobs", "proxy", "simulate", "state", "limits", "process", "output"],
+        &["bench", "demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
     ),
     ("scheduler/src/config", &["proxy", "http", "limits", "reading"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
-    ("scheduler/src/serve", &["leadership", "permits", "limits", "messages"]),
+    ("scheduler/src/serve", &["leadership", "permits", "limits", "messages", "forecast"]),
     ("simulator/src", &["judge", "run", "results", "workers"]),
     ("simulator/upstream/src", &["http", "preset", "statistics", "counting", "policy"]),
     ("worker-sdk/src", &["middleware", "permit", "connection"]),

@@ -1,8 +1,8 @@
 //! Forecasts when the limits of a resource end, from their use.
 
+use crate::serve::forecast::{History, LimitState, forecast};
 use crate::store::{HOURS, StoredDayUsage};
 use jiff::civil::Date;
-use rampmeter_forecast::{History, State, forecast};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::name::Name;
@@ -37,7 +37,7 @@ pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, StoredDayUs
 
 /// What is left of a limit. A limit without windows refills within its period; its forecast covers
 /// one period.
-fn state(limit: &LimitStatus, now: f64) -> State {
+fn state(limit: &LimitStatus, now: f64) -> LimitState {
     let period = limit.period_ms / MILLIS_PER_HOUR;
     let full = limit.capacity - limit.margin;
     let (refill, until) = match limit.resets_ms {
@@ -46,7 +46,7 @@ fn state(limit: &LimitStatus, now: f64) -> State {
         None if limit.algorithm == "quota" => (0.0, period),
         None => (limit.capacity / period, period),
     };
-    State { now, left: limit.level, full, refill, until: now + until }
+    LimitState { now, left: limit.level, full, refill, until: now + until }
 }
 
 /// The whole hours since the limit was first used; nothing without any.

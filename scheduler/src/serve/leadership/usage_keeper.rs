@@ -1,5 +1,6 @@
 //! Keeps what was used, and tells when limits end, while this process leads the resource.
 
+use crate::serve::forecast::DAYS;
 use crate::serve::leadership::context::LeaderContext;
 use crate::serve::leadership::limit_forecasts::limit_forecasts;
 use crate::serve::leadership::usage_book::{DayHour, UsageBook};
@@ -10,7 +11,6 @@ use async_nats::{Message, Subscriber};
 use futures::StreamExt;
 use jiff::ToSpan;
 use jiff::civil::Date;
-use rampmeter_forecast::DAYS;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};

@@ -1,7 +1,7 @@
 //! What was used, hour by hour.
 
 /// Days of history that count: five weeks show every weekday several times.
-pub const DAYS: usize = 35;
+pub(crate) const DAYS: usize = 35;
 /// Hours of a day.
 pub(crate) const HOURS: usize = 24;
 /// 1 January 1970 was a Thursday: this many days after a Monday.
@@ -11,7 +11,7 @@ const SATURDAY: u64 = 5;
 
 /// What was used in each hour, in UTC.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct History {
+pub(crate) struct History {
     /// The first hour, counted since 1970.
     first: u64,
     amounts: Vec<f64>,
@@ -28,23 +28,15 @@ pub(crate) struct Day {
 impl History {
     /// The use of each hour from `first` on, which counts hours since 1970. Hours before the last
     /// [`DAYS`] are left out. An amount that is no number, or below zero, counts as nothing.
-    #[must_use]
-    pub fn new(first: u64, amounts: Vec<f64>) -> Self {
+    pub(crate) fn new(first: u64, amounts: Vec<f64>) -> Self {
         let left_out = amounts.len().saturating_sub(DAYS * HOURS);
         let sound = |amount: &f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };
         History { first: first + left_out as u64, amounts: amounts[left_out..].iter().map(sound).collect() }
     }
 
     /// How many hours it has.
-    #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.amounts.len()
-    }
-
-    /// Whether it has no hour.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.amounts.is_empty()
     }
 
     /// Its whole days. A shorter history is one day, whose hours are all like their mean.

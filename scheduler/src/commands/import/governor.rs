@@ -1,8 +1,8 @@
-//! Writes rules as limits of a resource.
+//! Turns rates files of EOM Governor into a configuration of one resource. The scheduler checks
+//! whether it can keep to it.
 
-use crate::rule::Rule;
 use rampmeter_protocol::name::Name;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The group of all limits. Only one limit of a group applies to a request.
@@ -12,19 +12,42 @@ const ROUTE: &str = "route";
 const METHOD: &str = "method";
 const LONGEST_NAME: usize = 64;
 
+/// A rule of a rates file. The first rule that matches a request counts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    name: String,
+    /// A regular expression for the whole path.
+    route: String,
+    /// An empty list means any method.
+    #[serde(default)]
+    methods: Vec<String>,
+    limit: f64,
+    /// Calls a second.
+    drain_velocity: f64,
+    project: Option<String>,
+}
+
+/// The rules of a rates file.
+///
+/// # Errors
+/// If it is not a JSON list of rules.
+pub(super) fn rules(text: &str) -> Result<Vec<Rule>, serde_json::Error> {
+    serde_json::from_str(text)
+}
+
 /// Settings that the rules do not contain.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub(super) struct Settings {
     /// The name of the resource.
-    pub resource: Name,
+    pub(super) resource: Name,
     /// The label that names a request's project.
-    pub project_label: String,
+    pub(super) project_label: String,
 }
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ImportError {
+pub(super) enum ImportError {
     /// A rule of the projects' rates is for no project.
     #[error("rule `{0}` of the projects' rates names no `project`")]
     NoProject(String),
@@ -71,7 +94,7 @@ enum Pattern {
 ///
 /// # Errors
 /// If a rule of `projects` names no project.
-pub fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>) -> Result<String, ImportError> {
+pub(super) fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>) -> Result<String, ImportError> {
     if let Some(rule) = projects.iter().find(|rule| rule.project.is_none()) {
         return Err(ImportError::NoProject(rule.name.clone()));
     }
@@ -119,7 +142,6 @@ fn unused_name(used: &[String], wanted: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::rules;
 
     fn settings() -> Settings {
         Settings { resource: Name::new("governor").unwrap(), project_label: "project".to_owned() }
@@ -143,6 +165,7 @@ mod tests {
         let text = configuration(&settings(), rule("own", r#", "project": "big""#), rule("all", "")).unwrap();
         assert!(text.find("\"own\"").unwrap() < text.find("\"all\"").unwrap(), "{text}");
         assert!(text.contains(r#"project = ["big"]"#), "{text}");
+        assert!(text.contains(r#"algorithm = "leaky-bucket""#), "{text}");
         let error = configuration(&settings(), rule("own", ""), rule("all", "")).unwrap_err();
         assert_eq!(error.to_string(), "rule `own` of the projects' rates names no `project`");
     }

@@ -1,9 +1,10 @@
 //! `rampmeter import`
 
+mod governor;
+
 use super::output;
 use crate::config;
 use anyhow::Context;
-use rampmeter_import_governor as governor;
 use rampmeter_protocol::name::Name;
 use std::path::{Path, PathBuf};
 

@@ -1,9 +1,8 @@
 //! How good forecasts are: months of six shapes, each forecast at its middle.
 
-#![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
-use rampmeter_forecast::{History, State, forecast};
+use super::{History, LimitState, forecast};
 use rampmeter_protocol::splitmix::SplitMix64;
 
 /// Months of each shape.
@@ -100,7 +99,7 @@ fn month(shape: Shape, chance: &mut SplitMix64, seed: u64) -> (f64, bool) {
     let left = hours[middle..end].iter().sum();
     let capacity = hours[begins..end].iter().sum();
     let now = (FIRST + middle as u64) as f64;
-    let state = State { now, left, full: capacity, refill: 0.0, until: now + (PERIOD * HOURS * 2) as f64 };
+    let state = LimitState { now, left, full: capacity, refill: 0.0, until: now + (PERIOD * HOURS * 2) as f64 };
     let told = forecast(&History::new(FIRST, hours[..middle].to_vec()), &state, seed).unwrap();
     let (period, actual) = ((PERIOD * HOURS) as f64, (end - middle) as f64);
     let after = |end: Option<f64>| end.unwrap_or(f64::INFINITY);

@@ -1,6 +1,6 @@
 //! How use grows or declines from day to day.
 
-use crate::history::{Day, is_weekend};
+use super::history::{Day, is_weekend};
 use std::cmp::Ordering;
 
 /// With fewer days, a trend cannot be told from chance.

@@ -1,7 +1,7 @@
 //! Replays of the history, from what is left until it has ended.
 
-use crate::history::{Day, HOURS, History, is_weekend};
-use crate::trend::{Trend, confidence, points, trend};
+use super::history::{Day, HOURS, History, is_weekend};
+use super::trend::{Trend, confidence, points, trend};
 use rampmeter_protocol::splitmix::SplitMix64;
 
 /// The number of replays. A tenth of them is 30.
@@ -16,35 +16,34 @@ const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
 
 /// What a limit has left, and when it is full again. Times are in hours since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct State {
+pub(crate) struct LimitState {
     /// The present time.
-    pub now: f64,
+    pub(crate) now: f64,
     /// What is left.
-    pub left: f64,
+    pub(crate) left: f64,
     /// The most that can be left.
-    pub full: f64,
+    pub(crate) full: f64,
     /// What comes back in each hour; zero for a window.
-    pub refill: f64,
+    pub(crate) refill: f64,
     /// When the window ends. Without one, how far to look ahead.
-    pub until: f64,
+    pub(crate) until: f64,
 }
 
-/// When a limit ends, in hours from now. A time behind [`State::until`] is not told.
+/// When a limit ends, in hours from now. A time behind [`LimitState::until`] is not told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Forecast {
+pub(crate) struct Forecast {
     /// One in ten replays has ended by then.
-    pub p10: Option<f64>,
+    pub(crate) p10: Option<f64>,
     /// Half of them have.
-    pub p50: Option<f64>,
+    pub(crate) p50: Option<f64>,
     /// Nine of ten have.
-    pub p90: Option<f64>,
+    pub(crate) p90: Option<f64>,
     /// The share of replays that end in time, from 0 to 1.
-    pub share: f64,
+    pub(crate) share: f64,
 }
 
 /// When the limit ends if use goes on as before. Nothing without history.
-#[must_use]
-pub fn forecast(history: &History, state: &State, seed: u64) -> Option<Forecast> {
+pub(crate) fn forecast(history: &History, state: &LimitState, seed: u64) -> Option<Forecast> {
     let days = history.days();
     if days.is_empty() {
         return None;
@@ -77,7 +76,7 @@ struct Replay<'a> {
 
 impl Replay<'_> {
     /// The hours until the limit is used up; none if some of it is left at the end.
-    fn end(mut self, state: &State) -> Option<f64> {
+    fn end(mut self, state: &LimitState) -> Option<f64> {
         let (mut now, mut left) = (state.now, state.left);
         let mut day = 0;
         let mut hours = [0.0; HOURS];
@@ -134,14 +133,14 @@ mod tests {
     fn what_comes_back_and_what_is_reset_counts() {
         let history = History::new(MONDAY, vec![10.0; 7 * 24]);
         let now = (MONDAY + 7 * 24) as f64;
-        let state = State { now, left: 100.0, full: 1000.0, refill: 0.0, until: now + 48.0 };
+        let state = LimitState { now, left: 100.0, full: 1000.0, refill: 0.0, until: now + 48.0 };
         #[rustfmt::skip]
         let table = [
-            ("it ends",                State { ..state },                    Some(10.0), 1.0),
-            ("a part of it comes back", State { refill: 5.0, ..state },      Some(20.0), 1.0),
-            ("all of it comes back",   State { refill: 10.0, ..state },      None,       0.0),
-            ("the reset comes first",  State { until: now + 9.0, ..state },  None,       0.0),
-            ("nothing is left",        State { left: -3.0, ..state },        Some(0.0),  1.0),
+            ("it ends",                LimitState { ..state },                    Some(10.0), 1.0),
+            ("a part of it comes back", LimitState { refill: 5.0, ..state },      Some(20.0), 1.0),
+            ("all of it comes back",   LimitState { refill: 10.0, ..state },      None,       0.0),
+            ("the reset comes first",  LimitState { until: now + 9.0, ..state },  None,       0.0),
+            ("nothing is left",        LimitState { left: -3.0, ..state },        Some(0.0),  1.0),
         ];
         for (what, state, p50, share) in table {
             let found = forecast(&history, &state, 7).unwrap();
@@ -156,7 +155,7 @@ mod tests {
         let history = History::new(MONDAY, hours.collect());
         // Friday noon: twelve hours of Friday, nothing at the weekend, and six hours of Monday.
         let now = (MONDAY + (14 + 4) * 24 + 12) as f64;
-        let state = State { now, left: 18.0, full: 100.0, refill: 0.0, until: now + 200.0 };
+        let state = LimitState { now, left: 18.0, full: 100.0, refill: 0.0, until: now + 200.0 };
         assert_eq!(forecast(&history, &state, 7).unwrap().p50, Some(12.0 + 48.0 + 6.0));
     }
 }
