@@ -10,8 +10,7 @@
 //! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `tls`
 //! encrypts. `route` and `requested_permit` say what a request asks for, and `tokens` counts the
 //! tokens of language models. `credential` is what the proxy shows in place of its clients. `trace`
-//! is the span of a request, and `failure` an answer of the proxy's own. `intercept` has the
-//! tunnels of programs that only know `HTTPS_PROXY`.
+//! is the span of a request, and `failure` an answer of the proxy's own.
 
 mod amounts;
 mod checked_stream;
@@ -19,7 +18,6 @@ pub mod credential;
 mod drain;
 mod exchange;
 mod headers;
-pub mod intercept;
 mod listener;
 pub mod metrics;
 mod pool;

@@ -3,9 +3,8 @@
 use crate::checked_stream::{CheckedStream, MAX_HEAD};
 use crate::drain::Drain;
 use crate::exchange::{Exchange, Peer};
-use crate::intercept::TunnelSlot;
 use crate::tls::{Certificate, ClientName};
-use http::{Method, Request};
+use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -19,8 +18,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 /// How long a client may take for a head, which is also how long a connection may lie idle. Clients
 /// keep connections for up to a minute, and a request on a connection that closes is lost.
@@ -76,7 +73,7 @@ impl Listener {
                 (stream, address, place) = self.accept() => {
                     let (exchange, drain) = (self.exchange.clone(), drain.clone());
                     let (address, is_encrypted) = (address.ip().to_canonical(), self.certificate.is_some());
-                    let peer = Peer { address, is_encrypted, name: None, tunnel: None };
+                    let peer = Peer { address, is_encrypted, name: None };
                     let service = Service { exchange, peer, drain, _place: place };
                     connections.spawn(service.greet(stream, self.certificate.clone()));
                 }
@@ -106,41 +103,21 @@ impl Service {
     async fn greet(mut self, stream: TcpStream, certificate: Option<Arc<Certificate>>) {
         stream.set_nodelay(true).ok();
         let Some(certificate) = certificate else { return self.serve(stream).await };
-        if let Some(stream) = encrypted(stream, &certificate.acceptor().await).await {
+        // The handshake itself tells the client why it fails.
+        let handshake = certificate.acceptor().await.accept(stream);
+        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await {
             self.peer.name = ClientName::of(stream.get_ref().1);
             self.serve(stream).await;
         }
     }
 
-    /// Serves the connection, and then its tunnel if it has become one.
-    async fn serve(mut self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let slot = TunnelSlot::default();
-        self.serve_requests(stream, &slot).await;
-        let (Some(tunnel), Some(interceptor)) = (slot.take(), &self.exchange.interceptor) else { return };
-        let host = tunnel.host.clone();
-        let Some((stream, acceptor)) = tunnel.begin(interceptor).await else { return };
-        let stream = encrypted(stream, &acceptor).await;
-        self.exchange.metrics.tunnel(stream.is_some());
-        if let Some(stream) = stream {
-            (self.peer.is_encrypted, self.peer.tunnel) = (true, Some(host));
-            self.serve_requests(stream, &slot).await;
-        }
-    }
-
-    async fn serve_requests(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, slot: &TunnelSlot) {
-        let service = service_fn(|mut request: Request<Incoming>| {
-            let (exchange, peer, slot) = (self.exchange.clone(), self.peer.clone(), slot.clone());
-            async move {
-                if request.method() != Method::CONNECT {
-                    return Ok::<_, Infallible>(exchange.answer(request, peer).await);
-                }
-                let (response, tunnel) = exchange.connect(&mut request, &peer);
-                slot.put(tunnel);
-                Ok(response)
-            }
+    async fn serve(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let service = service_fn(|request: Request<Incoming>| {
+            let (exchange, peer) = (self.exchange.clone(), self.peer.clone());
+            async move { Ok::<_, Infallible>(exchange.answer(request, peer).await) }
         });
         let (builder, stream) = (builder(), TokioIo::new(CheckedStream::new(stream)));
-        let mut connection = pin!(builder.serve_connection_with_upgrades(stream, service));
+        let mut connection = pin!(builder.serve_connection(stream, service));
         tokio::select! {
             // The client may end its connection in any way.
             _ended = connection.as_mut() => return,
@@ -149,12 +126,6 @@ impl Service {
         connection.as_mut().graceful_shutdown();
         connection.await.ok();
     }
-}
-
-/// The encrypted stream; `None` if the client does not agree in time. The handshake itself tells
-/// the client why.
-async fn encrypted<S: AsyncRead + AsyncWrite + Unpin>(stream: S, acceptor: &TlsAcceptor) -> Option<TlsStream<S>> {
-    tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await.ok()?.ok()
 }
 
 fn builder() -> auto::Builder<TokioExecutor> {

@@ -25,7 +25,6 @@ type Labels = Vec<(&'static str, String)>;
 pub struct Metrics {
     registry: Registry,
     answered: Family<Labels, Counter>,
-    tunnels: Family<Labels, Counter>,
     repeated: Counter,
     given_back: Counter,
     held: Gauge,
@@ -47,7 +46,6 @@ impl Metrics {
         let mut metrics = Metrics {
             registry: Registry::with_prefix("rampmeter_proxy"),
             answered: Family::default(),
-            tunnels: Family::default(),
             repeated: Counter::default(),
             given_back: Counter::default(),
             held: Gauge::default(),
@@ -62,7 +60,6 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("requests", "Requests by their end: `forwarded`, or why not", self.answered.clone());
-        registry.register("tunnels", "Intercepted tunnels: `served`, or `not_encrypted`", self.tunnels.clone());
         registry.register("repeated", "Calls that were repeated after a 429", self.repeated.clone());
         registry.register("given_back", "Requests whose client was gone before its answer", self.given_back.clone());
         registry.register("held", "Requests that wait for a permit or for the upstream's answer", self.held.clone());
@@ -98,11 +95,6 @@ impl Metrics {
 
     pub(crate) fn first_byte(&self, after: Span) {
         self.first_bytes.observe(after.duration().as_secs_f64());
-    }
-
-    pub(crate) fn tunnel(&self, is_encrypted: bool) {
-        let end = if is_encrypted { "served" } else { "not_encrypted" };
-        self.tunnels.get_or_create(&vec![("end", end.to_owned())]).inc();
     }
 
     pub(crate) fn repeated(&self) {

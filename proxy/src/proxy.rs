@@ -3,7 +3,6 @@
 use crate::drain::{Drain, LEAVE, Phase};
 use crate::exchange::Exchange;
 use crate::headers::Pseudonym;
-use crate::intercept::Interceptor;
 use crate::listener::Listener;
 use crate::metrics::Metrics;
 use crate::pool::Pool;
@@ -47,11 +46,8 @@ impl Proxy {
         let (phase, drain) = Drain::new();
         let (bounds, times, encryption) = (settings.bounds, settings.times, settings.encryption.clone());
         let certificate = encryption.certificate.map(|files| Certificate::read(files, clock)).transpose()?;
-        let open = |interception| Interceptor::open(interception, settings.upstream.authority(), clock);
-        let interceptor = settings.intercept.clone().map(open).transpose()?;
         let exchange = Exchange {
             pool: Pool::new(times, &settings.upstream, encryption.upstream_ca.as_deref(), clock)?,
-            interceptor,
             settings,
             resource,
             metrics: metrics.clone(),

@@ -1,7 +1,6 @@
 //! What a proxy is configured with.
 
 use crate::credential::Credential;
-use crate::intercept::Interception;
 use crate::route::Routes;
 use crate::tls::CertificateFiles;
 use crate::tokens::TokenUnits;
@@ -39,8 +38,6 @@ pub struct Settings {
     pub encryption: Encryption,
     /// Where spans go, if this process sends any.
     pub spans: Option<Spans>,
-    /// Which tunnels end here. Without it, the proxy grants no tunnels.
-    pub intercept: Option<Interception>,
 }
 
 /// How connections are encrypted.
@@ -229,11 +226,6 @@ impl Upstream {
     #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host()
-    }
-
-    /// Its name or address, and its port if one was written.
-    pub(crate) fn authority(&self) -> &Authority {
-        &self.authority
     }
 
     /// The upstream's URL for what a client wants; `None` if the client names no path.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-import subprocess
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -63,50 +60,6 @@ def test_requests(scheduler: Starts, upstream: Callable[..., Upstream], proxy: H
         statuses = list(pool.map(lambda _: session.post(f"{url}/process", data=b"a body").status_code, range(120)))
     assert statuses == [200] * 120
     check(api, 120, time.monotonic() - began, ideal(120, 30, 50))
-
-
-def authority_for(host: str, folder: Path) -> tuple[Path, Path]:
-    """An authority for one host alone, made as docs/proxy.md says."""
-    cert, key = folder / "intercept-ca.pem", folder / "intercept-ca-key.pem"
-    extensions = ["keyUsage=critical,keyCertSign", f"nameConstraints=critical,permitted;DNS:{host}"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    command += ["-days", "365", "-subj", "/CN=Rampmeter for my program", "-keyout", str(key), "-out", str(cert)]
-    command += [part for extension in extensions for part in ("-addext", extension)]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key
-
-
-def test_requests_that_know_a_proxy_alone(
-    scheduler: Starts,
-    upstream: Callable[..., Upstream],
-    proxy: Holds,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    few, allowed = shared(30, 50)
-    scheduler(resource(few))
-    api = upstream(allowed)
-    host = "api.example.com"
-    cert, key = authority_for(host, tmp_path)
-    files = f'ca_cert_file = "{cert}"\nca_key_file = "{key}"'
-    url = proxy(api.url, "api", f'[proxy.intercept]\n{files}\nhosts = ["{host}"]')
-    monkeypatch.delenv("NO_PROXY", raising=False)
-    monkeypatch.delenv("no_proxy", raising=False)
-    monkeypatch.setenv("HTTPS_PROXY", url)
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(cert))
-    began = time.monotonic()
-    with ThreadPoolExecutor(10) as pool:
-        calls = [pool.submit(requests.post, f"https://{host}/process", data=b"a body", timeout=60) for _ in range(90)]
-        assert [call.result().status_code for call in calls] == [200] * 90
-    check(api, 90, time.monotonic() - began, ideal(90, 30, 50))
-    with pytest.raises(requests.exceptions.ProxyError):
-        requests.get("https://foreign.example/", timeout=60)
-    # As Python 3.13 and newer verify by default.
-    context = ssl.create_default_context(cafile=str(cert))
-    context.verify_flags |= ssl.VERIFY_X509_STRICT
-    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
-    with opener.open(f"https://{host}/process", data=b"a body", timeout=60) as answer:
-        assert answer.status == 200
 
 
 def test_openai_with_streams(

@@ -357,18 +357,6 @@ IN_PROXY = [
     ("bodies tell no labels", "with_labels_of", r"wanted\.is_empty\(\)", "true"),
     ("certificates have no names", "greet", r"ClientName::of\(.*\);", "None;"),
     ("a price is forgotten", "estimated", r"requested\.with_price\(&price\)", "requested"),
-    ("a tunnel leads anywhere", "has", r"self\.name == wanted\.name && ", ""),
-    ("a request in a tunnel is for any host", "is_meant_by", r"is_named && named\.all\(is_meant\)", "true"),
-    ("a request in a tunnel may name no host", "is_meant_by", r"is_named && ", ""),
-    ("a user stands in a host", "at", r"!authority\.as_str\(\)\.contains\('@'\) && ", ""),
-    ("a handshake is for any host", "resolve", r"name\.eq_ignore_ascii_case\(&self\.name\)", "!name.is_empty()"),
-    ("tunnels are nested", "tunnel", r" && peer\.tunnel\.is_none\(\)", ""),
-    ("HTTP/2 has tunnels", "tunnel", r"request\.version\(\) < Version::HTTP_2 && ", ""),
-    ("a tunnel has a body", "read", r"Ok\(Framing::Length\(1\.\.\) \| Framing::Chunked\) if wants_tunnel", "Ok(Framing::Length(1..)) if wants_tunnel && false"),
-    ("a whole URL leads anywhere", "check_host", r"interceptor\.find\(named, port\)\.is_none\(\)", "false"),
-    ("what an authority signs is not tried", "acceptor", r"self\.check\(&certificate, host\)", "Ok::<(), webpki::Error>(())"),
-    ("any certificate is an authority's", "read", r"!read\.is_ca\(\)", "false"),
-    ("an authority counts for ever", "read", r"!moment\(now_s\)\.is_some_and\(\|now\| read\.validity\(\)\.is_valid_at\(now\)\)", "false"),
     ("a call ends with its head", "new", r"if relay\.body\.is_end_stream\(\)", "if true"),
 ]
 

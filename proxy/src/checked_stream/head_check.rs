@@ -6,8 +6,6 @@
 
 /// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
-/// The first bytes of a request for a tunnel.
-const TUNNEL: &[u8] = b"CONNECT ";
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
@@ -33,8 +31,6 @@ pub(crate) enum Framing {
     Length(u64),
     /// The body ends with its last chunk.
     Chunked,
-    /// The body never ends: further bytes belong to the tunnel that was asked for, or to nothing.
-    Tunnel,
 }
 
 /// Looks at `bytes`, of which `seen` were looked at before.
@@ -64,7 +60,6 @@ fn read(head: &[u8]) -> Verdict {
     if has_bare_line_end(head, true) {
         return Verdict::Ambiguous("a line ends without CR LF");
     }
-    let wants_tunnel = head.starts_with(TUNNEL);
     let mut lengths = Fields::default();
     let mut codings = Fields::default();
     let lines = head.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii_end).skip(1);
@@ -83,11 +78,6 @@ fn read(head: &[u8]) -> Verdict {
         }
     }
     match framing(&lengths, &codings) {
-        // To some servers the body would be the first bytes of the tunnel (RFC 9110, 9.3.6).
-        Ok(Framing::Length(1..) | Framing::Chunked) if wants_tunnel => {
-            Verdict::Ambiguous("a request for a tunnel has a body")
-        }
-        Ok(_) if wants_tunnel => Verdict::Clear(head.len(), Framing::Tunnel),
         Ok(framing) => Verdict::Clear(head.len(), framing),
         Err(why) => Verdict::Ambiguous(why),
     }
@@ -180,22 +170,6 @@ mod tests {
         assert_eq!(check(head.as_bytes(), 0), Verdict::Clear(head.len(), Framing::Chunked));
         assert_eq!(check(PREFACE, 0), Verdict::Http2);
         assert_eq!(check(b"\r\nGET / HTTP/1.1\r\n\r\n", 0), Verdict::Empty);
-    }
-
-    #[test]
-    fn bytes_behind_a_request_for_a_tunnel_are_no_body() {
-        let connect = |fields: &str| format!("CONNECT a:443 HTTP/1.1\r\n{fields}\r\n");
-        for fields in ["", "host: a\r\n", "content-length: 0\r\n"] {
-            let head = connect(fields);
-            let found = check(format!("{head}\x16\x03\n").as_bytes(), 0);
-            assert_eq!(found, Verdict::Clear(head.len(), Framing::Tunnel), "{fields:?}");
-        }
-        for fields in ["content-length: 1\r\n", "transfer-encoding: chunked\r\n"] {
-            let why = "a request for a tunnel has a body";
-            assert_eq!(check(connect(fields).as_bytes(), 0), Verdict::Ambiguous(why), "{fields:?}");
-        }
-        let other = b"connect a:443 HTTP/1.1\r\n\r\n";
-        assert_eq!(check(other, 0), Verdict::Clear(other.len(), Framing::Length(0)));
     }
 
     /// The network may cut a head anywhere.

@@ -18,8 +18,7 @@ const REFUSED: &[u8] = b"\0\r\n\r\n";
 /// A stream that shows its reader no ambiguous head.
 ///
 /// After a body in chunks nothing is checked: [`closes`] says that such a request is the last one
-/// of its connection. A request for a tunnel is the last one, too; the tunnel's bytes have checks
-/// of their own.
+/// of its connection.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,
@@ -67,7 +66,7 @@ impl<S> CheckedStream<S> {
             Verdict::Open if self.unchecked.len() > MAX_HEAD => self.release(self.unchecked.len(), Expects::Anything),
             Verdict::Open => self.seen = self.unchecked.len(),
             Verdict::Empty => self.release(2, Expects::Head),
-            Verdict::Http2 | Verdict::Clear(_, Framing::Chunked | Framing::Tunnel) => {
+            Verdict::Http2 | Verdict::Clear(_, Framing::Chunked) => {
                 self.release(self.unchecked.len(), Expects::Anything);
             }
             Verdict::Clear(head, Framing::Length(length)) => {
@@ -231,14 +230,6 @@ mod tests {
     async fn a_head_that_is_too_long_is_not_kept() {
         assert_eq!(handed(MAX_HEAD).await, 0, "its end may still come");
         assert_eq!(handed(MAX_HEAD + 1).await, MAX_HEAD + 1);
-    }
-
-    #[tokio::test]
-    async fn the_bytes_of_a_tunnel_pass_unchanged() {
-        let all = [b"CONNECT a:443 HTTP/1.1\r\n\r\n", &b"\x16\x03\x01\n\r\n\0"[..]].concat();
-        for piece in [1, 3, 1000] {
-            assert_eq!(read(&all, piece).await, all, "{piece}");
-        }
     }
 
     #[tokio::test]

@@ -27,12 +27,6 @@ pub(crate) enum Failure {
     /// The request wants a tunnel where there are none.
     #[error("this proxy opens no tunnels; set it as the base URL, not as HTTPS_PROXY")]
     Tunnel,
-    /// The request is for a host that is not the proxy's.
-    #[error("this proxy answers for its own hosts only (`hosts` in [proxy.intercept]), and this is none of them")]
-    ForeignHost,
-    /// The request in a tunnel is for another host than the tunnel.
-    #[error("this request names another host than its tunnel, or none")]
-    Misdirected,
     /// The request came from this proxy.
     #[error("this request was here before: the upstream leads back to this proxy")]
     Loop,
@@ -118,8 +112,6 @@ impl Failure {
         match self {
             Failure::Unclear(_) => shape(StatusCode::BAD_REQUEST, "unclear", "http_request_error"),
             Failure::Tunnel => shape(StatusCode::METHOD_NOT_ALLOWED, "tunnel", "http_request_denied"),
-            Failure::ForeignHost => shape(StatusCode::FORBIDDEN, "foreign_host", "http_request_denied"),
-            Failure::Misdirected => shape(StatusCode::MISDIRECTED_REQUEST, "misdirected", "http_request_error"),
             Failure::Loop => shape(StatusCode::LOOP_DETECTED, "loop", "proxy_loop_detected"),
             Failure::BrokenBody | Failure::Call(CallError::BrokenBody) => {
                 shape(StatusCode::BAD_REQUEST, "broken_body", "http_request_error")
@@ -151,8 +143,6 @@ impl Failure {
             Failure::Permit(error) => error.limited_by(),
             Failure::Unclear(_)
             | Failure::Tunnel
-            | Failure::ForeignHost
-            | Failure::Misdirected
             | Failure::Loop
             | Failure::BrokenBody
             | Failure::TooManyHeld
@@ -172,12 +162,7 @@ impl Failure {
     /// Whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
         match self {
-            Failure::Unclear(_)
-            | Failure::Tunnel
-            | Failure::ForeignHost
-            | Failure::Misdirected
-            | Failure::BrokenBody
-            | Failure::Stopping => true,
+            Failure::Unclear(_) | Failure::Tunnel | Failure::BrokenBody | Failure::Stopping => true,
             Failure::Call(error) => matches!(error, CallError::BrokenBody | CallError::SlowClient),
             Failure::Loop | Failure::TooManyHeld | Failure::NoPlace | Failure::NoCredential | Failure::Permit(_) => {
                 false

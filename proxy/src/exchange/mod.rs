@@ -18,7 +18,6 @@ use crate::checked_stream::closes;
 use crate::credential::AppliedCredential;
 use crate::drain::Drain;
 use crate::headers::{self, ClientInfo, Pseudonym};
-use crate::intercept::{HTTP, HTTPS, Host, Interceptor, Tunnel};
 use crate::metrics::Metrics;
 use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
@@ -27,9 +26,7 @@ use crate::tls::ClientName;
 use failure::Failure;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
-use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use outgoing::Outgoing;
 use rampmeter_protocol::clock::Clock;
@@ -57,8 +54,6 @@ pub(crate) struct Exchange {
     pub(crate) settings: Settings,
     pub(crate) resource: Resource,
     pub(crate) pool: Pool,
-    /// Without an interceptor, there are no tunnels.
-    pub(crate) interceptor: Option<Interceptor>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pseudonym: Pseudonym,
     pub(crate) memory: BodyMemory,
@@ -79,8 +74,6 @@ pub(crate) struct Peer {
     pub(crate) is_encrypted: bool,
     /// The name in the client's certificate, if it has shown one.
     pub(crate) name: Option<ClientName>,
-    /// The host that the client believes to be at the other end, if it came through a tunnel.
-    pub(crate) tunnel: Option<Arc<Host>>,
 }
 
 /// A request that was checked and is on its way.
@@ -127,47 +120,6 @@ impl Exchange {
         response
     }
 
-    /// The answer to a request for a tunnel. A granted tunnel begins after the answer.
-    pub(crate) fn connect(
-        &self,
-        request: &mut Request<Incoming>,
-        peer: &Peer,
-    ) -> (Response<ResponseBody>, Option<Tunnel>) {
-        match self.tunnel(request, peer) {
-            Ok(tunnel) => (Response::new(ResponseBody::Own(Full::default())), Some(tunnel)),
-            Err(failure) => {
-                let mut response = self.refused("-", None, &failure);
-                if request.version() == Version::HTTP_2 {
-                    response.headers_mut().remove(CONNECTION);
-                }
-                (response, None)
-            }
-        }
-    }
-
-    fn tunnel(&self, request: &mut Request<Incoming>, peer: &Peer) -> Result<Tunnel, Failure> {
-        // A tunnel takes the place of one connection. A connection of HTTP/2 could have many.
-        let is_alone = request.version() < Version::HTTP_2 && peer.tunnel.is_none();
-        let interceptor = self.interceptor.as_ref().filter(|_| is_alone).ok_or(Failure::Tunnel)?;
-        let host = request.uri().authority().and_then(|wanted| interceptor.find(wanted, HTTPS));
-        Ok(Tunnel::new(host.ok_or(Failure::ForeignHost)?, hyper::upgrade::on(request)))
-    }
-
-    /// Refuses a request that names a host for which this proxy does not answer.
-    fn check_host(&self, head: &Parts, peer: &Peer) -> Result<(), Failure> {
-        if let Some(host) = &peer.tunnel {
-            return if host.is_meant_by(head) { Ok(()) } else { Err(Failure::Misdirected) };
-        }
-        // Over HTTP/1, only a program that takes this for its proxy sends a whole URL. Over HTTP/2,
-        // every program sends one.
-        let named = head.uri.authority().filter(|_| head.version < Version::HTTP_2);
-        let port = if head.uri.scheme() == Some(&Scheme::HTTPS) { HTTPS } else { HTTP };
-        match named.zip(self.interceptor.as_ref()) {
-            Some((named, interceptor)) if interceptor.find(named, port).is_none() => Err(Failure::ForeignHost),
-            Some(_) | None => Ok(()),
-        }
-    }
-
     async fn hold(&self, checked: CheckedRequest, mut trace: RequestTrace) -> Response<ResponseBody> {
         let (route, class) = (checked.requested.route.clone(), checked.requested.class.clone());
         let answered = match self.held.try_acquire() {
@@ -195,7 +147,9 @@ impl Exchange {
         peer: &Peer,
         begun: Time,
     ) -> Result<(CheckedRequest, RequestTrace), Failure> {
-        self.check_host(&head, peer)?;
+        if head.method == Method::CONNECT {
+            return Err(Failure::Tunnel);
+        }
         if self.pseudonym.is_in(&head.headers) {
             return Err(Failure::Loop);
         }

@@ -63,7 +63,7 @@ enum FileFault {
 
 /// What is wrong with PEM. The error of the parser may quote a key, so it is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PemFault {
+enum PemFault {
     #[error("a section has no `-----END` line")]
     NoEnd,
     #[error("a `-----BEGIN` line is not a line of its own")]
@@ -72,8 +72,6 @@ pub(crate) enum PemFault {
     NoBase64,
     #[error("there is no such section")]
     NoSection,
-    #[error("this kind of key is not supported")]
-    UnsupportedKey,
 }
 
 impl From<pem::Error> for PemFault {
@@ -152,14 +150,10 @@ impl CertificateFiles {
             None => ServerConfig::builder().with_no_client_auth(),
         };
         let config = config.with_single_cert(certificates(&self.cert_file)?, key);
-        Ok(acceptor(config.map_err(|error| fault(&self.key_file, error.to_string()))?))
+        let mut config = config.map_err(|error| fault(&self.key_file, error.to_string()))?;
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        Ok(TlsAcceptor::from(Arc::new(config)))
     }
-}
-
-/// An acceptor with `config`, for both versions of HTTP.
-pub(crate) fn acceptor(mut config: ServerConfig) -> TlsAcceptor {
-    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
-    TlsAcceptor::from(Arc::new(config))
 }
 
 /// A client of servers whose certificates the authorities in `file` have signed.
@@ -189,7 +183,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
 ///
 /// # Errors
 /// If the file has none.
-pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
         let all: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>()?;
         if all.is_empty() { Err(PemFault::NoSection) } else { Ok(all) }
@@ -201,18 +195,14 @@ pub(crate) fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, 
 ///
 /// # Errors
 /// If there is no such file, it is too long, or `read` finds nothing.
-pub(crate) fn pem<T>(
-    file: &Path,
-    read: impl Fn(&[u8]) -> Result<T, PemFault>,
-    otherwise: &str,
-) -> Result<T, TlsFileError> {
+fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Result<T, PemFault>, otherwise: &str) -> Result<T, TlsFileError> {
     let because = |reason: &str, source| TlsFileError { source: Some(source), ..fault(file, reason.to_owned()) };
     let text = key_file::bounded(file).map_err(|error| because("it can't be read", error.into()))?;
     read(&text).map_err(|error| because(otherwise, error.into()))
 }
 
 /// Says of the file at `path` why it cannot be used.
-pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
+fn fault(path: &Path, reason: String) -> TlsFileError {
     TlsFileError { path: path.to_owned(), reason, source: None }
 }
 
@@ -221,7 +211,7 @@ pub(crate) fn fault(path: &Path, reason: String) -> TlsFileError {
 ///
 /// # Errors
 /// Those of `read`, or if the runtime ends.
-pub(crate) async fn blocking<T: Send + 'static>(
+async fn blocking<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce() -> Result<T, TlsFileError> + Send + 'static,
 ) -> Result<T, TlsFileError> {

@@ -8,7 +8,6 @@ use super::limits::table::{ClassTable, LimitTable, ResourceTable};
 use super::nats::{NatsTable, TlsTable};
 use super::provider::ProviderTable;
 use super::proxy::credential::CredentialTable;
-use super::proxy::intercept::InterceptTable;
 use super::proxy::{ProxyTable, RouteTable};
 use super::telemetry::TelemetryTable;
 use rampmeter_dialects::Dialect;
@@ -37,11 +36,6 @@ const PROXY: &str = "\
 const CREDENTIAL: &str = "\
 # The secret that the proxy above shows to the upstream, so that its clients need none. Every client
 # that reaches the proxy then calls the upstream in its name.
-";
-
-const INTERCEPT: &str = "\
-# The hosts in whose place the proxy above answers programs that only know HTTPS_PROXY. Such programs
-# trust an authority of your own, whose key is here: see \"As a forward proxy\" in docs/proxy.md first.
 ";
 
 const ROUTE: &str = "\
@@ -87,7 +81,6 @@ pub fn default_file() -> String {
     write(&mut file, "[telemetry]", TelemetryTable::KEYS);
     write_commented_out(&mut file, PROXY, "[[proxy]]", ProxyTable::KEYS);
     write_commented_out(&mut file, CREDENTIAL, "[proxy.credential]", CredentialTable::KEYS);
-    write_commented_out(&mut file, INTERCEPT, "[proxy.intercept]", InterceptTable::KEYS);
     write_commented_out(&mut file, ROUTE, "[[proxy.route]]", RouteTable::KEYS);
     file.push_str(RESOURCE);
     write(&mut file, "[[resource]]", ResourceTable::KEYS);
@@ -141,7 +134,7 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 13] = [
+    const PLACES: [Tried; 12] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
@@ -149,11 +142,6 @@ mod tests {
         (TelemetryTable::KEYS, "[telemetry]\n", NAMED),
         (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
         (CredentialTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
-        (
-            InterceptTable::KEYS,
-            "[[proxy]]\nupstream = \"https://a\"\n[proxy.intercept]\nca_cert_file = \"a\"\nca_key_file = \"b\"\n",
-            NAMED,
-        ),
         (RouteTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),
         (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
         (ClassTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),

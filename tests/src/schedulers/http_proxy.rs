@@ -48,7 +48,6 @@ pub fn settings(upstream: &str) -> Settings {
         bounds: Bounds::default(),
         encryption: Encryption::default(),
         spans: None,
-        intercept: None,
     }
 }
 

@@ -27,23 +27,12 @@ impl Authority {
     /// If its certificate can't be written.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        Self::with(name, |_| ())
-    }
-
-    /// The same with parameters that `change` has set.
-    ///
-    /// # Panics
-    /// If its certificate can't be written.
-    #[must_use]
-    pub fn with(name: &str, change: impl FnOnce(&mut CertificateParams)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut of_authority = params(name, &[]);
         of_authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        change(&mut of_authority);
         let key = KeyPair::generate().unwrap();
         let certificate = of_authority.self_signed(&key).unwrap();
         std::fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
-        std::fs::write(folder.path().join("ca-key.pem"), key.serialize_pem()).unwrap();
         Authority { folder, issuer: Issuer::new(of_authority, key) }
     }
 
@@ -51,12 +40,6 @@ impl Authority {
     #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
-    }
-
-    /// The file with its private key.
-    #[must_use]
-    pub fn key_file(&self) -> PathBuf {
-        self.folder.path().join("ca-key.pem")
     }
 
     /// Issues a certificate for `hosts`.

@@ -106,7 +106,6 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         times,
         bounds,
         encryption,
-        intercept,
         metrics,
         ..
     } = proxy;
@@ -121,7 +120,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
     let listener = TcpListener::bind(&listen).await.with_context(|| format!("the proxy can't listen at {listen}"))?;
-    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, spans, intercept };
+    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, spans };
     let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
     if let Some(address) = metrics {
         pages::serve(&address, proxy.metrics()).await?;

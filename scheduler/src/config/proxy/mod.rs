@@ -1,7 +1,6 @@
 //! `[[proxy]]` of the file.
 
 pub(super) mod credential;
-pub(super) mod intercept;
 
 use super::http::settings::{LabelSource, OriginSettings};
 use super::http::{OriginTable, counted, label_key, origin};
@@ -14,10 +13,8 @@ use super::reading::value::{name, within};
 use crate::provider::duration;
 use axum::http::{HeaderName, Method};
 use credential::{CredentialSettings, CredentialTable};
-use intercept::InterceptTable;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_proxy::intercept::Interception;
 use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
 use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, SafeRate, Times, Upstream};
 use rampmeter_proxy::tls::CertificateFiles;
@@ -135,8 +132,6 @@ keys! {
         metrics: Option<String> = Example(r#""127.0.0.1:9471""#),
         /// What the upstream sees in place of the clients' own secrets.
         credential: Option<Spanned<CredentialTable>> = Table,
-        /// The hosts in whose place the proxy answers programs that know `HTTPS_PROXY` alone.
-        intercept: Option<InterceptTable> = Table,
         /// Kinds of requests with a class, labels and a cost of their own: [[proxy.route]].
         #[serde(default)]
         route: Vec<Spanned<RouteTable>> = Table,
@@ -248,8 +243,6 @@ pub struct ProxySettings {
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,
-    /// Which tunnels end at the proxy.
-    pub intercept: Option<Interception>,
     /// The address of its metrics, if they are served.
     pub metrics: Option<String>,
 }
@@ -274,7 +267,6 @@ impl Default for ProxySettings {
             times: Times::default(),
             bounds: Bounds::default(),
             encryption: Encryption::default(),
-            intercept: None,
             metrics: None,
         }
     }
@@ -333,7 +325,6 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         times: times(source, table)?,
         bounds: bounds(source, table)?,
         encryption: encryption(source, table)?,
-        intercept: table.intercept.as_ref().map(|table| intercept::settings(source, table)).transpose()?,
         metrics: table.metrics.clone(),
     })
 }

@@ -326,7 +326,7 @@ fn faults_of_telemetry_are_reported_with_their_place() {
     assert_eq!(read("sample = 0.5").unwrap().telemetry, None);
 }
 
-/// Reaches `proxy::MAX_WAIT`, `proxy::MAX_ROUTES` and `intercept::MAX_HOSTS`.
+/// Reaches `proxy::MAX_WAIT` and `proxy::MAX_ROUTES`.
 #[test]
 fn what_a_proxy_is_told_is_bounded() {
     let fault = |keys: &str| {
@@ -335,14 +335,8 @@ fn what_a_proxy_is_told_is_bounded() {
     };
     let wait = |hours: usize| fault(&format!("max_wait = \"{hours}h\""));
     let routes = |count: usize| fault(&"[[proxy.route]]\npath = \"/a\"\n".repeat(count));
-    let hosts = |count: usize| {
-        let hosts: Vec<String> = (0..count).map(|number| format!("\"h{number}.example\"")).collect();
-        let files = "ca_cert_file = \"cert\"\nca_key_file = \"key\"";
-        fault(&format!("[proxy.intercept]\n{files}\nhosts = [{}]", hosts.join(", ")))
-    };
-    assert_eq!([wait(744), routes(256), hosts(32)], [const { None }; 3]);
-    let beyond =
-        [(wait(745), "this is from 1ms to"), (routes(257), "at most 256 routes"), (hosts(33), "at most 32 hosts")];
+    assert_eq!([wait(744), routes(256)], [const { None }; 2]);
+    let beyond = [(wait(745), "this is from 1ms to"), (routes(257), "at most 256 routes")];
     for (found, expected) in beyond {
         assert!(found.as_ref().is_some_and(|found| found.contains(expected)), "{found:?} instead of {expected}");
     }

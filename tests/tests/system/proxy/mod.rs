@@ -3,7 +3,6 @@
 mod costs;
 mod credential;
 mod holding;
-mod intercept;
 mod proxy_faults;
 mod proxy_fleet;
 mod smuggling;

@@ -155,8 +155,33 @@ async fn a_request_that_can_never_succeed_is_refused_at_once() {
     assert_eq!(classed("default").await.status, 200);
     let looped = http().get(proxy.url("/")).header("via", "1.1 other").send().await.unwrap();
     assert_eq!(looped.status(), 200);
-    let tunnel = raw(proxy.address(), b"CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n\r\n", |_| false).await;
-    assert!(tunnel.starts_with("HTTP/1.1 405 ") && tunnel.contains("\"code\":\"tunnel\""), "{tunnel}");
+}
+
+/// Programs that only know `HTTPS_PROXY` ask for tunnels. A request behind such a one is not read.
+#[tokio::test]
+async fn there_are_no_tunnels() {
+    let upstream = RawUpstream::start([]).await;
+    let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
+    let behind = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";
+    for body in ["\r\n", "content-length: 1\r\n\r\na", "transfer-encoding: chunked\r\n\r\n0\r\n\r\n"] {
+        let request = format!("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\n{body}{behind}");
+        let refused = within("a refusal", raw(proxy.address(), request.as_bytes(), |_| false)).await;
+        assert!(refused.starts_with("HTTP/1.1 405 ") && refused.contains("connection: close\r\n"), "{refused}");
+        assert!(refused.contains("\"code\":\"tunnel\"") && refused.contains("set it as the base URL"), "{refused}");
+        assert_eq!(refused.matches("HTTP/1.1").count(), 1, "{refused}");
+    }
+    assert_eq!(upstream.requests(), [""; 0]);
+}
+
+/// Programs that only know `HTTP_PROXY` send whole URLs.
+#[tokio::test]
+async fn a_whole_url_is_answered_by_the_upstream_whichever_host_it_names() {
+    let upstream = RawUpstream::start([]).await;
+    let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
+    let request = b"GET http://api.example.com/a?b=c HTTP/1.1\r\nhost: api.example.com\r\nconnection: close\r\n\r\n";
+    let answered = within("an answer", raw(proxy.address(), request, |_| false)).await;
+    assert!(answered.starts_with("HTTP/1.1 200 "), "{answered}");
+    assert!(upstream.requests()[0].starts_with("GET /a?b=c HTTP/1.1\r\n"), "{:?}", upstream.requests());
 }
 
 /// The account limits only tokens, and a request for the list of models costs none.
