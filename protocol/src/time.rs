@@ -1,5 +1,6 @@
 //! Instants and durations as plain numbers, so that time can be an argument.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
@@ -13,7 +14,7 @@ pub const NANOS_PER_MILLI: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// A length of time, in nanoseconds.
+/// A length of time, in nanoseconds, as records store it. Messages have [`Millis`](crate::millis::Millis).
 ///
 /// ```
 /// use rampmeter_protocol::time::{Span, Time};
@@ -21,7 +22,8 @@ pub struct Time(u64);
 /// assert_eq!(start.since(Time::ORIGIN), Span::from_millis(1500));
 /// assert_eq!(Time::ORIGIN.since(start), Span::ZERO);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Span(u64);
 
 impl Time {

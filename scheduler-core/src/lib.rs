@@ -24,6 +24,7 @@
 
 pub mod adaptation;
 pub mod arithmetic;
+mod array_form;
 mod collections;
 pub mod command;
 pub mod discovery;

@@ -16,7 +16,8 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_scheduler::config::{self, LabelSource, OriginSettings, Rules};
 use rampmeter_scheduler::front;
-use rampmeter_scheduler::store::{self, KeysRecord, PermitRecord, StateRecord, StoredPages};
+use rampmeter_scheduler::store::{self, KeysRecord, StateRecord, StoredPages};
+use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use serde::Deserialize;
 use std::convert::Infallible;
 use std::fmt::Debug;
@@ -157,19 +158,20 @@ fn read_record(input: &[u8]) {
 }
 
 fn read_value(value: &[u8]) {
-    let permits = store::decode::<(u64, Vec<PermitRecord>)>(value).map(|(_, permits)| permits).unwrap_or_default();
+    let permits = store::decode::<(u64, Vec<PermitSnapshot>)>(value).map(|(_, permits)| permits).unwrap_or_default();
     if let Ok((_, page)) = store::decode::<(u64, KeysRecord)>(value) {
         assert!(serde_json::to_vec(&page).is_ok());
     }
     match store::decode::<StateRecord>(value) {
         Ok(state) => {
-            let (_, _) = (state.snapshot(&[], StoredPages::new()), state.cautious_snapshot(StoredPages::new()));
+            let (_, _) =
+                (state.snapshot(permits.clone(), StoredPages::new()), state.cautious_snapshot(StoredPages::new()));
             let again: StateRecord = serde_json::from_slice(&serde_json::to_vec(&state).unwrap()).unwrap();
             assert_eq!(again, state);
         }
         Err(damage) => assert!(!damage.to_string().is_empty()),
     }
-    let again: Vec<PermitRecord> = serde_json::from_slice(&serde_json::to_vec(&permits).unwrap()).unwrap();
+    let again: Vec<PermitSnapshot> = serde_json::from_slice(&serde_json::to_vec(&permits).unwrap()).unwrap();
     assert_eq!(again, permits);
 }
 

@@ -2,11 +2,13 @@
 //!
 //! A correction is an exponentially weighted moving average of actual cost over estimated cost.
 
+use crate::array_form::stored_as_array;
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
+use serde::Deserialize;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +25,7 @@ const MIN_FACTOR: i64 = ONE / 8;
 const MAX_FACTOR: i64 = ONE * 8;
 
 /// A learned factor in a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct CostFactor {
     /// The kind of calls.
     pub kind: String,
@@ -34,6 +36,7 @@ pub struct CostFactor {
     /// The number of calls that it was learned from.
     pub calls: u64,
 }
+stored_as_array!(CostFactor: kind, unit, millionths, calls);
 
 /// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,12 @@
 //! Times relative to another time, as stored records hold them.
 
 use rampmeter_protocol::time::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// The time from one instant to another in nanoseconds, negative if the other is earlier. The
 /// largest offset stands for the end of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Offset(i64);
 
 impl Offset {

@@ -1,6 +1,6 @@
 //! Checkpoints: states that the store must hold before permits are granted.
 
-use super::level_snapshots::ListedPromises;
+use super::limit_snapshots::ListedPromises;
 use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, fitting_costs, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
 use crate::arithmetic::Credit;
@@ -20,9 +20,6 @@ pub struct Checkpoint {
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
-    /// The budget in millionths: what may still be granted under this checkpoint. One entry for
-    /// each limit without keys, in the resource's order.
-    pub budget: Vec<u64>,
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -55,12 +52,10 @@ impl<R> RecordedParts<'_, R> {
         );
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
-        let shared = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
-        let budget = shared.map(|(id, limit)| limit.rate().micros_up(granted[id.index()])).collect();
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
         let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
         let state = Snapshot { levels, keys, freezes, costs, found, new_pages, ..Snapshot::default() };
-        Some(Checkpoint { number, state, budget })
+        Some(Checkpoint { number, state })
     }
 
     /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises count as empty

@@ -9,7 +9,7 @@
 //! budget of one call, if that is a small part of its bucket.
 
 use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
-use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, NewPage, RateSnapshot};
+use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, NewPage, OtherKeysSnapshot, RateSnapshot};
 use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
 use crate::fencing::{KeyBudgets, long_charges};
@@ -169,7 +169,7 @@ impl<R> RecordedParts<'_, R> {
         keyed
             .map(|LimitSpec { name, capacity, period, .. }| RateSnapshot {
                 limit: name.clone(),
-                capacity: *capacity,
+                capacity_micros: capacity.micros(),
                 period: *period,
             })
             .collect()
@@ -191,12 +191,11 @@ impl<R> RecordedParts<'_, R> {
     }
 
     /// The snapshot of each unlisted key of a limit, with this budget.
-    fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> LevelSnapshot {
+    fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeysSnapshot {
         let fresh = self.ledger.absent_key(now, limit);
         let limit = &self.resource[limit];
-        let BucketRecord { micros, pending_debits, usage } = fresh.key_record(limit, now, budget);
-        let limit = limit.spec().name.clone();
-        LevelSnapshot { limit, micros, usage, learned: None, stated: None, pending_debits }
+        let record = fresh.key_record(limit, now, budget);
+        OtherKeysSnapshot { limit: limit.spec().name.clone(), micros: record.stored_micros(), usage: record.usage }
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
@@ -206,12 +205,19 @@ impl<R> RecordedParts<'_, R> {
 
 impl KeySnapshot {
     pub(crate) fn of(limit: &Limit, key: &str, bucket: &Bucket, now: Time, budget: Credit) -> Self {
-        let BucketRecord { micros, usage, .. } = bucket.key_record(limit, now, budget);
-        KeySnapshot { limit: limit.spec().name.clone(), key: key.to_owned(), micros, usage }
+        let record = bucket.key_record(limit, now, budget);
+        let limit = limit.spec().name.clone();
+        KeySnapshot { limit, key: key.to_owned(), micros: record.stored_micros(), usage: record.usage }
     }
 
     pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord { micros: self.micros, pending_debits: Vec::new(), usage: self.usage.clone() }
+        BucketRecord::of_key(self.micros, self.usage.as_ref())
+    }
+}
+
+impl OtherKeysSnapshot {
+    pub(crate) fn record(&self) -> BucketRecord {
+        BucketRecord::of_key(self.micros, self.usage.as_ref())
     }
 }
 

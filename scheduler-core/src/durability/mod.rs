@@ -2,9 +2,9 @@
 //! restores.
 
 pub mod checkpoint;
-pub mod freeze_snapshots;
+mod handover;
 mod key_snapshots;
-mod level_snapshots;
+mod limit_snapshots;
 mod record_space;
 mod restore;
 pub mod snapshot;

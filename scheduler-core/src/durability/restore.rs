@@ -1,7 +1,7 @@
 //! Restores a scheduler from a snapshot.
 
 use super::snapshot::{
-    Fate, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, Snapshot, StatedSnapshot,
+    Fate, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, PermitSnapshot, RateSnapshot, Snapshot,
 };
 use crate::arithmetic::{Credit, Offset, Rate};
 use crate::identity::Identity;
@@ -9,9 +9,10 @@ use crate::ids::{Connection, LimitId};
 use crate::limits::{Bucket, StartKey};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::spec::Follow;
-use crate::policy::{Bill, Limit, Resource};
+use crate::policy::{Bill, KeyCharge, Limit, MAX_PERIOD, Resource};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
@@ -79,9 +80,11 @@ impl<R> RecordedParts<'_, R> {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
         let (written, follow) = (self.resource[limit].spec().capacity, self.resource.spec().follow);
         let adaptive = self.ledger.adaptive_mut(limit);
-        let stated = known.stated.filter(|stated| stated.written == written && follow == Follow::Headers);
-        if let Some(StatedSnapshot { capacity, age, .. }) = stated {
-            adaptive.resume_stated(then, capacity, then - age);
+        let stated = known.stated.filter(|stated| stated.written_micros == written.micros());
+        if let Some(stated) = stated.filter(|_| follow == Follow::Headers)
+            && let Ok(capacity) = Amount::from_micros(stated.capacity_micros)
+        {
+            adaptive.resume_stated(then, capacity, then - stated.age);
         }
         if let Some(learned) = &known.learned {
             adaptive.resume_learning(then, learned);
@@ -102,7 +105,7 @@ impl<R> RecordedParts<'_, R> {
             };
             self.ledger.restore_absent_keys(id, absent);
         }
-        let rates = snapshots.rates_by_limit();
+        let rates = snapshots.rates.iter().filter_map(rate_by_limit).collect();
         snapshots.pages.iter().for_each(|page| self.restore_page(then, page, &rates));
         for known in &snapshots.listed {
             if let Some((limit, was)) = self.key_bucket_of(then, known, &rates) {
@@ -150,6 +153,24 @@ impl<R> RecordedParts<'_, R> {
         Some((id, Bucket::from_record(limit, then, &record)))
     }
 
+    /// Restores a freeze of the snapshot at `then`. A single probe starts after its end.
+    fn restore_freeze(&mut self, then: Time, snapshot: &FreezeSnapshot) {
+        let Some(limit) = self.resource.limit(&snapshot.limit) else { return };
+        let until = then + snapshot.ends_in;
+        match (&snapshot.key, self.resource[limit].is_keyed()) {
+            (None, false) if snapshot.spent => self.ledger.adaptive_mut(limit).mark_spent_until(until),
+            (None, false) if snapshot.ordered => {
+                self.ledger.freeze_by_order(limit, until, until);
+            }
+            (None, false) => self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.freeze_until(until)),
+            (Some(key), true) => {
+                let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
+                self.ledger.restore_key_freeze(then, &charge, until);
+            }
+            (Some(_), false) | (None, true) => {}
+        }
+    }
+
     fn restore_permit(&mut self, then: Time, permit: &PermitSnapshot) {
         if self.permits.find(&permit.id).is_some() {
             return;
@@ -189,7 +210,7 @@ impl<R> RecordedParts<'_, R> {
         let shared = permit.bill.iter().map(|(name, amount)| (name, None, *amount));
         let keyed = permit.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
         for (name, key, amount) in shared.chain(keyed) {
-            let Some(limit) = self.resource.limit(name) else { continue };
+            let (Some(limit), Ok(amount)) = (self.resource.limit(name), Amount::from_micros(amount)) else { continue };
             match (key, self.resource[limit].is_keyed()) {
                 (None, false) => bill.set(limit, amount),
                 (Some(key), true) => bill.charge(limit, Some(key.into()), amount),
@@ -198,4 +219,11 @@ impl<R> RecordedParts<'_, R> {
         }
         bill
     }
+}
+
+/// The rate of a limit's keys; `None` if no limit can have it.
+fn rate_by_limit(RateSnapshot { limit, capacity_micros, period }: &RateSnapshot) -> Option<(&Name, Rate)> {
+    let capacity = Amount::from_micros(*capacity_micros).ok().filter(|capacity| *capacity > Amount::ZERO)?;
+    let period = Some(*period).filter(|period| (Span::from_nanos(1)..=MAX_PERIOD).contains(period))?;
+    Some((limit, Rate::new(capacity, period)))
 }

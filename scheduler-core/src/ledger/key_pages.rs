@@ -23,15 +23,17 @@ use crate::collections::Slot;
 use crate::ids::CheckpointNumber;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::Time;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
 /// Where the store keeps a page. The address is used again once no checkpoint names the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyPageId {
     /// The epoch of its writer.
     pub epoch: Epoch,
     /// The address among those of the epoch.
+    #[serde(rename = "place")]
     pub address: u32,
     /// Distinguishes the page from earlier ones at this address.
     pub serial: u64,

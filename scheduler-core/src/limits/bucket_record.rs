@@ -32,6 +32,16 @@ pub(crate) struct ListedStarts {
 }
 
 impl BucketRecord {
+    /// The record of a key, which lists no promises.
+    pub(crate) fn of_key(micros: i64, usage: Option<&CountedUsage>) -> Self {
+        BucketRecord { micros: micros.into(), pending_debits: Vec::new(), usage: usage.cloned() }
+    }
+
+    /// The level in 64 bits. A level below that range becomes the lowest one.
+    pub(crate) fn stored_micros(&self) -> i64 {
+        i64::try_from(self.micros).unwrap_or(i64::MIN)
+    }
+
     /// This record of a key for a limit with another rate than `was`.
     ///
     /// A key's record says of its promises only that all start before the level is above zero.
@@ -54,4 +64,16 @@ pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
 /// before.
 pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
     last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_beyond_64_bits_is_stored_as_the_lowest() {
+        let stored = |micros| BucketRecord { micros, ..BucketRecord::of_key(0, None) }.stored_micros();
+        let lowest = i128::from(i64::MIN);
+        assert_eq!([-5, lowest, lowest - 1, i128::MIN].map(stored), [-5, i64::MIN, i64::MIN, i64::MIN]);
+    }
 }

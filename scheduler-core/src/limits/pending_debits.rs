@@ -1,7 +1,9 @@
 //! Stock that a predecessor may have promised for later.
 
 use crate::arithmetic::{Credit, Rate};
+use crate::array_form::stored_as_array;
 use rampmeter_protocol::time::{Span, Time};
+use serde::Deserialize;
 use std::collections::BTreeSet;
 
 /// The largest number of equal steps of pending debits. Steps shorter than the period keep a
@@ -12,13 +14,14 @@ const MAX_DEBIT_STEPS: u64 = 16;
 const MAX_DEBITS: usize = 128;
 
 /// A step of pending debits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct DebitSnapshot {
     /// From the snapshot to its end.
     pub ends_in: Span,
     /// The amount in millionths.
     pub micros: u64,
 }
+stored_as_array!(DebitSnapshot: ends_in, micros);
 
 /// Steps that lower a bucket's full level: each credit counts until its time. Later credits are no
 /// higher.

@@ -5,8 +5,10 @@
 //! have left the longer one. Forgotten keys count as used up.
 
 use crate::arithmetic::{Credit, Offset, Rate};
+use crate::array_form::stored_as_array;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
+use serde::{Deserialize, Serialize};
 
 /// The most blocks of one limit that a snapshot holds.
 pub(crate) const MAX_BLOCKS: usize = 32;
@@ -27,7 +29,7 @@ pub(crate) struct UsageBlock {
 
 /// The usage of a limit that counts calls: the state of a bucket without tokens. Offsets are from
 /// the snapshot on.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedUsage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
@@ -35,24 +37,34 @@ pub struct CountedUsage {
     pub spans: Vec<UsageSpan>,
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
+    #[serde(skip)]
     pub doubted: bool,
     /// The upstream's reports on it, if there are any.
+    #[serde(rename = "told", skip_serializing_if = "Option::is_none", default)]
     pub reported: Option<ReportedUsage>,
 }
 
 /// The upstream's reports on usage.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedUsage {
     /// The bounds of a time at which one of its windows ends.
+    #[serde(rename = "ends", skip_serializing_if = "Option::is_none", default)]
     pub window_ends: Option<(Offset, Offset)>,
     /// The usage by other accounts, which [`CountedUsage::spans`] include.
+    #[serde(rename = "others", skip_serializing_if = "Vec::is_empty", default)]
     pub claims: Vec<ClaimedUsage>,
     /// The expected usage of a window by other accounts, in millionths.
+    #[serde(rename = "expected", skip_serializing_if = "is_zero", default)]
     pub expected_micros: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(micros: &u64) -> bool {
+    *micros == 0
+}
+
 /// An amount that other accounts have used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct ClaimedUsage {
     /// The amount, in millionths.
     pub micros: u64,
@@ -61,9 +73,10 @@ pub struct ClaimedUsage {
     /// When it is forgotten if no response repeats it; none if two clients report it.
     pub expires: Option<Offset>,
 }
+stored_as_array!(ClaimedUsage: micros, until, expires);
 
 /// An amount that counts in this time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct UsageSpan {
     /// Its start.
     pub from: Offset,
@@ -72,6 +85,7 @@ pub struct UsageSpan {
     /// The amount, in millionths.
     pub micros: u64,
 }
+stored_as_array!(UsageSpan: from, until, micros);
 
 /// Condenses consecutive blocks into at most [`MAX_BLOCKS`]. A merged block uses as much as the
 /// largest of its parts.

@@ -394,7 +394,7 @@ fn a_snapshot_says_what_was_charged() {
     let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
     let charges: Vec<_> =
         snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start.nanos(), &permit.bill[..])).collect();
-    let charged = |units| [(name("requests"), amount(units))];
+    let charged = |units| [(name("requests"), amount(units).micros())];
     assert_eq!(charges, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
 }
 

@@ -226,6 +226,6 @@ impl World {
 
     /// The level of the first limit in millionths, with all promises paid.
     pub(crate) fn level_micros(&mut self, now: Time) -> i128 {
-        self.scheduler.snapshot(now, 0).levels[0].micros
+        self.scheduler.snapshot(now, 0).levels[0].micros.into()
     }
 }

@@ -1,6 +1,5 @@
-//! Finds a KV bucket, or makes it.
+//! Finds a KV bucket, or makes it. Each operation has a timeout.
 
-use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::context::{
     AccountError, AccountErrorKind, CreateKeyValueError, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
 };
@@ -10,11 +9,25 @@ use rampmeter_protocol::time::Span;
 use std::error::Error;
 use std::time::Duration;
 
+/// The longest time of one operation. During an election of the stream's leader, operations fail
+/// and are retried.
+pub(super) const OPERATION: Duration = Duration::from_secs(2);
 /// How long to wait for a bucket: the nodes of a cluster take seconds to find each other and elect
 /// a leader.
 const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
+
+/// Why an operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Another scheduler has written the record, and leads the resource now.
+    #[error("another scheduler has taken the resource over")]
+    Superseded,
+    /// The store can't be reached, or refuses the operation.
+    #[error("the KV store does not answer: {0}")]
+    Unavailable(String),
+}
 
 /// Why there is no bucket.
 #[derive(Debug, thiserror::Error)]
@@ -107,4 +120,17 @@ fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
         | CreateStreamErrorKind::NotFound
         | CreateStreamErrorKind::ResponseParse => None,
     }
+}
+
+pub(super) async fn within<T, E: std::fmt::Display>(
+    operation: impl Future<Output = Result<T, E>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(OPERATION, operation).await {
+        Ok(done) => done.map_err(unavailable),
+        Err(elapsed) => Err(unavailable(elapsed)),
+    }
+}
+
+pub(super) fn unavailable(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Unavailable(error.to_string())
 }

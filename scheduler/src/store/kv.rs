@@ -1,9 +1,7 @@
 //! Reads and writes the records of resources.
 
-use super::bucket::{self, OpenError, is_missing};
+use super::bucket::{self, OPERATION, OpenError, StoreError, is_missing, unavailable, within};
 use super::envelope::{self, RecordError};
-use super::operation::{OPERATION, StoreError, unavailable, within};
-use super::permit_record::PermitRecord;
 use super::record::StateRecord;
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
@@ -13,6 +11,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
+use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -211,7 +210,7 @@ impl Store {
         &self,
         resource: &Name,
         epoch: Epoch,
-        permits: &[PermitRecord],
+        permits: &[PermitSnapshot],
     ) -> Result<usize, StoreError> {
         let parts = parts(permits);
         let count = parts.len();
@@ -231,7 +230,7 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read.
-    pub async fn read_permits(&self, resource: &Name, state: &StateRecord) -> Result<Vec<PermitRecord>, StoreError> {
+    pub async fn read_permits(&self, resource: &Name, state: &StateRecord) -> Result<Vec<PermitSnapshot>, StoreError> {
         let mut reads = Vec::new();
         for index in 0..state.permit_parts.min(MAX_PARTS) {
             reads.push(self.read_part(permits_key(resource, index), state.epoch).boxed());
@@ -243,9 +242,9 @@ impl Store {
         within(self.bucket.put(key, value.into())).await
     }
 
-    async fn read_part(&self, key: String, of_epoch: Epoch) -> Result<Vec<PermitRecord>, StoreError> {
+    async fn read_part(&self, key: String, of_epoch: Epoch) -> Result<Vec<PermitSnapshot>, StoreError> {
         let value = within(self.bucket.get(key)).await?;
-        let part = value.and_then(|value| decode::<(Epoch, Vec<PermitRecord>)>(&value).ok());
+        let part = value.and_then(|value| decode::<(Epoch, Vec<PermitSnapshot>)>(&value).ok());
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 

@@ -5,33 +5,24 @@
 //! writes the remembered permits. Rules that are applied while schedulers run have a bucket of
 //! their own.
 
-mod array_form;
 mod bucket;
 mod clock_reading;
 mod day_usage;
 mod discovered_record;
 mod envelope;
+#[cfg(test)]
+mod golden;
 mod kv;
-mod learned;
-mod operation;
-mod page_record;
 mod pages;
-mod permit_record;
 mod record;
-mod rows;
 mod rules;
-mod usage_record;
 mod uses;
 
-pub use bucket::OpenError;
+pub use bucket::{OpenError, StoreError};
 pub use clock_reading::{BootTime, ClockReading, boot_ms};
 pub use day_usage::{HOURS, MAX_CLIENTS, StoredClientUsage, StoredDayUsage};
 pub use discovered_record::DiscoveredRecord;
 pub use envelope::RecordError;
 pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode, parse};
-pub use operation::StoreError;
-pub use page_record::StoredPages;
-pub use permit_record::PermitRecord;
-pub use record::{FullestKey, KeysRecord, LevelRecord, StateRecord};
-pub use rows::{CostRow, FreezeRow};
+pub use record::{FullestKey, KeysRecord, StateRecord, StoredPages};
 pub use rules::{Edition, RuleStore, RulesRevision};

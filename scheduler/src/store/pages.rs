@@ -1,9 +1,8 @@
 //! Reads and writes the pages of keys that a record names.
 
+use super::bucket::{StoreError, unavailable, within};
 use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
-use super::operation::{StoreError, unavailable, within};
-use super::page_record::StoredPages;
-use super::record::{KeysRecord, StateRecord};
+use super::record::{KeysRecord, StateRecord, StoredPages};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
@@ -30,7 +29,7 @@ impl Store {
     pub async fn read_pages(&self, resource: &Name, state: &StateRecord) -> Result<StoredPages, StoreError> {
         let mut reads = Vec::new();
         for page in state.pages() {
-            reads.push(self.read_page(resource, page.id()).boxed());
+            reads.push(self.read_page(resource, page.id).boxed());
         }
         stream::iter(reads).buffered(PARTS_AT_ONCE).try_collect().await
     }
@@ -52,7 +51,7 @@ impl Store {
     /// # Errors
     /// If the store can't be read or written.
     pub async fn delete_other_pages(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
-        let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id())).collect();
+        let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id)).collect();
         let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
         let prefix = page_prefix(resource);
         let is_former = |key: &String| {

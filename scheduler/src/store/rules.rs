@@ -1,8 +1,7 @@
 //! The KV bucket with the rules. One value holds the rules of all resources, so that one write
 //! changes all or none.
 
-use super::bucket::{self, OpenError};
-use super::operation::{OPERATION, StoreError, unavailable, within};
+use super::bucket::{self, OPERATION, OpenError, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;

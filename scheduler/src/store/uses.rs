@@ -1,8 +1,8 @@
 //! Reads and writes the use of resources, a value for each day.
 
+use super::bucket::{OPERATION, StoreError, unavailable, within};
 use super::day_usage::StoredDayUsage;
 use super::kv::{PARTS_AT_ONCE, Revision, Store, decode, encode};
-use super::operation::{OPERATION, StoreError, unavailable, within};
 use async_nats::jetstream::kv::{Operation, UpdateErrorKind};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::civil::Date;

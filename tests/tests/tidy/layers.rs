@@ -58,16 +58,6 @@ const UPWARDS: &[(&str, &str, &str, &str)] =
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[
-    (
-        "scheduler-core/src/durability/level_snapshots.rs",
-        "scheduler-core/src/durability/snapshot.rs",
-        "a snapshot consists of level snapshots",
-    ),
-    (
-        "scheduler-core/src/durability/record_space.rs",
-        "scheduler-core/src/durability/snapshot.rs",
-        "the space is counted in entries of a snapshot",
-    ),
     ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
     (
         "scheduler-core/src/policy/succession.rs",

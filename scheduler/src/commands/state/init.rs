@@ -4,9 +4,7 @@ use crate::commands::output;
 use crate::config::{self, Configured, Rules};
 use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
-use crate::store::{
-    ClockReading, KeysRecord, LevelRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,
-};
+use crate::store::{ClockReading, KeysRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState};
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
 use rampmeter_protocol::clock::{Clock, unix_ms};
@@ -133,7 +131,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         successor: None,
         saved: ClockReading::now(),
         permit_parts: 0,
-        levels: LevelRecord::all_of(&state.levels, &[]),
+        levels: state.levels,
         keys: KeysRecord::of(&state.keys),
         freezes: Vec::new(),
         costs: Vec::new(),

@@ -86,9 +86,9 @@ fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
 fn levels(record: &StateRecord) -> Table {
     let mut table = table(&["limit", "level for a successor", "grant budget"]);
     for level in &record.levels {
-        let units = |micros: i128| amount(micros as f64 / 1e6);
-        let budget = units(i128::from(level.budget()));
-        table.add_row([level.limit().to_string(), units(i128::from(level.micros())), budget]);
+        let units = |micros: f64| amount(micros / 1e6);
+        let budget = units(level.budget as f64);
+        table.add_row([level.limit.to_string(), units(level.micros as f64), budget]);
     }
     for fullest in record.keys.fullest() {
         table.add_row([fullest.limit.to_string(), amount(fullest.micros as f64 / 1e6), String::new()]);

@@ -3,13 +3,11 @@
 use crate::serve::leadership::last_seen::RecordOrder;
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::messages::reply::ReplyTo;
-use crate::store::{
-    ClockReading, PermitRecord, Revision, StateRecord, StoreError, StoredEntry, StoredPages, StoredState,
-};
+use crate::store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredPages, StoredState};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+use rampmeter_scheduler_core::durability::snapshot::{PermitSnapshot, Snapshot};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -31,7 +29,7 @@ pub(crate) enum PredecessorState {
 /// A predecessor's record, the permits and pages that it names, and its age in the store.
 pub(crate) struct Inherited {
     record: Box<StateRecord>,
-    permits: Vec<PermitRecord>,
+    permits: Vec<PermitSnapshot>,
     pages: StoredPages,
     /// How long the record has been in the store.
     there_for: Span,
@@ -129,7 +127,7 @@ impl PredecessorState {
 
 impl Inherited {
     fn restore(self, resource: Resource, epoch: Epoch, now: Time) -> Scheduler<ReplyTo> {
-        let snapshot = self.record.snapshot(&self.permits, self.pages);
+        let snapshot = self.record.snapshot(self.permits, self.pages);
         Scheduler::restore(resource, epoch, now, now - self.there_for, &snapshot)
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::permits::answers::loop_request::{Handover, PendingCheckpoint};
-use crate::store::{
-    KeysRecord, LevelRecord, PermitRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState,
-};
+use crate::store::{DiscoveredRecord, KeysRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 
 /// Writes the records of one term.
@@ -70,27 +69,27 @@ impl StateWriter {
         successor: Option<String>,
     ) -> Result<usize, StoreError> {
         let store = &state.context().store;
-        let permits: Vec<PermitRecord> = handover.snapshot.permits.iter().map(PermitRecord::of).collect();
-        let permit_parts = store.write_permits(state.name(), handover.epoch, &permits).await?;
+        let Handover { snapshot, epoch, moment, rules_revision, .. } = handover;
+        let permit_parts = store.write_permits(state.name(), epoch, &snapshot.permits).await?;
         let record = StateRecord {
-            epoch: handover.epoch,
+            epoch,
             leader: state.context().leader.clone(),
             nonce: self.nonce,
             checkpoint: u64::MAX,
             released: true,
             successor,
-            saved: handover.moment,
+            saved: moment,
             permit_parts,
-            levels: LevelRecord::all_of(&handover.snapshot.levels, &[]),
-            keys: KeysRecord::of(&handover.snapshot.keys),
-            freezes: handover.snapshot.freezes.iter().map(Into::into).collect(),
-            costs: handover.snapshot.costs.iter().map(Into::into).collect(),
-            found: handover.snapshot.found.iter().map(Into::into).collect(),
-            rules_revision: handover.rules_revision,
+            levels: snapshot.levels,
+            keys: KeysRecord::of(&snapshot.keys),
+            freezes: snapshot.freezes,
+            costs: snapshot.costs,
+            found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
+            rules_revision,
             server: store.server(),
         };
         self.write_with_pages(state, record).await?;
-        Ok(permits.len())
+        Ok(snapshot.permits.len())
     }
 
     /// Writes a record, after the pages that it may name.
@@ -145,21 +144,22 @@ impl StateWriter {
 }
 
 fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
-    let PendingCheckpoint { checkpoint, epoch, moment, rules_revision, .. } = pending;
+    let PendingCheckpoint { checkpoint: Checkpoint { number, state: snapshot }, epoch, moment, rules_revision, .. } =
+        pending;
     StateRecord {
         epoch: *epoch,
         leader: state.context().leader.clone(),
         nonce,
-        checkpoint: checkpoint.number.0,
+        checkpoint: number.0,
         released: false,
         successor: None,
         saved: moment.clone(),
         permit_parts: 0,
-        levels: LevelRecord::all_of(&checkpoint.state.levels, &checkpoint.budget),
-        keys: KeysRecord::of(&checkpoint.state.keys),
-        freezes: checkpoint.state.freezes.iter().map(Into::into).collect(),
-        costs: checkpoint.state.costs.iter().map(Into::into).collect(),
-        found: checkpoint.state.found.iter().map(Into::into).collect(),
+        levels: snapshot.levels.clone(),
+        keys: KeysRecord::of(&snapshot.keys),
+        freezes: snapshot.freezes.clone(),
+        costs: snapshot.costs.clone(),
+        found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
         rules_revision: *rules_revision,
         server: state.context().store.server(),
     }

@@ -44,8 +44,7 @@ mod tests {
     use rampmeter_scheduler_core::ids::CheckpointNumber;
 
     fn pending(number: u64) -> PendingCheckpoint {
-        let checkpoint =
-            Checkpoint { number: CheckpointNumber(number), state: Snapshot::default(), budget: Vec::new() };
+        let checkpoint = Checkpoint { number: CheckpointNumber(number), state: Snapshot::default() };
         let moment = ClockReading { unix_ms: 0, boot: None };
         PendingCheckpoint {
             checkpoint,

@@ -1,6 +1,6 @@
-//! Buckets without keys in a snapshot.
+//! Limits in a snapshot: the buckets without keys, freezes and spent quotas.
 
-use super::snapshot::{LevelSnapshot, StatedSnapshot};
+use super::snapshot::{FreezeSnapshot, LevelSnapshot, StatedSnapshot};
 use crate::ids::LimitId;
 use crate::ledger::Backlog;
 use crate::limits::{BucketRecord, ListedStarts, UsageBlock};
@@ -8,6 +8,9 @@ use crate::permits::Permit;
 use crate::policy::{Limit, Resource};
 use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
+
+/// The largest number of key freezes in a snapshot; those that end last are kept.
+const MAX_FREEZES: usize = 256;
 
 /// The promises that a snapshot lists one by one: those with the latest starts.
 pub(crate) struct ListedPromises {
@@ -63,21 +66,45 @@ impl<R> RecordedParts<'_, R> {
         let record = adaptive.bucket().record(limit, level, granted, listed.of_limit(id));
         LevelSnapshot {
             limit: limit.spec().name.clone(),
-            micros: record.micros,
+            micros: record.stored_micros(),
+            budget: limit.rate().micros_up(budget),
+            pending_debits: record.pending_debits,
             usage: record.usage,
             learned: adaptive.estimator().snapshot(now),
             stated: adaptive.stated().map(|stated| StatedSnapshot {
-                written: limit.spec().capacity,
-                capacity: stated.capacity,
+                written_micros: limit.spec().capacity.micros(),
+                capacity_micros: stated.capacity.micros(),
                 age: now.since(stated.since),
             }),
-            pending_debits: record.pending_debits,
         }
+    }
+    /// All freezes that no served probe has ended, and all spent quotas.
+    pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
+        let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
+            let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
+            FreezeSnapshot { limit, key, ends_in: until.since(now), spent, ordered: false }
+        };
+        let shared = self.ledger.adaptive_limits().flat_map(|adaptive| {
+            let frozen = adaptive.bucket().freeze().map(|freeze| FreezeSnapshot {
+                ordered: freeze.is_ordered(),
+                ..snapshot(adaptive.limit(), None, freeze.until(), false)
+            });
+            let spent = adaptive.spent_until(now).map(|until| snapshot(adaptive.limit(), None, until, true));
+            frozen.into_iter().chain(spent)
+        });
+        let shared: Vec<FreezeSnapshot> = shared.collect();
+        let keys = self.ledger.frozen_keys(now).take(MAX_FREEZES);
+        let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
+        shared.into_iter().chain(keyed).collect()
     }
 }
 
 impl LevelSnapshot {
     pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord { micros: self.micros, pending_debits: self.pending_debits.clone(), usage: self.usage.clone() }
+        BucketRecord {
+            micros: self.micros.into(),
+            pending_debits: self.pending_debits.clone(),
+            usage: self.usage.clone(),
+        }
     }
 }

@@ -1,0 +1,103 @@
+//! The state at the end of a term.
+
+use super::limit_snapshots::ListedPromises;
+use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
+use super::snapshot::{Fate, KeySnapshot, KeysSnapshot, Offset, PermitSnapshot, Snapshot};
+use crate::arithmetic::Credit;
+use crate::ids::{ClientNumber, LimitId};
+use crate::ledger::KeyBucket;
+use crate::limits::UsageBlock;
+use crate::permits::{Permit, Stage, State};
+use crate::policy::KeyCharge;
+use crate::scheduler::Scheduler;
+use crate::scheduler::parts::RecordedParts;
+use rampmeter_protocol::time::Time;
+
+impl<R: Clone> Scheduler<R> {
+    /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
+    /// This reads every key, which takes a sixth of a second for a million. Call it at the end of a
+    /// term, when nothing is granted any more.
+    #[must_use]
+    pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        self.advance(now);
+        self.recorded_parts().snapshot(now, most)
+    }
+}
+
+impl<R> RecordedParts<'_, R> {
+    fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
+        let new_pages = self.write_all_pages(now);
+        let permits = self.latest_permits(most);
+        let listed = ListedPromises::of(self.resource, now, &permits);
+        let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
+        let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
+        let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now));
+        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
+        Snapshot { levels, keys, freezes, costs, found, permits, new_pages }
+    }
+
+    /// The keys on no page. If there are too many, keys with long periods and low levels come
+    /// first.
+    fn keys_at_stop(&self, now: Time) -> KeysSnapshot {
+        let limit_of = |known: &KeyBucket| &self.resource[known.limit];
+        let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
+        let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
+        let rested = self.ledger.key_buckets().filter(is_listed);
+        let mut lowest: Vec<_> = rested.map(|known| (rank(known), known)).collect();
+        keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
+        let snapshot = |(_, known): &(_, &KeyBucket)| {
+            KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
+        };
+        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(snapshot));
+        let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
+        let known = |limit: LimitId| {
+            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && self.resource[limit].lists_keys())
+        };
+        let pages = self.key_pages(now, |_| Credit::ZERO);
+        let empty = left_out.map(|(_, empty)| empty);
+        self.keys_snapshot(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
+    }
+
+    fn latest_permits(&self, most: usize) -> Vec<(Time, &Permit<R>)> {
+        let start = |permit: &'_ Permit<R>| match &permit.state {
+            State::Waiting(_) => None,
+            State::Returned => Some(Time::ORIGIN),
+            State::Granted(granted) => Some(granted.start.at),
+        };
+        let mut latest: Vec<_> =
+            self.permits.iter().filter_map(|permit| start(permit).map(|start| (start, permit))).collect();
+        keep_first(&mut latest, most, |(a, first), (b, second)| b.cmp(a).then_with(|| first.id.cmp(&second.id)));
+        latest
+    }
+
+    fn permit_snapshot(&self, now: Time, permit: &Permit<R>) -> Option<PermitSnapshot> {
+        let (key, class, fate) = match &permit.state {
+            State::Waiting(_) => return None,
+            State::Returned => (None, self.resource.default_class(), Fate::Returned),
+            State::Granted(granted) => {
+                let fate = if granted.stage == Stage::Settled { Fate::Settled } else { Fate::Open };
+                (Some(granted.start), granted.class, fate)
+            }
+        };
+        // A unit without a charge may still turn out to have been used.
+        let shared = permit.bill.applicable().limits().filter(|id| permit.bill.key_charge(*id).is_none());
+        let name = |id: LimitId| self.resource[id].spec().name.clone();
+        let bill = shared.map(|id| (name(id), permit.bill.get(id).micros()));
+        let key_charge = |charge: &KeyCharge| (name(charge.limit), charge.key.to_string(), charge.amount.micros());
+        let keyed = permit.bill.all_keyed().map(key_charge);
+        let client = permit.bill.client;
+        let client = (client != ClientNumber::default()).then(|| self.meter.name(client).to_string());
+        let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
+        Some(PermitSnapshot {
+            held_until: leases.map(|(id, end)| (name(id), Offset::between(now, end))).collect(),
+            id: permit.id.clone(),
+            start: Offset::between(now, key.map_or(now, |key| key.at)),
+            class: self.resource.classes()[class.index()].name.clone(),
+            client: client.filter(|_| fate == Fate::Open),
+            bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
+            keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
+            fate,
+        })
+    }
+}

@@ -1,0 +1,325 @@
+//! Texts of records, which every build reads and writes alike.
+
+use super::clock_reading::{BootTime, ClockReading};
+use super::discovered_record::DiscoveredRecord;
+use super::record::{KeysRecord, StateRecord, StoredPages};
+use super::rules::RulesRevision;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::durability::snapshot::{
+    ClaimedUsage, CostFactor, CountedUsage, DebitSnapshot, DiscoveredSnapshot, Evidence, Fate, FreezeSnapshot, KeyPage,
+    KeyPageId, KeySnapshot, KeysSnapshot, LearnedSnapshot, LevelSnapshot, LimitPolicy, Offset, OtherKeysSnapshot,
+    PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, StatedSnapshot, UsageSpan,
+};
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+
+/// A record in which every field is set.
+const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]],"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":60000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1},"stated":{"written":40000000,"capacity":30000000,"age":7}},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"costs":[["/a|PUT","units",500000,7]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
+/// Its permits.
+const PERMITS: &str = r#"[{"id":"a","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"},{"id":"c","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"settled"},{"id":"b","start_nanos":0,"class":"default","bill":[],"fate":"returned"}]"#;
+/// The keys of its page.
+const PAGE: &str = r#"[11,{"listed":[["per-client","c",-3000000],["per-client","d",-3000000]],"taken":[["per-client","d",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"others_empty_in":null}]"#;
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+fn amount(micros: u64) -> Amount {
+    Amount::from_micros(micros).unwrap()
+}
+
+fn usage() -> CountedUsage {
+    let at = Offset::from_nanos;
+    CountedUsage {
+        unix_nanos: 1_795_000_000_000_000_000,
+        spans: vec![UsageSpan { from: at(-7), until: at(9_000_000_000), micros: 3_000_000 }],
+        doubted: false,
+        reported: Some(ReportedUsage {
+            window_ends: Some((at(-5), at(1000))),
+            claims: vec![
+                ClaimedUsage { micros: 4_000_000, until: at(1000), expires: None },
+                ClaimedUsage { micros: 1, until: at(9), expires: Some(at(7)) },
+            ],
+            expected_micros: 5_000_000,
+        }),
+    }
+}
+
+fn learned(algorithm: Algorithm, period: Span) -> LearnedSnapshot {
+    LearnedSnapshot {
+        policy: LimitPolicy {
+            unit: name("requests"),
+            algorithm: algorithm.as_str().to_owned(),
+            capacity_micros: 40_000_000,
+            period,
+        },
+        loss_ppm: 250_000,
+        estimated_ago: Span::from_secs(3),
+        known_ago: Some(Span::from_secs(1)),
+        kept_back_micros: 5_000_000,
+        stock_micros: 7_500_000,
+        burst_micros: 1,
+    }
+}
+
+fn levels() -> Vec<LevelSnapshot> {
+    let level = |limit: &str, micros, budget| LevelSnapshot {
+        limit: name(limit),
+        micros,
+        budget,
+        usage: None,
+        learned: None,
+        stated: None,
+        pending_debits: Vec::new(),
+    };
+    vec![
+        LevelSnapshot {
+            learned: Some(learned(Algorithm::TokenBucket, Span::from_secs(60))),
+            stated: Some(StatedSnapshot {
+                written_micros: 40_000_000,
+                capacity_micros: 30_000_000,
+                age: Span::from_nanos(7),
+            }),
+            pending_debits: vec![
+                DebitSnapshot { ends_in: Span::from_secs(5), micros: 2_000_000 },
+                DebitSnapshot { ends_in: Span::from_secs(6), micros: 1_000_000 },
+            ],
+            ..level("per-minute", -12_500_000, 300_000)
+        },
+        LevelSnapshot { usage: Some(usage()), ..level("windowed", 0, 0) },
+        level("deep", i64::MIN, 7),
+    ]
+}
+
+fn listed(key: &str, usage: Option<CountedUsage>) -> KeySnapshot {
+    KeySnapshot { limit: name("per-client"), key: key.to_owned(), micros: -3_000_000, usage }
+}
+
+fn keys() -> KeysSnapshot {
+    let known = |limit: &str, micros, usage| OtherKeysSnapshot { limit: name(limit), micros, usage };
+    KeysSnapshot {
+        listed: vec![listed("team-a", None), listed("\"b\"", Some(usage()))],
+        known: vec![
+            known("per-client", 5_000_000, None),
+            known("per-day", 6_000_000, Some(CountedUsage { reported: None, ..usage() })),
+        ],
+        others_empty_in: Some(Offset::from_nanos(2_500_000_000)),
+        rates: vec![RateSnapshot {
+            limit: name("per-client"),
+            capacity_micros: 10_000_000,
+            period: Span::from_secs(60),
+        }],
+        pages: vec![KeyPage {
+            id: KeyPageId { epoch: Epoch::new(6), address: 2, serial: 11 },
+            age: Span::from_millis(5),
+            spent: vec![(name("per-client"), 4_000_000)],
+            keys: Some(vec![listed("c", None)]),
+        }],
+    }
+}
+
+fn permits() -> Vec<PermitSnapshot> {
+    let returned = PermitSnapshot {
+        id: PermitId::new("b").unwrap(),
+        start: Offset::ZERO,
+        class: name("default"),
+        client: None,
+        bill: Vec::new(),
+        keyed: Vec::new(),
+        held_until: Vec::new(),
+        fate: Fate::Returned,
+    };
+    let open = PermitSnapshot {
+        id: PermitId::new("a").unwrap(),
+        start: Offset::from_nanos(-5),
+        client: Some("team-a".to_owned()),
+        bill: vec![(name("per-minute"), 1_000_000)],
+        keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
+        held_until: vec![(name("in-flight"), Offset::from_nanos(26_000_000_000))],
+        fate: Fate::Open,
+        ..returned.clone()
+    };
+    let settled = PermitSnapshot { id: PermitId::new("c").unwrap(), fate: Fate::Settled, ..open.clone() };
+    vec![open, settled, returned]
+}
+
+fn snapshot() -> Snapshot {
+    let freeze = |limit: &str, key: Option<&str>, spent, ordered| FreezeSnapshot {
+        limit: name(limit),
+        key: key.map(str::to_owned),
+        ends_in: Span::from_millis(1500),
+        spent,
+        ordered,
+    };
+    Snapshot {
+        levels: levels(),
+        keys: keys(),
+        freezes: vec![
+            freeze("per-minute", None, false, true),
+            freeze("windowed", None, true, false),
+            freeze("per-client", Some("team-a"), false, false),
+        ],
+        costs: vec![CostFactor { kind: "/a|PUT".to_owned(), unit: name("units"), millionths: 500_000, calls: 7 }],
+        found: vec![DiscoveredSnapshot {
+            name: name("abcd1234"),
+            unit: name("requests"),
+            evidence: Evidence::InFlight,
+            is_gradual: true,
+            capacity: amount(5_000_000),
+            period: Span::from_secs(5),
+            routes: vec!["messages".to_owned()],
+            key: vec!["channel".to_owned()],
+            age: Span::from_nanos(7),
+        }],
+        permits: permits(),
+        new_pages: Vec::new(),
+    }
+}
+
+fn record() -> StateRecord {
+    let snapshot = snapshot();
+    StateRecord {
+        epoch: Epoch::new(7),
+        leader: "host-1-2f".to_owned(),
+        nonce: 99,
+        checkpoint: 3,
+        released: false,
+        successor: Some("host-2-3a".to_owned()),
+        saved: ClockReading { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },
+        permit_parts: 1,
+        levels: snapshot.levels,
+        keys: KeysRecord::of(&snapshot.keys),
+        freezes: snapshot.freezes,
+        costs: snapshot.costs,
+        found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
+        rules_revision: RulesRevision::new(12),
+        server: Some("NDGM".to_owned()),
+    }
+}
+
+/// The keys of the pages that the full record names.
+fn pages() -> StoredPages {
+    vec![Some(vec![listed("c", None)])]
+}
+
+/// Checks that `value` is written as `text` and read from it.
+fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: &T, text: &str) {
+    assert_eq!(serde_json::to_string(value).unwrap(), text);
+    assert_eq!(&serde_json::from_str::<T>(text).unwrap(), value);
+}
+
+#[test]
+fn a_full_record_stays_as_it_is() {
+    check(&record(), FULL);
+    check(&permits(), PERMITS);
+    check(&(11, KeysRecord::listing(&[listed("c", None), listed("d", Some(usage()))])), PAGE);
+    assert_eq!(record().snapshot(permits(), pages()), snapshot());
+}
+
+#[test]
+fn parts_of_records_stay_as_they_are() {
+    let learned = learned(Algorithm::LeakyBucket, Span::from_secs(2));
+    check(
+        &learned,
+        r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#,
+    );
+    check(
+        &LearnedSnapshot { known_ago: None, ..learned },
+        r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#,
+    );
+    check(
+        &usage().reported.unwrap(),
+        r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#,
+    );
+    check(&ReportedUsage::default(), "{}");
+    check(&levels()[2], r#"{"limit":"deep","micros":-9223372036854775808,"budget":7}"#);
+}
+
+#[test]
+fn an_earlier_record_is_read_and_written_alike() {
+    let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
+    let record: StateRecord = serde_json::from_str(golden).unwrap();
+    assert_eq!(serde_json::to_string(&record).unwrap(), golden);
+    assert_eq!((record.successor, record.found.len(), record.keys.listed_keys().len()), (None, 0, 1));
+    // Still earlier ones do not say who ordered a freeze.
+    let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
+    let unordered = FreezeSnapshot { ordered: false, ..record.freezes[0].clone() };
+    assert_eq!(serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes, [unordered, record.freezes[1].clone()]);
+}
+
+/// A damaged or old record leaves a successor its debts and what was learned, and no stock.
+#[test]
+fn a_successor_without_stock_has_learned_as_much() {
+    let [stock, debt] = [9_000_000, -12_500_000].map(|micros| {
+        let mut record = record();
+        record.levels[0].micros = micros;
+        [record.snapshot(permits(), pages()), record.cautious_snapshot(pages())]
+    });
+    let micros = |snapshots: &[Snapshot; 2]| snapshots.each_ref().map(|snapshot| snapshot.levels[0].micros);
+    assert_eq!((micros(&stock), micros(&debt)), ([9_000_000, -300_000], [-12_500_000, -12_800_000]));
+    let [whole, cautious] = stock;
+    assert_eq!(whole.levels[0].learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
+    assert_eq!(cautious.levels[0].learned, whole.levels[0].learned);
+    assert_eq!((cautious.costs, cautious.freezes, cautious.found), (whole.costs, whole.freezes, whole.found));
+    let doubted = CountedUsage { doubted: true, ..usage() };
+    assert_eq!((&cautious.levels[1].usage, &cautious.keys.listed[1].usage), (&Some(doubted.clone()), &Some(doubted)));
+    assert_eq!((cautious.keys.known, cautious.permits), (Vec::new(), Vec::new()));
+    assert_eq!((cautious.keys.others_empty_in, cautious.keys.pages), (whole.keys.others_empty_in, whole.keys.pages));
+}
+
+/// Limits of which the full record tells.
+fn resource() -> Resource {
+    let limit = |limit: &str| LimitSpec::new(name(limit), name("requests"), amount(40_000_000), Span::from_secs(60));
+    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let windowed = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("windowed") };
+    let spec = ResourceSpec::new(
+        name("api"),
+        vec![limit("per-minute"), windowed, LimitSpec { applies, ..limit("per-client") }],
+    );
+    Resource::new(&ResourceSpec { follow: Follow::Headers, ..spec }).unwrap()
+}
+
+/// The snapshot of a scheduler that restores the full record with `part` in place of `usual`.
+fn restored(usual: &str, part: &str) -> Snapshot {
+    assert_eq!([FULL, PERMITS].concat().matches(usual).count(), 1, "{usual}");
+    let record: StateRecord = serde_json::from_str(&FULL.replace(usual, part)).unwrap();
+    let permits = serde_json::from_str(&PERMITS.replace(usual, part)).unwrap();
+    let now = Time::ORIGIN + Span::from_secs(100);
+    Scheduler::<()>::restore(resource(), Epoch::new(8), now, now, &record.snapshot(permits, pages()))
+        .snapshot(now, usize::MAX)
+}
+
+/// Checks that `impossible` text in a part of the record has the effect of `without`.
+fn check_ignored(part: &str, (usual, impossible): (&str, &str), without: &str) {
+    let odd = part.replace(usual, impossible);
+    assert_eq!(restored(part, &odd), restored(part, without), "{odd}");
+    assert_ne!(restored(part, part), restored(part, without), "{part}");
+}
+
+#[test]
+fn values_that_no_limit_can_have_are_ignored() {
+    const TOO_MUCH: &str = "1000000000000001";
+    let learned = r#""learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":60000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1},"#;
+    check_ignored(learned, ("token-bucket", "thimble"), "");
+    check_ignored(learned, ("40000000", TOO_MUCH), "");
+    let stated = r#","stated":{"written":40000000,"capacity":30000000,"age":7}"#;
+    check_ignored(stated, ("30000000", TOO_MUCH), "");
+    check_ignored(stated, ("40000000", TOO_MUCH), "");
+    let rates = r#","rates":[["per-client",10000000,60000000000]]"#;
+    for capacity in ["0", TOO_MUCH] {
+        check_ignored(rates, (",10000000", &format!(",{capacity}")), "");
+    }
+    for period in ["0", "18446744073709551615"] {
+        check_ignored(rates, ("60000000000", period), "");
+    }
+    let charges = r#""bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open""#;
+    check_ignored(charges, ("1000000", TOO_MUCH), r#""bill":[],"fate":"open""#);
+}
