@@ -22,8 +22,9 @@ Examples:
   rampmeter pu --body request.json
   rampmeter pu --body request.json --api statistical --samples 3 --json
 
-With a body, options go before what the body says. Its evalscript is evaluated as far as `setup()` needs it, with
-bounds on time and memory, and can do nothing but compute. What the body leaves open counts as the dearer.")]
+With a body, options go before what the body says. Bands, sample types and mosaicking are read from its evalscript, if
+`setup()` returns a literal; if it computes, pass --bands, --samples and --format. No script is run. What the body
+leaves open counts as the dearer.")]
 pub struct PuArgs {
     /// The API: process (also for OGC), statistical, async or batch.
     #[arg(long, default_value_t)]

@@ -43,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("worker-sdk/session/src", &["outbox", "asks", "silence", "fallback"]),
     ("worker-sdk/jobs/src", &["worker", "store", "lane"]),
     ("tests/src", &["drills", "workers", "schedulers", "upstreams", "servers"]),
-    ("worker-sdk/evalscript/src", &["builtins", "machine", "parser"]),
+    ("worker-sdk/processing-units/src", &["body", "evalscript"]),
 ];
 
 /// The most files of one folder of sources.
@@ -54,7 +54,7 @@ const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
 const UPWARDS: &[(&str, &str, &str, &str)] =
-    &[("worker-sdk/evalscript/src", "machine", "builtins", "scripts call methods, and methods call the script")];
+    &[];
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[

@@ -56,8 +56,7 @@ fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("worker-sdk"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-session"]);
     assert_eq!(ours("worker-sdk/session"), ["rampmeter-protocol"]);
     assert_eq!(ours("worker-sdk/jobs"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-sdk"]);
-    assert_eq!(ours("worker-sdk/processing-units"), ["rampmeter-evalscript", "rampmeter-protocol"]);
-    assert_eq!(ours("worker-sdk/evalscript"), [""; 0]);
+    assert_eq!(ours("worker-sdk/processing-units"), ["rampmeter-protocol"]);
 }
 
 /// What the scheduler and the SDK both need is in `protocol`.

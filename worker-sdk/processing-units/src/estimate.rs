@@ -82,9 +82,7 @@ impl Estimate {
     ///     "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },
     ///     "evalscript": "//VERSION=3\nfunction setup() { return { input: ['VV', 'VH'], output: { bands: 2, sampleType: 'UINT16' } } }"
     /// }"#;
-    /// # #[cfg(feature = "evalscript")]
     /// let cost = Estimate::of_body(Api::Process, body, &Given::default())?.cost();
-    /// # #[cfg(feature = "evalscript")]
     /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "20.345053");
     ///
     /// let given = Given::default().bands(Count::new(2)?).samples(Count::new(3)?).format(Format::Integer);

@@ -33,8 +33,8 @@
 //! # }
 //! ```
 //!
-//! With the feature `evalscript` bands, samples and formats are read from the evalscript's
-//! `setup()`.
+//! Bands, samples and formats are read from the evalscript's `setup()`, if it returns a literal. No
+//! script is run.
 //!
 //! **Rules are data.** [`Rules::latest`] is today's documentation, and [`Rules::named`] an earlier
 //! version. An [`Estimate`] names the version that it was made with.
@@ -64,6 +64,7 @@ mod count;
 mod deployment;
 mod error;
 mod estimate;
+mod evalscript;
 mod given;
 mod parameters;
 mod ratio;

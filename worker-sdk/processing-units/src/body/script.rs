@@ -1,8 +1,8 @@
-//! An evalscript, which is evaluated only if needed.
+//! An evalscript, which is read only if needed.
 
 use super::setup::Setup;
 use crate::error::Gap;
-use crate::{Error, ErrorKind};
+use crate::{Error, ErrorKind, evalscript};
 use std::cell::OnceCell;
 
 /// The evalscript of a body.
@@ -31,34 +31,17 @@ impl<'a> Script<'a> {
 
     /// The result of `setup()`, which is needed unless the caller closes this gap.
     pub(super) fn setup(&self, gap: Gap) -> Result<&Setup, Error> {
-        let setup = self.setup.get_or_init(|| evaluate(self.source).map(Setup::new));
+        let setup = self.setup.get_or_init(|| read(self.source).map(Setup::new));
         setup
             .as_ref()
             .map_err(|problem| Error::gap(problem.kind, problem.text.as_str(), gap.or(problem.instead)).at(&self.path))
     }
 }
 
-fn evaluate(source: Option<&str>) -> Result<serde_json::Value, Problem> {
+fn read(source: Option<&str>) -> Result<serde_json::Value, Problem> {
     let Some(source) = source else {
         return Err(Problem { kind: ErrorKind::Unknowable, text: "there is no evalscript".to_owned(), instead: "" });
     };
-    evaluate_source(source)
-}
-
-#[cfg(feature = "evalscript")]
-fn evaluate_source(source: &str) -> Result<serde_json::Value, Problem> {
-    rampmeter_evalscript::setup(source).map_err(|error| Problem {
-        kind: ErrorKind::Script,
-        text: error.to_string(),
-        instead: "correct the evalscript",
-    })
-}
-
-#[cfg(not(feature = "evalscript"))]
-fn evaluate_source(_: &str) -> Result<serde_json::Value, Problem> {
-    Err(Problem {
-        kind: ErrorKind::Unknowable,
-        text: "the evalscript is not read".to_owned(),
-        instead: "build with the feature `evalscript`",
-    })
+    let problem = |text| Problem { kind: ErrorKind::Script, text, instead: "correct the evalscript" };
+    evalscript::setup(source).map_err(problem)
 }
