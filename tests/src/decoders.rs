@@ -11,6 +11,7 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rampmeter_dialects::{Dialect, Reader};
+use rampmeter_processing_units::{Api, Estimate, Given};
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
@@ -32,11 +33,15 @@ const PER_BYTE: usize = 16;
 /// The same for rules. The TOML parser keeps a value with its place for each few bytes. Only
 /// operators write rules, and a text has at most 512 KiB: at most 64 MiB for an instant.
 const PER_BYTE_OF_RULES: usize = 128;
+/// The same for scripts: tokens, and the body around the script.
+const PER_BYTE_OF_SCRIPTS: usize = 32;
 /// Bytes of memory that even the shortest input may take: buffers, tables, the text of a fault.
 const AT_LEAST: usize = 128 * 1024;
 /// Room for the elements of an array, of which each may be two bytes long, and for the patterns of
 /// rules.
 const FOR_PARTS: usize = 1024 * 1024;
+/// Room for what `setup()` returns: 64 KiB of the smallest literals.
+const FOR_LITERALS: usize = 16 * 1024 * 1024;
 
 /// A time at which answers of upstreams are read.
 const NOW_MS: u64 = 1_795_000_000_000;
@@ -56,11 +61,13 @@ pub enum Decoder {
     Record,
     /// Heads of HTTP requests, and what a proxy tells there of the original request.
     HttpHead,
+    /// Evalscripts in bodies that are priced.
+    Script,
 }
 
 impl Decoder {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Permit, Self::Settle, Self::Rules, Self::Record, Self::HttpHead];
+    pub const ALL: [Self; 6] = [Self::Permit, Self::Settle, Self::Rules, Self::Record, Self::HttpHead, Self::Script];
 
     /// Its name, which is that of its corpus.
     #[must_use]
@@ -71,6 +78,7 @@ impl Decoder {
             Self::Rules => "rules",
             Self::Record => "record",
             Self::HttpHead => "http-head",
+            Self::Script => "script",
         }
     }
 
@@ -86,8 +94,13 @@ impl Decoder {
         let room = match self {
             Self::Permit | Self::Settle | Self::Rules => FOR_PARTS,
             Self::Record | Self::HttpHead => AT_LEAST,
+            Self::Script => FOR_LITERALS,
         };
-        let each = if self == Self::Rules { PER_BYTE_OF_RULES } else { PER_BYTE };
+        let each = match self {
+            Self::Rules => PER_BYTE_OF_RULES,
+            Self::Script => PER_BYTE_OF_SCRIPTS,
+            Self::Permit | Self::Settle | Self::Record | Self::HttpHead => PER_BYTE,
+        };
         each * length + room
     }
 
@@ -102,6 +115,7 @@ impl Decoder {
             Self::Rules => read_rules(input),
             Self::Record => read_record(input),
             Self::HttpHead => read_head(input),
+            Self::Script => read_script(input),
         }
     }
 }
@@ -209,4 +223,16 @@ fn read_head(input: &[u8]) {
         // A client may send anything, and the connection ends in any way.
         let (_served, _answers) = tokio::join!(serving, answers);
     });
+}
+
+/// Prices a body whose script is `input`, and one whose `setup()` returns it as bands.
+fn read_script(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    for script in [text, &format!("function setup() {{ return {{ input: [{text}] }} }}")] {
+        let body = serde_json::json!({ "input": { "data": [{ "type": "a" }] }, "evalscript": script }).to_string();
+        match Estimate::of_body(Api::Process, body, &Given::default()) {
+            Ok(estimate) => assert!(estimate.amount().units() >= estimate.minimum().to_f64()),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
 }

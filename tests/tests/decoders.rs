@@ -53,6 +53,15 @@ const REPETITIONS: &[(Decoder, &str, &str)] = &[
     (Decoder::HttpHead, "GET /check",                                       "/%64"),
     (Decoder::HttpHead, "GET /check HTTP/1.1\r\nhost: a\r\nx-forwarded-for: ", "::1,"),
     (Decoder::HttpHead, "",                                                 "GET /check HTTP/1.1\r\n\r\n"),
+    (Decoder::Script,   "",                                                 ";"),
+    (Decoder::Script,   "",                                                 "["),
+    (Decoder::Script,   "",                                                 "[],"),
+    (Decoder::Script,   "",                                                 "[0],"),
+    (Decoder::Script,   "",                                                 "{a:0},"),
+    (Decoder::Script,   "",                                                 "`${"),
+    (Decoder::Script,   "",                                                 "let a=1,b=2\n"),
+    (Decoder::Script,   "",                                                 "function f(){}"),
+    (Decoder::Script,   "'",                                                "\u{1}"),
 ];
 
 /// Reads `input`, and tells if that takes too much memory. There is one test in this program,
