@@ -59,8 +59,8 @@ impl Proxy {
             drain: drain.clone(),
             clock,
         };
-        let listener = Listener::new(listener, Arc::new(exchange), certificate, bounds.clients);
-        Ok(Proxy { address, metrics, phase, drain: times.drain, serving: tokio::spawn(listener.serve(drain)) })
+        let serving = tokio::spawn(Listener::new(exchange, certificate).serve(listener, drain, bounds.clients));
+        Ok(Proxy { address, metrics, phase, drain: times.drain, serving })
     }
 
     /// The address that it listens at.

@@ -5,7 +5,6 @@
 //! where a request comes from, and which host name the page has used. Programs that are no browsers
 //! send neither `OriginalRequest` nor `Sec-Fetch-Site`.
 
-use super::connection_limiter::Connection;
 use super::original_request::{CHECK, is_forwarded};
 use super::reading::refuse;
 use crate::config::HttpSettings;
@@ -16,6 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, h
 use axum::middleware::Next;
 use axum::response::Response;
 use ipnet::IpNet;
+use rampmeter_listener::Connection;
 use std::net::IpAddr;
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
 //! `/check`: reverse proxies ask here before they let a request through.
 
-use super::connection_limiter::Connection;
 use super::element::{Answered, Outcome};
 use super::original_request::OriginalRequest;
 use super::permits::{Front, one};
@@ -11,6 +10,7 @@ use crate::serve::messages::message_trace::MessageTrace;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use rampmeter_listener::Connection;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;

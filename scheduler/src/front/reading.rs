@@ -1,11 +1,11 @@
 //! Requests are read to their end before anything is done for them, within bounds.
 
-use super::connection_limiter::Connection;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rampmeter_listener::Connection;
 use std::error::Error;
 use std::time::Duration;
 
