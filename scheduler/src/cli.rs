@@ -3,7 +3,7 @@
 use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
-    bench, check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
+    check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
     proxy, pu, purge, serve, simulate, state, status, upstream, usage,
 };
 use clap::{Parser, Subcommand};
@@ -13,7 +13,7 @@ use std::process::ExitCode;
 const BY_TASK: &str = "\
 By task:
   Run                   serve, proxy, jobs
-  Try out               demo, simulate, upstream, bench
+  Try out               demo, simulate, upstream
   Write limits          init, check, import, pu
   Change limits         apply, limits
   Look                  status, explain, usage, forecast, state
@@ -91,8 +91,6 @@ enum Command {
     Pu(pu::PuArgs),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::UpstreamArgs),
-    /// Measure permits per second side by side with a bare echo.
-    Bench(bench::BenchArgs),
 }
 
 impl Command {
@@ -136,7 +134,6 @@ impl Cli {
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
-            Command::Bench(args) => bench::run(args).await,
         }
     }
 }

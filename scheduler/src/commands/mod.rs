@@ -1,6 +1,5 @@
 //! The subcommands.
 
-pub mod bench;
 pub mod check;
 pub mod demo;
 pub mod explain;

@@ -32,7 +32,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("scheduler/src/front", &["page", "metrics"]),
     (
         "scheduler/src/commands",
-        &["bench", "demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
+        &["demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
     ),
     ("scheduler/src/config", &["proxy", "http", "limits", "reading"]),
     ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),

@@ -10,8 +10,7 @@ const MAX_SDK_NAMES: usize = 12;
 
 /// Commands that are clients themselves, and the page, which shows queues of jobs as
 /// `rampmeter jobs` does.
-const CLIENTS: [&str; 5] = [
-    "scheduler/src/commands/bench/",
+const CLIENTS: [&str; 4] = [
     "scheduler/src/commands/demo/",
     "scheduler/src/commands/jobs/",
     "scheduler/src/commands/proxy/",

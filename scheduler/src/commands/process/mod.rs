@@ -3,5 +3,5 @@
 pub(super) mod embedded_nats;
 mod log_writer;
 pub(crate) mod logging;
-pub(super) mod open_files;
+pub mod open_files;
 pub mod signal;

@@ -13,7 +13,6 @@ use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_telemetry::Spans;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
-use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
 /// Running proxies that share one client of the schedulers.
@@ -53,16 +52,6 @@ impl Proxies {
             true => Ok(None),
             false => Self::start(nats, settings, spans).await.map(Some),
         }
-    }
-
-    /// The addresses that they listen at.
-    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
-        self.proxies.iter().map(Proxy::address).collect()
-    }
-
-    /// The metrics of each, as text.
-    pub(crate) fn metrics(&self) -> Vec<String> {
-        self.proxies.iter().map(|proxy| proxy.metrics().render()).collect()
     }
 
     /// Lets held requests finish, and reports every call.

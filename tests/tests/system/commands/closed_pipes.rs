@@ -52,7 +52,6 @@ async fn commands_without_a_server_end_quietly() {
         vec!["import", "governor", rates],
         vec!["upstream", "--listen", "127.0.0.1:0"],
         vec!["demo", "--seconds", "2", "--workers", "20", "--json"],
-        vec!["bench", "--seconds", "0.01", "--rounds", "1", "--only", "sdk"],
         vec!["--help"],
         vec!["--version"],
     ] {

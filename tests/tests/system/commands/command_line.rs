@@ -43,7 +43,6 @@ async fn help_tells_every_option() {
         ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
         ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
         ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
-        ("bench",       vec!["--json"]),
     ];
     let (code, overview, _) = run(&["--help"]).await;
     assert_eq!(code, Some(0));
@@ -163,7 +162,6 @@ async fn an_unknown_name_is_answered_with_the_known_ones() {
     let table = [
         (vec!["simulate".to_owned(), format!("{scenarios}saturatde.toml")], vec!["saturatde.toml: this scenario can't be read: No such file", "saturated.toml`", "; did you mean `saturated`?"]),
         (vec!["simulate".to_owned(), "nosuch".to_owned()],                  vec!["nosuch: this scenario can't be read: No such file", "scenarios"]),
-        (["bench", "--only", "nosuch"].map(str::to_owned).to_vec(),         vec!["rampmeter: no case has `nosuch` in its name; there are `scheduler ", "`sdk "]),
         (["pu", "--body", body].map(str::to_owned).to_vec(),                vec!["the body is no JSON, from line 1, column 1 on; pass the body of a request to Sentinel Hub"]),
     ];
     for (arguments, expected) in table {

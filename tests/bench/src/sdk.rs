@@ -1,16 +1,16 @@
 //! The SDK's `acquire`.
 
-use super::case::{Case, PREFIX};
-use super::plain::keep_in_flight;
-use super::round::Round;
-use super::thread::alone;
+use crate::case::{Case, PREFIX};
+use crate::plain::keep_in_flight;
+use crate::round::Round;
+use crate::thread::alone;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_worker_sdk::{Client, Cost};
 use std::time::Duration;
 
 /// Keeps the case's number of `acquire` calls in flight for `length`. Permits are used and dropped,
 /// and the SDK settles them, as in production.
-pub(super) async fn round(url: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
+pub(crate) async fn round(url: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
     let (url, name, calls) = (url.to_owned(), case.resource(), case.in_flight * case.array);
     alone("load", move || async move {
         let client = Client::builder().prefix(PREFIX).connect(&url).await?;

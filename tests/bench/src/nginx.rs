@@ -11,6 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
+use tokio::time::interval;
 
 /// How long nginx may take to listen.
 const LISTEN_TIMEOUT: Span = Span::from_secs(10);
@@ -18,8 +19,8 @@ const LISTEN_TIMEOUT: Span = Span::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running nginx. Dropping it ends it, its workers too, and removes its folder.
-pub(super) struct Nginx {
-    pub(super) address: SocketAddr,
+pub(crate) struct Nginx {
+    pub(crate) address: SocketAddr,
     folder: PathBuf,
     process: Child,
 }
@@ -29,7 +30,7 @@ impl Nginx {
     ///
     /// # Errors
     /// If nginx does not start.
-    pub(super) async fn start(upstream: SocketAddr) -> anyhow::Result<Option<Self>> {
+    pub(crate) async fn start(upstream: SocketAddr) -> anyhow::Result<Option<Self>> {
         let Some(program) = installed() else { return Ok(None) };
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;
         let folder = std::env::temp_dir().join(format!("rampmeter-bench-{}", std::process::id()));
@@ -42,9 +43,10 @@ impl Nginx {
         let nginx = Nginx { address, folder, process };
         let clock = Clock::start();
         let begun = clock.now();
+        let mut attempts = interval(PAUSE);
         while TcpStream::connect(address).await.is_err() {
             anyhow::ensure!(clock.now() < begun + LISTEN_TIMEOUT, "nginx does not listen");
-            tokio::time::sleep(PAUSE).await;
+            attempts.tick().await;
         }
         Ok(Some(nginx))
     }

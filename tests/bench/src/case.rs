@@ -1,16 +1,16 @@
 //! The cases that are measured.
 
-use super::round::{Round, median};
+use crate::round::{Round, median};
 use serde::Serialize;
 use std::fmt;
 
 /// The prefix of the bench's subjects and of its KV bucket.
-pub(super) const PREFIX: &str = "rampmeter-bench";
+pub(crate) const PREFIX: &str = "rampmeter-bench";
 
 /// The responder of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Path {
+pub(crate) enum Path {
     /// A bare echo.
     Echo,
     /// The scheduler.
@@ -21,17 +21,17 @@ pub(super) enum Path {
 
 /// One load, applied to the echo and to `path`.
 #[derive(Debug)]
-pub(super) struct Case {
+pub(crate) struct Case {
     /// The path that is compared with the echo.
-    pub(super) path: Path,
+    pub(crate) path: Path,
     /// Messages in flight. For the SDK, calls of `acquire`: `array` times as many.
-    pub(super) in_flight: usize,
+    pub(crate) in_flight: usize,
     /// Requests in one message.
-    pub(super) array: usize,
+    pub(crate) array: usize,
 }
 
 /// All cases.
-pub(super) const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case { path: Path::Scheduler, in_flight: 1, array: 1 },
     Case { path: Path::Scheduler, in_flight: 16, array: 1 },
     Case { path: Path::Scheduler, in_flight: 256, array: 1 },
@@ -44,33 +44,33 @@ pub(super) const CASES: &[Case] = &[
 
 /// The figures of one path in one case: medians over the rounds.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     /// The responder.
-    pub(super) path: Path,
+    pub(crate) path: Path,
     /// The client: one inbox for everything, the client library's `request`, or the SDK.
-    pub(super) client: &'static str,
+    pub(crate) client: &'static str,
     /// Messages in flight.
-    pub(super) in_flight: usize,
+    pub(crate) in_flight: usize,
     /// Requests in one message.
-    pub(super) array: usize,
+    pub(crate) array: usize,
     /// Requests answered in a second.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
     /// Median round trip.
-    pub(super) p50_us: f64,
+    pub(crate) p50_us: f64,
     /// Round trip that one in a hundred exceeds.
-    pub(super) p99_us: f64,
+    pub(crate) p99_us: f64,
     /// The median ratio of `per_second` to that of the echo in the same round.
-    pub(super) ratio_to_echo: f64,
+    pub(crate) ratio_to_echo: f64,
 }
 
 impl Case {
     /// The name of the case's resource.
-    pub(super) fn resource(&self) -> String {
+    pub(crate) fn resource(&self) -> String {
         format!("{self}").replace([' ', '×'], "-").replace(',', "")
     }
 
     /// The medians over these rounds.
-    pub(super) fn measured(&self, path: Path, rounds: &[Round], ratio_to_echo: f64) -> Measured {
+    pub(crate) fn measured(&self, path: Path, rounds: &[Round], ratio_to_echo: f64) -> Measured {
         let over = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
         Measured {
             path,

@@ -1,24 +1,24 @@
-//! `rampmeter bench --proxy`: calls of a server, directly, through a proxy, and through nginx if it
+//! `--proxy`: calls of a server, directly, through a proxy, and through nginx if it
 //! is installed, in alternating rounds. Everything runs on this machine, so only ratios count.
 
-use super::held::{self, Held};
-use super::nginx::Nginx;
-use super::round::{Round, RoundTrips, median};
-use super::thread::alone;
-use crate::commands::output;
-use crate::commands::output::table::{right_aligned, table};
-use crate::commands::process::open_files::allow_many_files;
-use crate::commands::process::signal::asked_to_stop;
-use crate::commands::proxy::Proxies;
-use crate::config::{self, NatsTable, ProxySettings};
-use crate::running;
-use comfy_table::Table;
+use crate::held::{self, Held};
+use crate::nginx::Nginx;
+use crate::round::{Round, RoundTrips, median};
+use crate::table::table;
+use crate::thread::alone;
 use futures::future::try_join_all;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, LabelsFn, Times};
+use rampmeter_proxy::{Proxy, Settings};
+use rampmeter_scheduler::commands::process::open_files::allow_many_files;
+use rampmeter_scheduler::commands::process::signal::asked_to_stop;
+use rampmeter_scheduler::config::{self, OriginSettings};
+use rampmeter_scheduler::serve::{self, http::forwarded_labels};
+use rampmeter_worker_sdk::Client;
 use serde::Serialize;
+use std::io::{Write, stdout};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
@@ -42,11 +42,11 @@ const END: &[u8] = b"ok\n";
 
 /// How long and how often is measured.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rounds {
+pub(crate) struct Rounds {
     /// The time for each path, in all its rounds.
-    pub(super) seconds: f64,
+    pub(crate) seconds: f64,
     /// The number of alternating rounds.
-    pub(super) rounds: u32,
+    pub(crate) rounds: u32,
 }
 
 /// The figures of one number of connections: medians over the rounds.
@@ -85,7 +85,7 @@ struct Measurements {
 ///
 /// # Errors
 /// If there is no NATS server, or a call has no answer.
-pub(super) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
+pub(crate) async fn run(rounds: Rounds, is_json: bool) -> anyhow::Result<()> {
     allow_many_files();
     let mut shown = Measurements { is_json, compared: Vec::new(), held: None };
     let measured = tokio::select! {
@@ -103,32 +103,42 @@ async fn measure(rounds: Rounds, shown: &mut Measurements) -> anyhow::Result<()>
     running.ready().await;
     let upstream = upstream().await?;
     let nginx = Nginx::start(upstream).await?;
-    let settings = RESOURCES.map(|(resource, ..)| settings(upstream, resource));
-    let settings = settings.into_iter().collect::<anyhow::Result<_>>()?;
-    let proxies = Proxies::start(&NatsTable::at(server.url()), settings, None).await?;
-    let [ample, full] = proxies.addresses()[..] else { anyhow::bail!("there are two proxies") };
-    let paths = Paths { direct: upstream, proxy: ample, nginx: nginx.as_ref().map(|nginx| nginx.address) };
+    let client = Client::connect(server.url()).await?;
+    let [ample, full] = RESOURCES.map(|(resource, ..)| proxy(&client, upstream, resource));
+    let (ample, full) = (ample.await?, full.await?);
+    let paths = Paths { direct: upstream, proxy: ample.address(), nginx: nginx.as_ref().map(|nginx| nginx.address) };
     for connections in CONNECTIONS {
         shown.compared(compare(connections, paths, rounds).await?)?;
     }
     drop(nginx);
-    shown.held(held::measure(&proxies, full).await?)?;
-    proxies.stop().await;
+    shown.held(held::measure(&full).await?)?;
+    ample.stop().await;
+    full.stop().await;
+    client.close().await;
     running.stop().await?;
     server.stop().await?;
     Ok(())
 }
 
-fn settings(upstream: SocketAddr, resource: &str) -> anyhow::Result<ProxySettings> {
-    let mut settings = ProxySettings {
-        listen: "127.0.0.1:0".to_owned(),
-        upstream: Some(format!("http://{upstream}").parse()?),
-        resource: Some(Name::new(resource)?),
-        ..ProxySettings::default()
-    };
+/// A proxy with the settings of `rampmeter proxy`, which holds requests for longer.
+async fn proxy(client: &Client, upstream: SocketAddr, resource: &str) -> anyhow::Result<Proxy> {
+    let origin = OriginSettings::default();
+    let labels = LabelsFn::new(move |head, address| forwarded_labels(head, address, &origin));
     // Requests that are still held at the end are not waited for.
-    (settings.times.max_wait, settings.times.drain) = (LONGEST_WAIT, Span::from_millis(1));
-    Ok(settings)
+    let times = Times { max_wait: LONGEST_WAIT, drain: Span::from_millis(1), ..Times::default() };
+    let settings = Settings {
+        upstream: format!("http://{upstream}").parse()?,
+        asking: Asking { labels, ..Asking::default() },
+        headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
+        credential: None,
+        times,
+        bounds: Bounds::default(),
+        encryption: Encryption::default(),
+        spans: None,
+        intercept: None,
+    };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    Ok(Proxy::start(listener, client.resource(resource)?, settings)?)
 }
 
 fn configuration(url: &str) -> String {
@@ -230,7 +240,7 @@ async fn answer(mut stream: TcpStream) -> std::io::Result<()> {
 impl Measurements {
     fn compared(&mut self, compared: Compared) -> anyhow::Result<()> {
         if !self.is_json {
-            output::line(compared.table())?;
+            write!(stdout(), "{}", compared.table())?;
         }
         self.compared.push(compared);
         Ok(())
@@ -240,28 +250,31 @@ impl Measurements {
         let Held { requests, mebibytes, more_mebibytes } = self.held.insert(held);
         match self.is_json {
             true => Ok(()),
-            false => output::line(format!(
+            false => Ok(writeln!(
+                stdout(),
                 "{requests} held requests and their clients: {mebibytes:.0} MiB, {more_mebibytes:.0} more"
-            )),
+            )?),
         }
     }
 
     fn end(&self) -> anyhow::Result<()> {
         match self.is_json {
-            true => output::json(&serde_json::json!({ "proxy": self.compared, "held": self.held })),
+            true => crate::json(&serde_json::json!({ "proxy": self.compared, "held": self.held })),
             false => Ok(()),
         }
     }
 }
 
 impl Compared {
-    fn table(&self) -> Table {
-        let mut rows = table(&["path", "connections", "per second", "p50 µs", "p99 µs"]);
+    fn table(&self) -> String {
+        let head = ["path", "connections", "per second", "p50 µs", "p99 µs"];
         let nginx = self.nginx.as_ref().map(|figures| ("nginx", figures));
-        for (path, figures) in [("direct", &self.direct), ("proxy", &self.proxy)].into_iter().chain(nginx) {
+        let paths = [("direct", &self.direct), ("proxy", &self.proxy)].into_iter().chain(nginx);
+        let rows = paths.map(|(path, figures)| {
             let numbers = [figures.per_second, figures.p50_us, figures.p99_us].map(|figure| format!("{figure:.0}"));
-            rows.add_row([path.to_owned(), self.connections.to_string()].into_iter().chain(numbers));
-        }
-        right_aligned(rows, 1..5)
+            let [per_second, p50, p99] = numbers;
+            [path.to_owned(), self.connections.to_string(), per_second, p50, p99]
+        });
+        table(head.map(str::to_owned), rows)
     }
 }

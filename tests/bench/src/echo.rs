@@ -1,25 +1,25 @@
 //! The bare echo: the cost of NATS and the client library alone.
 
-use super::thread::alone;
-use crate::config::NatsTable;
-use crate::serve::connection::connect;
+use crate::thread::alone;
 use futures::StreamExt;
+use rampmeter_scheduler::config::NatsTable;
+use rampmeter_scheduler::connection::connect;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// The subject of the echo.
-pub(super) const SUBJECT: &str = "rampmeter-bench-echo";
+pub(crate) const SUBJECT: &str = "rampmeter-bench-echo";
 
 /// A responder on a thread and a connection of its own, in a loop as tight as the scheduler's.
 #[derive(Debug)]
-pub(super) struct Echo {
+pub(crate) struct Echo {
     stop: oneshot::Sender<()>,
     ended: JoinHandle<anyhow::Result<()>>,
 }
 
 impl Echo {
     /// Starts the echo, and returns once it is subscribed.
-    pub(super) async fn start(url: &str) -> anyhow::Result<Self> {
+    pub(crate) async fn start(url: &str) -> anyhow::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let (ready, is_ready) = oneshot::channel();
         let url = url.to_owned();
@@ -29,7 +29,7 @@ impl Echo {
     }
 
     /// Stops the echo.
-    pub(super) async fn stop(self) -> anyhow::Result<()> {
+    pub(crate) async fn stop(self) -> anyhow::Result<()> {
         self.stop.send(()).ok();
         self.ended.await?
     }

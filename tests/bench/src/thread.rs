@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 ///
 /// # Errors
 /// If the system gives no thread or runtime, or the work fails.
-pub(super) async fn alone<T, F, W>(name: &str, work: W) -> anyhow::Result<T>
+pub(crate) async fn alone<T, F, W>(name: &str, work: W) -> anyhow::Result<T>
 where
     T: Send + 'static,
     F: Future<Output = anyhow::Result<T>>,

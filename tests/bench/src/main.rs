@@ -1,4 +1,4 @@
-//! `rampmeter bench`: a bare echo, the scheduler and the SDK, side by side on one NATS server.
+//! Measures a bare echo, the scheduler and the SDK, side by side on one NATS server.
 //!
 //! Absolute figures depend on the machine, so every figure comes with its ratio to the echo,
 //! measured in alternating rounds of the same run. The scheduler is compared with an echo under the
@@ -17,22 +17,28 @@ mod sdk;
 mod table;
 mod thread;
 
-use super::output;
-use crate::config;
-use crate::running;
 use anyhow::{Context, bail};
 use case::{CASES, Case, Measured, PREFIX, Path};
+use clap::Parser;
 use echo::Echo;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::suggestion::quoted;
+use rampmeter_scheduler::logging::{self, LogFormat};
+use rampmeter_scheduler::{config, serve};
 use round::{Round, median};
+use std::io::{Write, stdout};
 use std::path::Path as FilePath;
 use std::time::Duration;
 
-/// What `bench` takes.
-#[derive(Debug, clap::Args)]
-pub struct BenchArgs {
+/// The allocator of the scheduler's binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures permits a second side by side with a bare echo.
+#[derive(Debug, clap::Parser)]
+#[command(name = "rampmeter-bench")]
+struct BenchArgs {
     /// The time to measure each path of each case, in all its rounds.
     #[arg(long, default_value_t = 1.5)]
     seconds: f64,
@@ -61,7 +67,16 @@ pub struct BenchArgs {
 ///
 /// # Errors
 /// If there is no NATS server, or an answer is not a permit.
-pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
+#[tokio::main(worker_threads = 2)]
+async fn main() -> anyhow::Result<()> {
+    let args = BenchArgs::parse();
+    logging::start(LogFormat::default(), "warn")?;
+    let done = run(args).await;
+    logging::finish(None);
+    done
+}
+
+async fn run(args: BenchArgs) -> anyhow::Result<()> {
     if args.proxy {
         return proxied::run(proxied::Rounds { seconds: args.seconds, rounds: args.rounds }, args.json).await;
     }
@@ -79,9 +94,14 @@ pub async fn run(args: BenchArgs) -> anyhow::Result<()> {
         server.stop().await?;
     }
     match args.json {
-        true => output::json(&serde_json::json!({ "cases": measured })),
-        false => output::line(table::render(&measured)),
+        true => json(&serde_json::json!({ "cases": measured })),
+        false => Ok(write!(stdout(), "{}", table::render(&measured))?),
     }
+}
+
+/// Prints a value as JSON.
+fn json(value: &serde_json::Value) -> anyhow::Result<()> {
+    Ok(writeln!(stdout(), "{value:#}")?)
 }
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {

@@ -1,16 +1,16 @@
 //! The load generator: one connection, one inbox for all answers, and a constant number in flight.
 
-use super::case::{Case, Path};
-use super::round::{Round, RoundTrips};
-use super::thread::alone;
-use crate::config::NatsTable;
-use crate::serve::connection::connect;
+use crate::case::{Case, Path};
+use crate::round::{Round, RoundTrips};
+use crate::thread::alone;
 use anyhow::{Context, bail};
 use async_nats::{Client, Subject, Subscriber};
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::StreamExt;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler::config::NatsTable;
+use rampmeter_scheduler::connection::connect;
 use std::io::Write;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 const GRANTED: [&[u8]; 2] = [b"{\"status\":\"granted\"", b"[{\"status\":\"granted\""];
 
 /// Keeps `case.in_flight` messages in flight on `subject` for `length`.
-pub(super) async fn round(
+pub(crate) async fn round(
     url: &str,
     subject: &str,
     case: &Case,

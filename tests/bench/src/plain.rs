@@ -1,13 +1,13 @@
 //! The client library's plain `request`, as a worker without the SDK would use it.
 
-use super::case::Case;
-use super::round::{Round, RoundTrips};
-use super::thread::alone;
-use crate::config::NatsTable;
-use crate::serve::connection::connect;
+use crate::case::Case;
+use crate::round::{Round, RoundTrips};
+use crate::thread::alone;
 use futures::stream::{FuturesUnordered, StreamExt};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler::config::NatsTable;
+use rampmeter_scheduler::connection::connect;
 use std::time::Duration;
 
 /// A request as a worker would send it.
@@ -15,7 +15,7 @@ const REQUEST: &str =
     r#"{"id":"00000000000000000000000-00000","cost":{"requests":1,"processing-units":2.5},"mode":"wait"}"#;
 
 /// Keeps as many calls of `request` in flight, for `length`, as the case has calls of `acquire`.
-pub(super) async fn round(url: &str, subject: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
+pub(crate) async fn round(url: &str, subject: &str, case: &Case, length: Duration) -> anyhow::Result<Round> {
     let (url, subject, calls) = (url.to_owned(), subject.to_owned(), case.in_flight * case.array);
     alone("load", move || async move {
         let client = connect(&NatsTable::at(&url), "load").await?;
@@ -31,7 +31,7 @@ pub(super) async fn round(url: &str, subject: &str, case: &Case, length: Duratio
 }
 
 /// Keeps `calls` calls in flight for `length`. Each call returns the time of its beginning.
-pub(super) async fn keep_in_flight<F>(
+pub(crate) async fn keep_in_flight<F>(
     calls: usize,
     length: Duration,
     clock: Clock,
