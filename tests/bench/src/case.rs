@@ -1,11 +1,11 @@
 //! The cases that are measured.
 
-use crate::round::{Round, median};
+use crate::figures::{Figures, HEAD, line};
 use serde::Serialize;
 use std::fmt;
 
-/// The prefix of the bench's subjects and of its KV bucket.
-pub(crate) const PREFIX: &str = "rampmeter-bench";
+/// Messages in flight, and requests in one message.
+const LOADS: [(usize, usize); 4] = [(1, 1), (16, 1), (256, 1), (16, 64)];
 
 /// The responder of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -20,7 +20,7 @@ pub(crate) enum Path {
 }
 
 /// One load, applied to the echo and to `path`.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Case {
     /// The path that is compared with the echo.
     pub(crate) path: Path,
@@ -30,76 +30,77 @@ pub(crate) struct Case {
     pub(crate) array: usize,
 }
 
-/// All cases.
-pub(crate) const CASES: &[Case] = &[
-    Case { path: Path::Scheduler, in_flight: 1, array: 1 },
-    Case { path: Path::Scheduler, in_flight: 16, array: 1 },
-    Case { path: Path::Scheduler, in_flight: 256, array: 1 },
-    Case { path: Path::Scheduler, in_flight: 16, array: 64 },
-    Case { path: Path::Sdk, in_flight: 1, array: 1 },
-    Case { path: Path::Sdk, in_flight: 16, array: 1 },
-    Case { path: Path::Sdk, in_flight: 256, array: 1 },
-    Case { path: Path::Sdk, in_flight: 16, array: 64 },
-];
+/// What sends the requests of a case to one of its paths.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Client {
+    /// One inbox for all answers.
+    Multiplexer,
+    /// The client library's plain `request`.
+    Request,
+    /// The SDK.
+    Sdk,
+}
 
-/// The figures of one path in one case: medians over the rounds.
+/// The figures of one path in one case.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Measured {
-    /// The responder.
-    pub(crate) path: Path,
-    /// The client: one inbox for everything, the client library's `request`, or the SDK.
-    pub(crate) client: &'static str,
-    /// Messages in flight.
-    pub(crate) in_flight: usize,
-    /// Requests in one message.
-    pub(crate) array: usize,
-    /// Requests answered in a second.
-    pub(crate) per_second: f64,
-    /// Median round trip.
-    pub(crate) p50_us: f64,
-    /// Round trip that one in a hundred exceeds.
-    pub(crate) p99_us: f64,
+    path: Path,
+    client: Client,
+    in_flight: usize,
+    array: usize,
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     /// The median ratio of `per_second` to that of the echo in the same round.
-    pub(crate) ratio_to_echo: f64,
+    ratio_to_echo: f64,
 }
 
 impl Case {
+    /// All cases.
+    pub(crate) fn all() -> impl Iterator<Item = Case> {
+        let of = |path| LOADS.map(|(in_flight, array)| Case { path, in_flight, array });
+        [Path::Scheduler, Path::Sdk].into_iter().flat_map(of)
+    }
+
     /// The name of the case's resource.
-    pub(crate) fn resource(&self) -> String {
-        format!("{self}").replace([' ', '×'], "-").replace(',', "")
+    pub(crate) fn resource(self) -> String {
+        self.to_string().replace([' ', '×'], "-")
+    }
+
+    /// The client for `path`. The SDK is compared with what a worker would use without it.
+    pub(crate) fn client(self, path: Path) -> Client {
+        match (self.path == Path::Sdk, path == Path::Sdk) {
+            (false, _) => Client::Multiplexer,
+            (true, false) => Client::Request,
+            (true, true) => Client::Sdk,
+        }
     }
 
     /// The medians over these rounds.
-    pub(crate) fn measured(&self, path: Path, rounds: &[Round], ratio_to_echo: f64) -> Measured {
-        let over = |figure: fn(&Round) -> f64| median(rounds.iter().map(figure).collect());
-        Measured {
-            path,
-            client: self.client(path),
-            in_flight: self.in_flight,
-            array: self.array,
-            per_second: over(|round| round.per_second),
-            p50_us: over(|round| round.p50_us),
-            p99_us: over(|round| round.p99_us),
-            ratio_to_echo,
-        }
-    }
-
-    fn client(&self, path: Path) -> &'static str {
-        match (self.path, path) {
-            (_, Path::Sdk) => "sdk",
-            (Path::Sdk, Path::Echo | Path::Scheduler) => "request",
-            (Path::Echo | Path::Scheduler, Path::Echo | Path::Scheduler) => "multiplexer",
-        }
+    pub(crate) fn measured(self, path: Path, rounds: &[Figures], ratio_to_echo: f64) -> Measured {
+        let Case { in_flight, array, .. } = self;
+        let figures = Figures::medians(rounds);
+        Measured { path, client: self.client(path), in_flight, array, figures, ratio_to_echo }
     }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = match self.path {
-            Path::Echo => "echo",
-            Path::Scheduler => "scheduler",
-            Path::Sdk => "sdk",
-        };
-        write!(f, "{path} {}×{}", self.in_flight, self.array)
+        write!(f, "{} {}×{}", lower(self.path), self.in_flight, self.array)
     }
+}
+
+fn lower(name: impl fmt::Debug) -> String {
+    format!("{name:?}").to_lowercase()
+}
+
+/// The table for people: a line for each path of each case.
+pub(crate) fn table(measured: &[Measured]) -> String {
+    let head = ["path", "client", "in flight", "array"].into_iter().chain(HEAD).chain(["to echo"]);
+    let row = |row: &Measured| {
+        let names = [lower(row.path), lower(row.client)];
+        let load = [row.in_flight, row.array].map(|number| number.to_string());
+        line(names.into_iter().chain(load).chain(row.figures.cells()).chain([format!("{:.2}", row.ratio_to_echo)]))
+    };
+    [line(head)].into_iter().chain(measured.iter().map(row)).collect::<Vec<_>>().join("\n")
 }

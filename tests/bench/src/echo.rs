@@ -1,55 +1,37 @@
 //! The bare echo: the cost of NATS and the client library alone.
 
-use crate::thread::alone;
+use anyhow::Context;
 use futures::StreamExt;
 use rampmeter_scheduler::config::NatsTable;
 use rampmeter_scheduler::connection::connect;
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
 
 /// The subject of the echo.
 pub(crate) const SUBJECT: &str = "rampmeter-bench-echo";
 
-/// A responder on a thread and a connection of its own, in a loop as tight as the scheduler's.
-#[derive(Debug)]
-pub(crate) struct Echo {
-    stop: oneshot::Sender<()>,
-    ended: JoinHandle<anyhow::Result<()>>,
+/// Starts the echo on a thread of its own, which ends with the process or the server. Returns once
+/// it is subscribed.
+///
+/// # Errors
+/// If it cannot subscribe.
+pub(crate) async fn start(url: &str) -> anyhow::Result<()> {
+    let (ready, is_ready) = oneshot::channel();
+    let (url, runtime) = (url.to_owned(), Builder::new_current_thread().enable_all().build()?);
+    std::thread::spawn(move || runtime.block_on(respond(&url, ready)));
+    is_ready.await.context("the echo has ended")
 }
 
-impl Echo {
-    /// Starts the echo, and returns once it is subscribed.
-    pub(crate) async fn start(url: &str) -> anyhow::Result<Self> {
-        let (stop, stopped) = oneshot::channel();
-        let (ready, is_ready) = oneshot::channel();
-        let url = url.to_owned();
-        let ended = tokio::spawn(alone("echo", move || respond(url, ready, stopped)));
-        is_ready.await.ok();
-        Ok(Echo { stop, ended })
-    }
-
-    /// Stops the echo.
-    pub(crate) async fn stop(self) -> anyhow::Result<()> {
-        self.stop.send(()).ok();
-        self.ended.await?
-    }
-}
-
-async fn respond(url: String, ready: oneshot::Sender<()>, mut stop: oneshot::Receiver<()>) -> anyhow::Result<()> {
-    let client = connect(&NatsTable::at(&url), "echo").await?;
+/// Answers in a loop as tight as the scheduler's.
+async fn respond(url: &str, ready: oneshot::Sender<()>) -> anyhow::Result<()> {
+    let client = connect(&NatsTable::at(url), "echo").await?;
     let mut requests = client.subscribe(SUBJECT).await?;
     client.flush().await?;
     ready.send(()).ok();
-    loop {
-        tokio::select! {
-            biased;
-            request = requests.next() => {
-                let Some(request) = request else { return Ok(()) };
-                if let Some(reply) = request.reply {
-                    client.publish(reply, request.payload).await?;
-                }
-            }
-            _ = &mut stop => return Ok(()),
+    while let Some(request) = requests.next().await {
+        if let Some(reply) = request.reply {
+            client.publish(reply, request.payload).await?;
         }
     }
+    Ok(())
 }

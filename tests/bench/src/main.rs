@@ -7,26 +7,24 @@
 
 mod case;
 mod echo;
-mod flood;
-mod held;
+mod figures;
+mod load;
 mod nginx;
-mod plain;
-mod proxied;
-mod round;
-mod sdk;
-mod table;
-mod thread;
+mod proxy;
 
-use anyhow::{Context, bail};
-use case::{CASES, Case, Measured, PREFIX, Path};
+use anyhow::{Context, ensure};
+use case::{Case, Measured, Path};
 use clap::Parser;
-use echo::Echo;
+use figures::median;
 use indicatif::{ProgressBar, ProgressStyle};
+use load::PREFIX;
+use proxy::Measurements;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::suggestion::quoted;
+use rampmeter_scheduler::commands::process::open_files::allow_many_files;
+use rampmeter_scheduler::commands::process::signal::asked_to_stop;
 use rampmeter_scheduler::logging::{self, LogFormat};
 use rampmeter_scheduler::{config, serve};
-use round::{Round, median};
 use std::io::{Write, stdout};
 use std::path::Path as FilePath;
 use std::time::Duration;
@@ -63,109 +61,125 @@ struct BenchArgs {
     otlp: Option<String>,
 }
 
-/// Measures all cases and prints them.
-///
-/// # Errors
-/// If there is no NATS server, or an answer is not a permit.
 #[tokio::main(worker_threads = 2)]
 async fn main() -> anyhow::Result<()> {
     let args = BenchArgs::parse();
     logging::start(LogFormat::default(), "warn")?;
-    let done = run(args).await;
+    let done = if args.proxy { compare_proxy(&args).await } else { compare_permits(&args).await };
     logging::finish(None);
     done
 }
 
-async fn run(args: BenchArgs) -> anyhow::Result<()> {
-    if args.proxy {
-        return proxied::run(proxied::Rounds { seconds: args.seconds, rounds: args.rounds }, args.json).await;
-    }
-    let names: Vec<String> = CASES.iter().map(ToString::to_string).collect();
-    if !names.iter().any(|name| name.contains(&args.only)) {
-        bail!("no case has `{}` in its name; there are {}", args.only, quoted(names.iter().map(String::as_str)));
-    }
+/// Prints what was measured before a failure or a signal, too.
+async fn compare_proxy(args: &BenchArgs) -> anyhow::Result<()> {
+    allow_many_files();
+    let mut measurements = Measurements::default();
+    let measured = tokio::select! {
+        measured = measurements.measure(args.rounds, args.round()) => measured,
+        signal = asked_to_stop() => Err(anyhow::anyhow!("{}: what was measured so far is shown", signal?)),
+    };
+    args.print(&serde_json::to_value(&measurements)?, &measurements.table())?;
+    measured
+}
+
+async fn compare_permits(args: &BenchArgs) -> anyhow::Result<()> {
+    let names: Vec<String> = Case::all().map(|case| case.to_string()).collect();
+    let known = names.iter().any(|name| name.contains(&args.only));
+    ensure!(known, "no case has `{}` in its name; there are {}", args.only, quoted(names.iter().map(String::as_str)));
     let mut private = None;
     let url = match &args.nats {
         Some(url) => url.clone(),
         None => private.insert(Server::start(&Binary::find().await?, Options::default()).await?).url().to_owned(),
     };
-    let measured = measure_all(&url, &args).await?;
+    let measured = measure_all(&url, args).await?;
     if let Some(mut server) = private {
         server.stop().await?;
     }
-    match args.json {
-        true => json(&serde_json::json!({ "cases": measured })),
-        false => Ok(write!(stdout(), "{}", table::render(&measured))?),
-    }
-}
-
-/// Prints a value as JSON.
-fn json(value: &serde_json::Value) -> anyhow::Result<()> {
-    Ok(writeln!(stdout(), "{value:#}")?)
+    args.print(&serde_json::json!({ "cases": measured }), &case::table(&measured))
 }
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {
-    let scheduler =
-        running::start(config::parse(FilePath::new("bench"), &configuration(url, args.otlp.as_deref()))?).await?;
+    let text = configuration(url, args.otlp.as_deref());
+    let scheduler = serve::start(config::parse(FilePath::new("bench"), &text)?).await?;
     scheduler.ready().await;
-    let echo = Echo::start(url).await?;
-    let progress = progress(args);
+    echo::start(url).await?;
+    let progress = args.progress();
     let mut measured = Vec::new();
-    for case in CASES.iter().filter(|case| case.to_string().contains(&args.only)) {
+    for case in Case::all().filter(|case| case.to_string().contains(&args.only)) {
         progress.set_message(case.to_string());
         measured.extend(measure(url, case, args, &progress).await.with_context(|| case.to_string())?);
     }
     progress.finish_and_clear();
-    echo.stop().await?;
     scheduler.stop().await?;
     Ok(measured)
 }
 
 /// Measures one case. The echo comes first in every round.
-async fn measure(url: &str, case: &Case, args: &BenchArgs, progress: &ProgressBar) -> anyhow::Result<Vec<Measured>> {
-    let length = Duration::from_secs_f64(args.seconds / f64::from(args.rounds));
+async fn measure(url: &str, case: Case, args: &BenchArgs, progress: &ProgressBar) -> anyhow::Result<[Measured; 2]> {
     let (mut echoes, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..args.rounds {
-        echoes.push(one_round(url, case, Path::Echo, length).await?);
-        ours.push(one_round(url, case, case.path, length).await?);
+        echoes.push(load::round(url, case, Path::Echo, args.round()).await?);
+        ours.push(load::round(url, case, case.path, args.round()).await?);
         progress.inc(1);
     }
-    let ratios = ours.iter().zip(&echoes).map(|(ours, echo)| ours.per_second / echo.per_second).collect();
-    Ok(vec![case.measured(Path::Echo, &echoes, 1.0), case.measured(case.path, &ours, median(ratios))])
-}
-
-async fn one_round(url: &str, case: &Case, path: Path, length: Duration) -> anyhow::Result<Round> {
-    let subject = match path {
-        Path::Echo => echo::SUBJECT.to_owned(),
-        Path::Scheduler | Path::Sdk => format!("{PREFIX}.permit.{}", case.resource()),
-    };
-    match (case.path, path) {
-        (_, Path::Sdk) => sdk::round(url, case, length).await,
-        (Path::Sdk, Path::Echo | Path::Scheduler) => plain::round(url, &subject, case, length).await,
-        (Path::Echo | Path::Scheduler, Path::Echo | Path::Scheduler) => {
-            flood::round(url, &subject, case, path, length).await
-        }
-    }
+    let ratio = median(ours.iter().zip(&echoes).map(|(ours, echo)| ours.per_second / echo.per_second));
+    Ok([case.measured(Path::Echo, &echoes, 1.0), case.measured(case.path, &ours, ratio)])
 }
 
 /// A configuration with a resource for each case and three limits that are never reached.
 /// Each case has its own resource, so that its permits use no other case's bound.
 fn configuration(url: &str, otlp: Option<&str>) -> String {
-    let limit = |name: &str, unit: &str| {
+    let limits = [("a", "requests"), ("b", "processing-units"), ("c", "processing-units")].map(|(name, unit)| {
         format!("[[resource.limit]]\nname = \"{name}\"\nunit = \"{unit}\"\ncapacity = 1000000000\nperiod = \"1s\"\n")
-    };
-    let limits =
-        [("a", "requests"), ("b", "processing-units"), ("c", "processing-units")].map(|(name, unit)| limit(name, unit));
-    let resources = CASES
-        .iter()
-        .map(|case| format!("[[resource]]\nname = \"{}\"\nstart = \"full\"\n{}", case.resource(), limits.concat()));
-    let resources: String = resources.collect();
+    });
+    let limits = limits.concat();
+    let resource = |case: Case| format!("[[resource]]\nname = \"{}\"\nstart = \"full\"\n{limits}", case.resource());
+    let resources: String = Case::all().map(resource).collect();
     let telemetry = otlp.map(|url| format!("[telemetry]\notlp = \"{url}\"\nsample = 0.01\n")).unwrap_or_default();
     format!("[nats]\nurl = \"{url}\"\nprefix = \"{PREFIX}\"\n[http]\nlisten = \"\"\n{telemetry}{resources}")
 }
 
-fn progress(args: &BenchArgs) -> ProgressBar {
-    let bar =
-        if args.json { ProgressBar::hidden() } else { ProgressBar::new(CASES.len() as u64 * u64::from(args.rounds)) };
-    bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))
+impl BenchArgs {
+    /// The length of a round.
+    fn round(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds / f64::from(self.rounds))
+    }
+
+    fn progress(&self) -> ProgressBar {
+        let rounds = Case::all().count() as u64 * u64::from(self.rounds);
+        let bar = if self.json { ProgressBar::hidden() } else { ProgressBar::new(rounds) };
+        bar.with_style(ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}").expect("a valid template"))
+    }
+
+    fn print(&self, json: &serde_json::Value, table: &str) -> anyhow::Result<()> {
+        Ok(if self.json { writeln!(stdout(), "{json:#}") } else { writeln!(stdout(), "{table}") }?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(arguments: &[&str]) -> BenchArgs {
+        BenchArgs::parse_from(["bench", "--seconds", "0.02", "--rounds", "1"].iter().chain(arguments))
+    }
+
+    #[tokio::test]
+    async fn each_path_is_measured_beside_the_echo() {
+        let server = Server::start(&Binary::find().await.unwrap(), Options::default()).await.unwrap();
+        let measured = measure_all(server.url(), &args(&["--only", "1×1", "--json"])).await.unwrap();
+        let json = serde_json::to_value(&measured).unwrap();
+        let row = |row: &serde_json::Value| ["path", "client"].map(|key| row[key].as_str().unwrap().to_owned());
+        let found: Vec<_> = json.as_array().unwrap().iter().map(row).collect();
+        let expected = [["echo", "multiplexer"], ["scheduler", "multiplexer"], ["echo", "request"], ["sdk", "sdk"]];
+        assert_eq!(found, expected);
+        let all_answered = measured.iter().all(|row| row.figures.per_second > 0.0);
+        assert!(all_answered, "{measured:?}");
+    }
+
+    #[tokio::test]
+    async fn an_unknown_case_is_answered_with_the_known_ones() {
+        let error = compare_permits(&args(&["--only", "nosuch"])).await.unwrap_err().to_string();
+        assert!(error.starts_with("no case has `nosuch` in its name; there are `scheduler 1×1`, "), "{error}");
+    }
 }

@@ -1,28 +1,28 @@
 //! nginx as a reverse proxy. It is measured beside the proxy of this project, if this machine has
 //! it.
 
+use anyhow::Context;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
-use tokio::time::interval;
+use tokio::time::{interval, timeout};
 
 /// How long nginx may take to listen.
-const LISTEN_TIMEOUT: Span = Span::from_secs(10);
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A running nginx. Dropping it ends it, its workers too, and removes its folder.
 pub(crate) struct Nginx {
     pub(crate) address: SocketAddr,
-    folder: PathBuf,
     process: Child,
+    _folder: TempDir,
 }
 
 impl Nginx {
@@ -33,21 +33,20 @@ impl Nginx {
     pub(crate) async fn start(upstream: SocketAddr) -> anyhow::Result<Option<Self>> {
         let Some(program) = installed() else { return Ok(None) };
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?.local_addr()?;
-        let folder = std::env::temp_dir().join(format!("rampmeter-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let file = folder.join("nginx.conf");
-        std::fs::write(&file, configuration(&folder.display().to_string(), address, upstream))?;
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("nginx.conf");
+        std::fs::write(&file, configuration(&folder.path().display().to_string(), address, upstream))?;
         let mut command = Command::new(program);
-        command.arg("-p").arg(&folder).arg("-c").arg(&file).args(["-e", "stderr"]);
+        command.arg("-p").arg(folder.path()).arg("-c").arg(&file).args(["-e", "stderr"]);
         let process = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn()?;
-        let nginx = Nginx { address, folder, process };
-        let clock = Clock::start();
-        let begun = clock.now();
-        let mut attempts = interval(PAUSE);
-        while TcpStream::connect(address).await.is_err() {
-            anyhow::ensure!(clock.now() < begun + LISTEN_TIMEOUT, "nginx does not listen");
-            attempts.tick().await;
-        }
+        let nginx = Nginx { address, process, _folder: folder };
+        let listens = async {
+            let mut attempts = interval(PAUSE);
+            while TcpStream::connect(address).await.is_err() {
+                attempts.tick().await;
+            }
+        };
+        timeout(LISTEN_TIMEOUT, listens).await.context("nginx does not listen")?;
         Ok(Some(nginx))
     }
 }
@@ -58,7 +57,6 @@ impl Drop for Nginx {
         if let Some(id) = self.process.id().and_then(|id| i32::try_from(id).ok()) {
             signal::kill(Pid::from_raw(id), Signal::SIGTERM).ok();
         }
-        std::fs::remove_dir_all(&self.folder).ok();
     }
 }
 
