@@ -40,8 +40,9 @@ impl Strategy {
         Strategy::LateBinding,
     ];
 
-    /// How long a worker pauses after its `attempts`th 429 in a row.
-    pub(crate) fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Rng) -> Span {
+    /// Returns how long a worker pauses after its `attempts`th 429 in a row.
+    #[must_use]
+    pub fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Rng) -> Span {
         match (self, retry_after) {
             (Strategy::BackOff, _) | (Strategy::RetryAfter, None) => {
                 let longest =

@@ -1,45 +1,54 @@
 //! `rampmeter demo`: the same workers against the same limits, first without and then with permits.
 //!
-//! [`compare`] runs the whole demo. A `phase` runs a `fleet` of `worker`s against a fresh upstream
-//! and keeps an `observation` of it. `scenario` has the limits, and `class` the kinds of workers.
-//! `coordination` is NATS and the scheduler. `figures` is the result, `side_by_side` its table, and
-//! `notes` explains it. `browser` shows the scheduler's web page meanwhile.
+//! A phase runs the `workers` of a `scenario` against a fresh upstream, and makes `figures` of what
+//! it sees. The second phase has permits of a scheduler, whose web page a browser may show. `report`
+//! is what people read at the end, and `progress` meanwhile.
 
-mod api;
-mod backoff;
-mod browser;
-mod class;
-mod coordination;
 mod figures;
-mod fleet;
-mod notes;
-mod observation;
-mod options;
-mod phase;
 mod progress;
+mod report;
 mod scenario;
-mod side_by_side;
-mod text;
-mod waits;
-mod worker;
-
-pub use class::{ByClass, Class};
-pub use figures::{Comparison, Figures, Wait};
-pub use options::Options;
-pub use progress::Progress;
+mod workers;
 
 use super::output;
 use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
-use coordination::Coordination;
-use phase::Phase;
-use worker::Manner;
+use crate::serve;
+use anyhow::Context;
+use figures::{Comparison, Figures, Observation, Waits};
+use futures::future::{join_all, try_join_all};
+use progress::Progress;
+use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_upstream::Upstream;
+use rampmeter_worker_sdk::{Client, Resource};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::process::Command;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+/// The longest wait for the scheduler. It leads within a second; the bound is for a machine under
+/// full load.
+const READY: Duration = Duration::from_secs(20);
+/// The number of connections that the workers share, as if they ran in this many processes.
+const PROCESSES: usize = 8;
+/// The interval of the upstream's snapshots.
+const TICK: Duration = Duration::from_millis(200);
+/// The program that opens an address in the user's browser.
+const OPENER: &str = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
 
 /// What `demo` takes.
 #[derive(Debug, clap::Args)]
 pub struct DemoArgs {
-    #[command(flatten)]
-    options: Options,
+    /// The length of each of the two phases, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 25, value_parser = clap::value_parser!(u64).range(2..=3600))]
+    seconds: u64,
+    /// The number of workers; all beyond 200 are bulk.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=2000))]
+    workers: u32,
+    /// The seed of pauses, back-off and response times.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
     /// Open the scheduler's web page in a browser.
     #[arg(long)]
     open: bool,
@@ -51,64 +60,108 @@ pub struct DemoArgs {
 /// Shows the progress of both phases, and then their figures side by side.
 ///
 /// # Errors
-/// The errors of [`compare`], and a signal that ends the demo early.
+/// If there is no nats-server, a part of the demo cannot be started, a call fails with anything but
+/// 429, or a signal ends the demo early.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
-    let mut progress = if args.json { Progress::silent() } else { Progress::live() };
+    allow_many_files();
+    let mut progress = Progress::new(args.json);
+    // If the comparison is dropped, nothing keeps running.
     let comparison = tokio::select! {
-        comparison = compare_and_show(args.options, &mut progress, args.open) => comparison?,
+        comparison = compare(&args, &mut progress) => comparison?,
         signal = asked_to_stop() => anyhow::bail!("the demo was ended by {}", signal?),
     };
     drop(progress);
-    print(&comparison, args.json)
-}
-
-fn print(comparison: &Comparison, json: bool) -> anyhow::Result<()> {
-    if json {
-        return output::json(comparison);
+    if args.json {
+        return output::json(&comparison);
     }
     let program = std::env::args().next().unwrap_or_else(|| "rampmeter".to_owned());
-    output::line(side_by_side::render(comparison))?;
-    output::line(format_args!("\n{}", notes::render(comparison, &program)))
+    output::line(report::side_by_side(&comparison))?;
+    output::line(format_args!("\n{}", report::explanation(&comparison, &program)))
 }
 
-/// Runs both phases, each against an upstream with full buckets. It takes about twice
-/// [`Options::seconds`].
-///
-/// If the future is dropped before its end, nothing keeps running.
-///
-/// # Errors
-/// If there is no nats-server, a part of the demo cannot be started, or a call fails with anything
-/// but 429.
-pub async fn compare(options: Options, progress: &mut Progress) -> anyhow::Result<Comparison> {
-    compare_and_show(options, progress, false).await
-}
-
-/// Runs [`compare`]. If `opens` is set, a browser shows the web page meanwhile.
-async fn compare_and_show(options: Options, progress: &mut Progress, opens: bool) -> anyhow::Result<Comparison> {
-    allow_many_files();
-    progress.introduce(&scenario::introduction(options));
-    progress.say("starting NATS and a scheduler");
-    // NATS starts before the first phase, so that a missing nats-server shows at once.
-    let coordination = Coordination::start().await?;
-    if let Some(url) = coordination.page() {
-        progress.introduce(&format!("The scheduler's web page, as long as the demo runs: {url}"));
-        if opens && !browser::open(&url) {
-            progress.introduce("This machine has no program that opens it in a browser.");
+/// Runs both phases. NATS starts before the first one, so that a missing nats-server shows at once.
+async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Comparison> {
+    progress.say(&scenario::introduction(args.workers, args.seconds));
+    progress.begin("starting NATS and a scheduler");
+    // Ctrl-C ends the demo, which then stops the server itself.
+    let options = Options { outlives_interrupt: true, ..Options::default() };
+    let mut server = Server::start(&Binary::find().await?, options).await?;
+    let scheduler = serve::start(scenario::configuration(server.url())?).await?;
+    timeout(READY, scheduler.ready()).await.context("the demo's scheduler did not get ready")?;
+    if let Some(address) = scheduler.http() {
+        let url = format!("http://{address}/#/resource/{}", scenario::RESOURCE);
+        progress.say(&format!("The scheduler's web page, as long as the demo runs: {url}"));
+        if args.open && !open_with(OPENER, &url) {
+            progress.say("This machine has no program that opens it in a browser.");
         }
     }
-    let uncoordinated = Phase { name: "uncoordinated", options }.run(&[Manner::Alone], progress).await?;
-    let coordinated = with_permits(&coordination, options, progress).await?;
-    coordination.stop().await?;
+    let uncoordinated = phase("uncoordinated", args, &[None], progress).await?;
+    let coordinated = with_permits(server.url(), args, progress).await?;
+    scheduler.stop().await?;
+    server.stop().await?;
     Ok(Comparison { uncoordinated, coordinated })
 }
 
-async fn with_permits(
-    coordination: &Coordination,
-    options: Options,
+/// Runs the second phase. Its workers share some connections, which end with it.
+async fn with_permits(nats_url: &str, args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Figures> {
+    let clients = try_join_all((0..PROCESSES).map(|_| Client::connect(nats_url))).await?;
+    let resources = clients.iter().map(|client| client.resource(scenario::RESOURCE).map(Some));
+    let figures = phase("with permits", args, &resources.collect::<Result<Vec<_>, _>>()?, progress).await?;
+    // Unused permits are returned.
+    join_all(clients.iter().map(Client::close)).await;
+    Ok(figures)
+}
+
+/// Runs one phase against an upstream of its own, with full buckets.
+async fn phase(
+    name: &'static str,
+    args: &DemoArgs,
+    resources: &[Option<Resource>],
     progress: &mut Progress,
 ) -> anyhow::Result<Figures> {
-    let processes = coordination.connect().await?;
-    let figures = Phase { name: "with permits", options }.run(&processes.manners()?, progress).await?;
-    processes.close().await;
+    progress.begin(name);
+    let upstream = Upstream::start(scenario::upstream(args.seed)?).await?;
+    let (waits, length) = (Arc::new(Waits::new()), Duration::from_secs(args.seconds));
+    let mut observation = Observation::new(upstream.stats());
+    let mut workers = workers::start(args.workers, args.seed, &upstream.url(), resources, &waits);
+    let mut ticks = interval(TICK);
+    // A late snapshot delays the next one too: two in quick succession would not show a burst.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    // The last snapshot is taken before the workers stop.
+    let figures = loop {
+        tokio::select! {
+            Some(failed) = workers.join_next() => match failed?.with_context(|| format!("a worker failed ({name})"))? {},
+            _ = ticks.tick() => {}
+        }
+        let now = upstream.stats();
+        let elapsed = now.uptime;
+        observation.add(now);
+        let figures = observation.figures(&waits);
+        if elapsed >= length {
+            break figures;
+        }
+        progress.show(name, elapsed, length, &figures);
+    };
+    workers.shutdown().await;
+    upstream.stop().await;
     Ok(figures)
+}
+
+/// Opens `url`. Returns false if this machine has no such program; the demo then goes on without.
+fn open_with(program: &str, url: &str) -> bool {
+    let mut command = Command::new(program);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_machine_without_a_browser_is_told_apart() {
+        assert!(!open_with("no-such-program-on-any-machine", "http://127.0.0.1:1/"));
+        assert!(open_with("true", "http://127.0.0.1:1/"));
+    }
 }

@@ -1,9 +1,8 @@
 //! The account and its limits, for the upstream that enforces them and the scheduler that keeps to
-//! them.
+//! them, and the classes of its workers.
 
-use super::Options;
-use super::class::Class;
 use crate::config::{self, Config};
+use rampmeter_protocol::time::Span;
 use rampmeter_upstream::{Policy, ResponseTime};
 use std::path::Path;
 use std::time::Duration;
@@ -13,34 +12,58 @@ pub(super) const RESOURCE: &str = "demo";
 /// The unit that calls take in different amounts.
 pub(super) const PROCESSING_UNITS: &str = "processing-units";
 
-/// One limit of the account.
-struct Limit {
-    unit: &'static str,
-    capacity: u32,
-    period: &'static str,
+/// Limits of Sentinel Hub's kinds: units and capacities. The urgent classes need about 20 requests
+/// and 30 processing units a second. Bulk therefore saturates the second limit, and the first burst
+/// ends soon.
+const LIMITS: [(&str, u32); 2] = [("requests", 250), (PROCESSING_UNITS, 500)];
+/// The period of both limits.
+const PERIOD: &str = "5s";
+
+/// A priority class.
+pub(super) struct Class {
+    /// Its name in the configuration and in figures.
+    pub(super) name: &'static str,
+    /// The processing units of a call, beside one request.
+    pub(super) processing_units: u32,
+    /// The mean pause of its workers between two calls.
+    pub(super) mean_pause: Span,
+    /// The share of each capacity that it leaves to more urgent classes.
+    headroom: f64,
 }
 
-/// Limits of Sentinel Hub's kinds. The urgent classes need about 20 requests and 30 processing
-/// units a second. Bulk therefore saturates the second limit, and the first burst ends soon.
-const LIMITS: [Limit; 2] = [
-    Limit { unit: "requests", capacity: 250, period: "5s" },
-    Limit { unit: PROCESSING_UNITS, capacity: 500, period: "5s" },
+/// The classes, the most urgent first: a few workers with small calls and pauses, such as a map that
+/// waits for a picture; more workers with longer pauses; and all others without a pause, which
+/// saturate the account.
+pub(super) const CLASSES: [Class; 3] = [
+    Class { name: "interactive", processing_units: 1, mean_pause: Span::from_secs(1), headroom: 0.0 },
+    Class { name: "standard", processing_units: 2, mean_pause: Span::from_secs(4), headroom: 0.1 },
+    Class { name: "bulk", processing_units: 3, mean_pause: Span::ZERO, headroom: 0.2 },
 ];
+/// The places in [`CLASSES`].
+pub(super) const INTERACTIVE: usize = 0;
+pub(super) const STANDARD: usize = 1;
+pub(super) const BULK: usize = 2;
 
-/// The share of each capacity that a class leaves to more urgent classes.
-fn headroom(class: Class) -> f64 {
-    match class {
-        Class::Interactive => 0.0,
-        Class::Standard => 0.1,
-        Class::Bulk => 0.2,
+/// In each group of this many workers, the classes have fixed shares.
+const MIXED: u32 = 20;
+/// The number of mixed workers. All further workers are bulk, so that the headroom covers the
+/// urgent classes in a fleet of any size.
+const LAST_MIXED: u32 = 200;
+
+/// The class of the worker with this number, from 0.
+pub(super) fn class_of(worker: u32) -> usize {
+    match worker % MIXED {
+        _ if worker >= LAST_MIXED => BULK,
+        1 => INTERACTIVE,
+        2..=5 => STANDARD,
+        _ => BULK,
     }
 }
 
 /// What the demo is about to do.
-pub(super) fn introduction(options: Options) -> String {
-    let Options { workers, seconds, .. } = options;
-    let [requests, units] = LIMITS.map(|limit| limit.capacity);
-    let period = LIMITS[0].period.trim_end_matches('s');
+pub(super) fn introduction(workers: u32, seconds: u64) -> String {
+    let [requests, units] = LIMITS.map(|(_, capacity)| capacity);
+    let period = PERIOD.trim_end_matches('s');
     format!(
         "{workers} workers call an API that allows {requests} requests and {units} processing units in {period} s.\n\
          First each worker is on its own, then all ask for permits: {seconds} s each."
@@ -49,30 +72,26 @@ pub(super) fn introduction(options: Options) -> String {
 
 /// The configuration of the upstream, with full buckets.
 pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> {
-    let policy = |limit: &Limit| format!("{}={}/{}", limit.unit, limit.capacity, limit.period).parse();
-    let policies = LIMITS.iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
+    let policy = |(unit, capacity)| format!("{unit}={capacity}/{PERIOD}").parse();
+    let policies = LIMITS.into_iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
     let response_time = ResponseTime::fixed(Duration::from_millis(80)).with_jitter(Duration::from_millis(40), seed);
     Ok(rampmeter_upstream::Config::new(policies).response_time(response_time))
 }
 
 /// The scheduler's configuration, in the form that a user would write.
 pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
+    let classes =
+        CLASSES.map(|Class { name, headroom, .. }| format!("{{ name = \"{name}\", headroom = {headroom:?} }}"));
+    let limits = LIMITS.map(|(unit, capacity)| {
+        format!("{{ name = \"{unit}\", unit = \"{unit}\", capacity = {capacity}, period = \"{PERIOD}\" }}")
+    });
     let text = format!(
-        "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
-         [[resource]]\nname = \"{RESOURCE}\"\ndialect = \"sentinel-hub\"\nclasses = [{}]\n{}",
-        Class::ALL.map(class_entry).join(", "),
-        LIMITS.each_ref().map(limit_table).concat(),
+        "[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n[[resource]]\nname = \"{RESOURCE}\"\n\
+         dialect = \"sentinel-hub\"\nclasses = [{}]\nlimit = [{}]\n",
+        classes.join(", "),
+        limits.join(", "),
     );
     Ok(config::parse(Path::new("the demo's configuration"), &text)?)
-}
-
-fn class_entry(class: Class) -> String {
-    format!("{{ name = \"{}\", headroom = {:?} }}", class.name(), headroom(class))
-}
-
-fn limit_table(limit: &Limit) -> String {
-    let Limit { unit, capacity, period } = limit;
-    format!("[[resource.limit]]\nname = \"{unit}\"\nunit = \"{unit}\"\ncapacity = {capacity}\nperiod = \"{period}\"\n")
 }
 
 #[cfg(test)]
@@ -81,10 +100,18 @@ mod tests {
 
     #[test]
     fn the_demo_says_what_it_does() {
-        let text = introduction(Options { workers: 200, seconds: 25, seed: 1 });
+        let text = introduction(200, 25);
         let golden = "200 workers call an API that allows 250 requests and 500 processing units in 5 s.\n\
                       First each worker is on its own, then all ask for permits: 25 s each.";
         assert_eq!(text, golden);
+    }
+
+    #[test]
+    fn a_larger_fleet_has_more_bulk_and_nothing_else() {
+        for (workers, expected) in [(1, [0, 0, 1]), (20, [1, 4, 15]), (200, [10, 40, 150]), (2000, [10, 40, 1950])] {
+            let count = |class| (0..workers).filter(|number| class_of(*number) == class).count();
+            assert_eq!([INTERACTIVE, STANDARD, BULK].map(count), expected, "of {workers} workers");
+        }
     }
 
     #[test]
@@ -93,7 +120,7 @@ mod tests {
         let config = configuration("nats://127.0.0.1:1").unwrap();
         let resource = config.resources[0].resource().unwrap();
         assert_eq!((config.nats.url.as_str(), config.http.listen.as_str()), ("nats://127.0.0.1:1", "127.0.0.1:0"));
-        assert_eq!(resource.classes().len(), Class::ALL.len());
+        assert_eq!(resource.classes().len(), CLASSES.len());
         assert_eq!(
             resource.limits().iter().map(|limit| limit.spec().capacity.units()).collect::<Vec<_>>(),
             [250.0, 500.0]
