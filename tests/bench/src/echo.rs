@@ -10,16 +10,23 @@ use tokio::sync::oneshot;
 /// The subject of the echo.
 pub(crate) const SUBJECT: &str = "rampmeter-bench-echo";
 
-/// Starts the echo on a thread of its own, which ends with the process or the server. Returns once
-/// it is subscribed.
+/// Starts the echo on a thread of its own. Returns once it is subscribed. It ends when the result is
+/// dropped.
 ///
 /// # Errors
 /// If it cannot subscribe.
-pub(crate) async fn start(url: &str) -> anyhow::Result<()> {
-    let (ready, is_ready) = oneshot::channel();
+pub(crate) async fn start(url: &str) -> anyhow::Result<oneshot::Sender<()>> {
+    let ((ready, is_ready), (stop, stopped)) = (oneshot::channel(), oneshot::channel());
     let (url, runtime) = (url.to_owned(), Builder::new_current_thread().enable_all().build()?);
-    std::thread::spawn(move || runtime.block_on(respond(&url, ready)));
-    is_ready.await.context("the echo has ended")
+    let echo = async move {
+        tokio::select! {
+            ended = respond(&url, ready) => ended,
+            _ = stopped => Ok(()),
+        }
+    };
+    std::thread::spawn(move || runtime.block_on(echo));
+    is_ready.await.context("the echo has ended")?;
+    Ok(stop)
 }
 
 /// Answers in a loop as tight as the scheduler's.

@@ -102,7 +102,7 @@ async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured
     let text = configuration(url, args.otlp.as_deref());
     let scheduler = serve::start(config::parse(FilePath::new("bench"), &text)?).await?;
     scheduler.ready().await;
-    echo::start(url).await?;
+    let echo = echo::start(url).await?;
     let progress = args.progress();
     let mut measured = Vec::new();
     for case in Case::all().filter(|case| case.to_string().contains(&args.only)) {
@@ -110,6 +110,7 @@ async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured
         measured.extend(measure(url, case, args, &progress).await.with_context(|| case.to_string())?);
     }
     progress.finish_and_clear();
+    drop(echo);
     scheduler.stop().await?;
     Ok(measured)
 }

@@ -109,6 +109,7 @@ impl Measurements {
         ample.stop().await;
         full.stop().await;
         client.close().await;
+        drop(client);
         running.stop().await?;
         Ok(server.stop().await?)
     }
