@@ -31,7 +31,7 @@ use leadership::peer_discovery::{KnownPeers, keep_calling};
 use leadership::peers::Peers;
 use leadership::resource_task::ResourceTask;
 use limits::differences::Differences;
-use limits::effective_limits::EffectiveLimits;
+use limits::limit_sources::LimitSources;
 use limits::rulebook::RulebookReceiver;
 use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
 use permits::permit_thread::{Ended, PermitThreads};
@@ -187,7 +187,8 @@ fn spawn_resources(
 ) -> JoinSet<anyhow::Result<()>> {
     let mut leaders = JoinSet::new();
     for ((configured, provider), led) in resources {
-        let limits = EffectiveLimits::new(rules.clone(), configured.spec.clone());
+        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
+        let limits = LimitSources::new(rules.clone(), configured.spec.clone(), kind);
         let task = ResourceTask::new(context.clone(), announcement.known(), led, limits, stopping.clone());
         leaders.spawn(task.run(configured, provider));
     }

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use futures::StreamExt;
 use rampmeter_scheduler::config::NatsTable;
-use rampmeter_scheduler::connection::connect;
+use rampmeter_scheduler::serve::connection::connect;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 

@@ -9,7 +9,7 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler::config::NatsTable;
-use rampmeter_scheduler::connection::connect;
+use rampmeter_scheduler::serve::connection::connect;
 use rampmeter_worker_sdk::{self as sdk, Cost};
 use std::io::Write;
 use std::time::Duration;

@@ -3,8 +3,7 @@
 use crate::commands::output;
 use crate::commands::status::ask_leader;
 use crate::config::Rules;
-use crate::serve::limits::present_rules::{PresentRules, write};
-use crate::serve::limits::rules_diff::{Paint, diff};
+use crate::serve::limits::present_rules::{Paint, PresentRules, write};
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::bail;
 use async_nats::Client;
@@ -47,7 +46,7 @@ pub(in crate::commands) async fn replace(
         output::line_if_read(format_args!("note: revision {revision} is not valid and does not count: {reason}"));
     }
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let difference = diff(&present.rules, &present.in_force, after, Paint { coloured });
+    let difference = present.diff(after, Paint { coloured });
     if difference.is_empty() && present.refused.is_none() {
         return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
     }

@@ -6,8 +6,7 @@ use super::web_page::{WebPage, check_all, unreadable};
 use crate::config::{Rules, limits_in_force, parse_rules};
 use crate::front::front_client::FrontClient;
 use crate::front::token::{Caller, PageRight};
-use crate::serve::limits::present_rules::{PresentRules, write, written_by};
-use crate::serve::limits::rules_diff::{Paint, diff};
+use crate::serve::limits::present_rules::{Paint, PresentRules, write, written_by};
 use crate::serve::messages::inbound::Endpoint;
 use crate::store::RulesRevision;
 use axum::Json;
@@ -159,7 +158,7 @@ pub(super) async fn apply(
     let mut present = PresentRules::read(&store).await.map_err(unreadable)?;
     present.in_force = limits_in_force_of(&page.front_client, &rules).await?;
     let after = present.rules.with(&rules);
-    let difference = diff(&present.rules, &present.in_force, &after, Paint { coloured: false });
+    let difference = present.diff(&after, Paint { coloured: false });
     let Some(expected) = if_revision else {
         return Ok(Json(json!({"revision": present.revision, "difference": difference})));
     };

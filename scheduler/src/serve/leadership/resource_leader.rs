@@ -13,7 +13,7 @@ use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::leadership::state_writer::StateWriter;
 use crate::serve::leadership::store_clock;
 use crate::serve::leadership::usage_book::UsageBook;
-use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
+use crate::serve::limits::limit_sources::LimitSources;
 use crate::serve::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
 use crate::serve::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
 use crate::serve::permits::permit_loop::Parts;
@@ -68,8 +68,6 @@ pub struct ResourceServices {
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
     pub pricing: Option<Pricing>,
-    /// The kind of the resource's provider, if it has one.
-    pub provider: Option<&'static str>,
     /// Whether another task answers questions for the access token.
     pub shares_token: bool,
     /// Where the last use of a term goes.
@@ -83,7 +81,7 @@ pub struct ResourceLeader {
     resource: Resource,
     upstream: ResourceServices,
     /// The limits in force.
-    limits: EffectiveLimits,
+    limits: LimitSources,
     led: LoopPublisher,
     stop: Stop,
 }
@@ -115,7 +113,7 @@ impl ResourceLeader {
     pub fn new(
         context: LeaderContext,
         (resource, upstream): (Resource, ResourceServices),
-        limits: EffectiveLimits,
+        limits: LimitSources,
         led: LoopPublisher,
         stop: Stop,
     ) -> Self {
@@ -177,7 +175,9 @@ impl ResourceLeader {
         if let StoredState::Record(record) = &found.state {
             self.limits.reach(record.rules_revision).await;
         }
-        self.take_rules();
+        if let Some(resource) = self.limits.take_rules() {
+            self.resource = resource;
+        }
         let wall_clock = context.store.wall_clock_origin(context.clock).await?;
         let predecessor = PredecessorState::of(&self.state, found).await?;
         let now = self.state.now();
@@ -212,9 +212,8 @@ impl ResourceLeader {
             leader: context.leader,
             channels: loop_channels,
             unconfirmed: fresh.then_some(number),
-            provider: self.upstream.provider,
             shares_token: self.upstream.shares_token,
-            rules: self.limits.in_force(),
+            limits: self.limits.clone(),
             differences: context.differences,
             spans: context.spans,
         };
@@ -273,13 +272,10 @@ impl ResourceLeader {
                     self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: None });
                     continue;
                 }
-                () = self.limits.changed() => {
-                    let Some(rules) = self.take_rules() else { continue };
-                    match term.channels.handle.orders.send(LoopRequest::Rules(rules)).await {
-                        Ok(()) => continue,
-                        Err(_) => return End::Broken,
-                    }
-                }
+                () = self.limits.changed() => match term.channels.handle.orders.send(LoopRequest::Rules).await {
+                    Ok(()) => continue,
+                    Err(_) => return End::Broken,
+                },
                 pending = term.channels.checkpoints.recv() => pending,
                 _ = balance.tick() => {
                     let peers = &self.state.context().peers;
@@ -303,16 +299,6 @@ impl ResourceLeader {
                 return End::Broken;
             }
         }
-    }
-
-    /// Takes the rules that are known now. Returns the change, if they differ from the limits
-    /// before.
-    fn take_rules(&mut self) -> Option<NewRules> {
-        let new = self.limits.take(&self.resource)?;
-        if let Some(resource) = &new.resource {
-            self.resource = (**resource).clone();
-        }
-        Some(new)
     }
 
     /// Writes a checkpoint, and repeats the write until the store has taken it or another scheduler

@@ -1,7 +1,7 @@
 //! Everything for one resource, from its first limits to its last hand-over.
 
 use crate::config::Configured;
-use crate::provider::{Kind, ProviderSource};
+use crate::provider::ProviderSource;
 use crate::serve::discovery::Known;
 use crate::serve::health::ServingState;
 use crate::serve::leadership::context::LeaderContext;
@@ -12,9 +12,9 @@ use crate::serve::leadership::token_permits;
 use crate::serve::leadership::usage_book::UsageBook;
 use crate::serve::leadership::usage_keeper::UsageKeeper;
 use crate::serve::limits::differences::Differences;
-use crate::serve::limits::effective_limits::{EffectiveLimits, NewRules};
 use crate::serve::limits::fingerprint::Fingerprint;
-use crate::serve::limits::first_limits;
+use crate::serve::limits::limit_sources::LimitSources;
+use crate::serve::limits::provider_view::first_limits;
 use crate::serve::permits::loop_handle::{LoopPublisher, LoopWatch};
 use crate::serve::stop::{Stop, stopped};
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -25,7 +25,7 @@ pub(crate) struct ResourceTask {
     context: LeaderContext,
     shown: PublishedResource,
     led: (LoopPublisher, LoopWatch),
-    limits: EffectiveLimits,
+    limits: LimitSources,
     stop: Stop,
 }
 
@@ -35,7 +35,7 @@ impl ResourceTask {
         context: LeaderContext,
         known: Known,
         led: (LoopPublisher, LoopWatch),
-        limits: EffectiveLimits,
+        limits: LimitSources,
         stop: Stop,
     ) -> Self {
         let shown = PublishedResource { known, differences: context.differences.clone() };
@@ -66,11 +66,9 @@ impl ResourceTask {
             let endpoint = settings.kind.shares_token().then(|| TokenEndpoint::new(&self.context, configured.name()));
             tokio::spawn(provider_watch::keep_asking(provider, (settings, endpoint), self.context.clock, led));
         }
-        let kind = configured.provider.as_ref().map(|settings| &settings.kind);
-        let (provider, shares_token) = (kind.map(Kind::name), kind.is_some_and(Kind::shares_token));
-        let upstream =
-            ResourceServices { reader: configured.reader, pricing: configured.pricing, provider, shares_token, uses };
-        let announcing = self.shown.keep(configured, self.limits.for_another(), resource.clone());
+        let shares_token = configured.provider.as_ref().is_some_and(|settings| settings.kind.shares_token());
+        let upstream = ResourceServices { reader: configured.reader, pricing: configured.pricing, shares_token, uses };
+        let announcing = self.shown.keep(configured, self.limits.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {
             ended = leader.run() => ended,
@@ -90,7 +88,7 @@ impl ResourceTask {
             let provider = provider.as_mut().expect("the configuration refuses a resource without limits and provider");
             tokio::select! {
                 () = self.limits.changed() => {}
-                resource = first_limits::wait_for(configured, provider, clock, trouble) => self.limits.provided(&resource),
+                resource = first_limits(configured, provider, clock, trouble) => self.limits.provided(&resource),
             }
         };
         self.shown.set(configured, &resource);
@@ -112,12 +110,11 @@ impl PublishedResource {
     }
 
     /// Keeps the appearance up to date, whether this scheduler leads or not. Never returns.
-    async fn keep(self, configured: Configured, mut limits: EffectiveLimits, mut present: Resource) {
+    async fn keep(self, configured: Configured, mut limits: LimitSources) {
         loop {
             limits.changed().await;
-            if let Some(NewRules { resource: Some(resource), .. }) = limits.take(&present) {
+            if let Some(resource) = limits.take_rules() {
                 self.set(&configured, &resource);
-                present = *resource;
             }
         }
     }

@@ -25,12 +25,8 @@
 //!   two of them is told by log, readiness, status and metrics, with the names of the limits.
 
 pub mod differences;
-pub mod effective_limits;
 pub mod fingerprint;
-pub(crate) mod first_limits;
-pub(crate) mod limit_change;
-pub(crate) mod limit_sources;
+pub mod limit_sources;
 pub mod present_rules;
 pub mod provider_view;
 pub mod rulebook;
-pub mod rules_diff;

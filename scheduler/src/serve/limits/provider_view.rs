@@ -1,15 +1,17 @@
-//! The provider of a resource's limits, as a permit loop knows it.
+//! The provider of a resource's limits, as those know it who act by its answers.
 
-use crate::provider::matching::{NewLimit, new_levels, new_limits, unmatched};
-use crate::provider::{Contract, ProvidedLevel, ProviderError};
-use crate::serve::limits::limit_change::LimitChange;
+use crate::config::Configured;
+use crate::provider::matching::{NewLimit, limits_of, new_levels, new_limits, unmatched};
+use crate::provider::poll_schedule::{PollSchedule, Topic};
+use crate::provider::{Contract, ProvidedLevel, Provider, ProviderError};
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::SpecError;
+use rampmeter_scheduler_core::policy::spec::{ResourceSpec, SpecError};
 
 /// What a provider says.
 #[derive(Clone, Debug)]
@@ -69,17 +71,17 @@ impl ProviderView {
         }
     }
 
-    /// Takes a contract, and returns what it changes in `present`.
-    pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<LimitChange> {
+    /// Takes a contract, and returns `present` if that changes it.
+    pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<Resource> {
         self.contract_read = Some(now);
         self.contract = Some(contract);
         self.keep_to_contract(present)
     }
 
-    /// What the last contract changes in `present`. Limits take the capacity that the contract
+    /// Returns `present` as the last contract has it, if that changes it. Limits take the capacity that the contract
     /// gives for their unit and period; all other limits stay. The upstream's own word on its
     /// limits is true, whatever the rules say.
-    pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<LimitChange> {
+    pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<Resource> {
         let contract = self.contract.as_ref()?;
         let changed = new_limits(present.limits(), contract);
         let missing = unmatched(present.limits(), contract).into_iter();
@@ -118,7 +120,7 @@ impl ProviderView {
 }
 
 /// The resource under limits of these capacities; nothing if none has changed.
-fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<LimitChange>, SpecError> {
+fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<Resource>, SpecError> {
     if changed.is_empty() {
         return Ok(None);
     }
@@ -128,7 +130,7 @@ fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<LimitCh
         let named = spec.limits.iter_mut().filter(|limit| limit.name == new.name);
         named.for_each(|limit| limit.capacity = new.capacity);
     }
-    Ok(Some(LimitChange::between(present, Box::new(Resource::new(&spec)?))))
+    Resource::new(&spec).map(Some)
 }
 
 /// What the provider's buckets hold, by limit of `resource`.
@@ -136,4 +138,38 @@ pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[Provide
     let levels_read = new_levels(resource.limits(), levels);
     tracing::debug!(resource = %resource.name(), %took, told = ?levels_read, "the provider's levels");
     levels_read.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
+}
+
+/// Asks until there is an answer, for a resource that has no limits in the configuration. Until
+/// then, nothing is granted, and `trouble` gets why the resource can't be led.
+pub(crate) async fn first_limits(
+    configured: &Configured,
+    provider: &mut impl Provider,
+    clock: Clock,
+    trouble: impl Fn(String),
+) -> Resource {
+    let settings = configured.provider.as_ref().expect("a provider has settings");
+    let mut agenda = PollSchedule::new(settings, clock.now());
+    loop {
+        let (at, _contract) = agenda.next();
+        tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;
+        let contract = provider.limits().await.map_err(|error| error.to_string());
+        match contract.and_then(|contract| contracted(configured, &contract)) {
+            Ok(resource) => return resource,
+            Err(reason) => {
+                let reason = format!("it has no limits but its provider's, and that fails: {reason}");
+                tracing::warn!(resource = %configured.name(), reason, "could not take the resource over");
+                trouble(reason);
+                agenda.failed(clock.now(), Topic::Contract, rand::random_range(0.5..=1.0));
+            }
+        }
+    }
+}
+
+fn contracted(configured: &Configured, contract: &Contract) -> Result<Resource, String> {
+    for note in &contract.notes {
+        tracing::warn!(resource = %configured.name(), "{note}");
+    }
+    let spec = ResourceSpec { limits: limits_of(contract), ..configured.spec.clone() };
+    Resource::new(&spec).map_err(|error| error.to_string())
 }

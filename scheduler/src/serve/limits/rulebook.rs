@@ -238,6 +238,18 @@ impl Rulebook {
 }
 
 #[cfg(test)]
+impl Rulebook {
+    /// The rules in this text, in force at this revision; those without text were deleted.
+    pub(crate) fn of_edition(revision: u64, text: Option<&str>) -> Self {
+        let mut book = Rulebook::default();
+        let text = text.map(|text| text.as_bytes().to_vec());
+        book.take(&Edition { revision: RulesRevision::new(revision), text });
+        assert_eq!(book.refused, None);
+        book
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

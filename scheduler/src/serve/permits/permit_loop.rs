@@ -2,9 +2,7 @@
 
 use crate::config::{Pricing, limits_text};
 use crate::serve::limits::differences::Differences;
-use crate::serve::limits::effective_limits::{InForce, NewRules};
-use crate::serve::limits::limit_change::LimitChange;
-use crate::serve::limits::limit_sources::LimitSources;
+use crate::serve::limits::limit_sources::{LimitSources, limit_news};
 use crate::serve::limits::provider_view::{ProviderNews, levels_by_limit};
 use crate::serve::log_throttle::LogThrottle;
 use crate::serve::messages::inbound::{Address, Endpoint, EndpointKind, Inbound};
@@ -39,6 +37,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_telemetry::Spans;
 use std::sync::Arc;
@@ -75,12 +74,10 @@ pub struct Parts {
     /// The first checkpoint of a store without a record. It counts once the leader has listened,
     /// unless a worker knows of another leader.
     pub unconfirmed: Option<CheckpointNumber>,
-    /// The kind of the provider of the limits, if the resource has a provider.
-    pub provider: Option<&'static str>,
     /// Whether another task answers questions for the access token.
     pub shares_token: bool,
-    /// The rules in force.
-    pub rules: InForce,
+    /// The sources of the limits.
+    pub limits: LimitSources,
     /// The schedulers that count differently.
     pub differences: Arc<Differences>,
     /// Where spans go, if this process sends any.
@@ -121,9 +118,8 @@ impl PermitLoop {
             leader,
             channels,
             unconfirmed,
-            provider,
             shares_token,
-            rules,
+            limits,
             differences,
             spans,
         } = parts;
@@ -141,7 +137,7 @@ impl PermitLoop {
             alarm: Timer::new(clock),
             intake,
             term: TermGuard::new(core, watch, announcement, CheckpointQueue::new(checkpoints)),
-            limits: LimitSources::new(rules, provider),
+            limits,
             differences,
             shares_token,
             responses: ResponseReader::new(reader),
@@ -366,7 +362,7 @@ impl PermitLoop {
                 core.handle(now, Event::WallClock(origin));
             }
             LoopRequest::Provider(news) => self.take_provider_news(now, news),
-            LoopRequest::Rules(rules) => self.take_rules(now, rules),
+            LoopRequest::Rules => self.take_rules(now),
             LoopRequest::Report(to) => {
                 to.send(self.report(now)).ok();
             }
@@ -388,11 +384,11 @@ impl PermitLoop {
     }
 
     fn take_provider_news(&mut self, now: Time, news: ProviderNews) {
-        let core = self.term.core();
+        let (core, Some(provider)) = (self.term.core(), &mut self.limits.provider) else { return };
         match news {
             ProviderNews::Limits(contract) => {
-                let change = self.limits.take_contract(now, core.resource(), contract);
-                self.change_limits(now, change);
+                let changed = provider.take_contract(now, core.resource(), contract);
+                self.change_limits(now, changed);
             }
             ProviderNews::Levels { asked, answered, levels } => {
                 let levels = levels_by_limit(core.resource(), answered.since(asked), &levels);
@@ -400,26 +396,27 @@ impl PermitLoop {
             }
             ProviderNews::Trouble(error) => {
                 core.tally().provider_failures.count(error.kind);
-                self.limits.note_provider_trouble(core.resource().name(), &error);
+                provider.note_trouble(core.resource().name(), &error);
             }
-            ProviderNews::Well => self.limits.note_provider_well(core.resource().name()),
+            ProviderNews::Well => provider.note_well(core.resource().name()),
         }
     }
 
     /// Takes other rules, and then what the provider's contract makes of them.
-    fn take_rules(&mut self, now: Time, rules: NewRules) {
-        let change = self.limits.take_rules(self.term.core().resource(), rules);
-        if change.is_some() {
-            self.change_limits(now, change);
-            let change = self.limits.keep_to_contract(self.term.core().resource());
-            self.change_limits(now, change);
-        }
+    fn take_rules(&mut self, now: Time) {
+        let Some(resource) = self.limits.take_rules() else { return };
+        let revision = self.limits.revision().get();
+        tracing::info!(resource = %resource.name(), revision, "limits count as the rules have them");
+        self.change_limits(now, Some(resource));
+        let present = self.term.core().resource();
+        let corrected = self.limits.provider.as_mut().and_then(|provider| provider.keep_to_contract(present));
+        self.change_limits(now, corrected);
     }
 
-    fn change_limits(&mut self, now: Time, change: Option<LimitChange>) {
-        let Some((resource, limits)) = change.map(LimitChange::into_parts) else { return };
-        let core = self.term.core();
-        core.handle(now, Event::Limits(resource));
+    fn change_limits(&mut self, now: Time, changed: Option<Resource>) {
+        let (core, Some(resource)) = (self.term.core(), changed) else { return };
+        let limits = limit_news(core.resource(), &resource);
+        core.handle(now, Event::Limits(Box::new(resource)));
         let news = News::Limits { limits, epoch: Some(core.epoch()) };
         core.announce(&news);
     }

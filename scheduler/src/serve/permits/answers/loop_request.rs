@@ -1,6 +1,5 @@
 //! What the rest of the process asks of a permit loop, and what the loop hands back.
 
-use crate::serve::limits::effective_limits::NewRules;
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::{ClockReading, RulesRevision};
@@ -32,8 +31,8 @@ pub enum LoopRequest {
     },
     /// Take what the provider of the limits says, or why it says nothing.
     Provider(ProviderNews),
-    /// Go on under other rules.
-    Rules(NewRules),
+    /// Go on under the rules that are known now.
+    Rules,
     /// Report how things stand.
     Report(oneshot::Sender<Report>),
     /// Tell what was used since this was last asked.
