@@ -40,7 +40,7 @@ impl<R> RecordedParts<'_, R> {
         let (key_budgets, listed) = of_keys.unzip();
         let immediate = self.immediate_demand(now);
         let number = self.term.budget().next();
-        self.ledger.pages_mut().drop_empty(self.term.epoch(), number);
+        self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
         let granted = self.term.budget_mut().open(
             self.resource,
@@ -64,9 +64,9 @@ impl<R> RecordedParts<'_, R> {
         let limits = self.resource.limits();
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long all other keys stay empty.
-        let mut far: Vec<_> = self.ledger.far_debts_of_short_limits(now).take(MAX_FAR_KEYS + 1).collect();
+        let mut far: Vec<_> = self.ledger.keys.far_debts_of_short_limits(now).take(MAX_FAR_KEYS + 1).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.far_debts_of_listed_limits(now).take(MAX_FAR_KEYS + 1));
+            far.extend(self.ledger.keys.far_debts_of_listed_limits(now).take(MAX_FAR_KEYS + 1));
             keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let snapshot = |(until, known): &(Time, &KeyBucket)| {

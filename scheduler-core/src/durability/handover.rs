@@ -43,7 +43,7 @@ impl<R> RecordedParts<'_, R> {
         let limit_of = |known: &KeyBucket| &self.resource[known.limit];
         let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
         let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
-        let rested = self.ledger.key_buckets().filter(is_listed);
+        let rested = self.ledger.keys.iter().filter(is_listed);
         let mut lowest: Vec<_> = rested.map(|known| (rank(known), known)).collect();
         keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
         let snapshot = |(_, known): &(_, &KeyBucket)| {

@@ -38,12 +38,12 @@ impl<R> RecordedParts<'_, R> {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
         }
-        if self.ledger.count_keys_in_use() < MAX_UNPAGED_KEYS {
-            self.ledger.reuse_sparse_page();
+        if self.ledger.keys.count_in_use() < MAX_UNPAGED_KEYS {
+            self.ledger.keys.reuse_sparse_page();
         }
         let mut demand = self.demand_for_keys();
-        let used = self.ledger.keys_in_use(now, MAX_EXAMINED);
-        let are_all = used.len() == self.ledger.count_keys_in_use();
+        let used = self.ledger.keys.in_use(now, MAX_EXAMINED);
+        let are_all = used.len() == self.ledger.keys.count_in_use();
         let latest = self.term.budget().key_budgets();
         for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name));
@@ -56,7 +56,7 @@ impl<R> RecordedParts<'_, R> {
     /// Writes keys to new pages until the rest can be listed. For the end of a term: pages then
     /// need no budgets.
     pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let used = self.ledger.keys_in_use(now, usize::MAX);
+        let used = self.ledger.keys.in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         self.write_pages(now, usize::MAX, &mut used)
     }
@@ -79,9 +79,9 @@ impl<R> RecordedParts<'_, R> {
                 demand.remove(name);
             }
             let stored = self.term.budget().confirmed();
-            let id = self.ledger.pages_mut().next_id(self.term.epoch(), stored);
+            let id = self.ledger.keys.pages.next_id(self.term.epoch(), stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
-            self.ledger.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
+            self.ledger.keys.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
             pages.push(NewPage { id, keys });
         }
         pages
@@ -92,8 +92,8 @@ impl<R> RecordedParts<'_, R> {
     /// checkpoint has no room for them.
     fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
         let rank = |(name, budget): (&KeyName, &Credit)| {
-            let slot = self.ledger.find_key(name.limit, &name.key)?;
-            let known = self.ledger.key_at(slot).filter(|known| known.page.is_none())?;
+            let slot = self.ledger.keys.find(name.limit, &name.key)?;
+            let known = self.ledger.keys.get(slot).filter(|known| known.page.is_none())?;
             Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
         };
         let mut least: Vec<_> = demand.iter().filter_map(rank).collect();
@@ -158,7 +158,7 @@ impl<R> RecordedParts<'_, R> {
             self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // Keys that a predecessor left empty stay empty for a successor, too.
-        let begins = unknown.into_iter().filter_map(|limit| self.ledger.absent_keys_empty_at(now, limit)).max();
+        let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
         let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
         let rates = if listed.is_empty() && pages.is_empty() { Vec::new() } else { self.key_rates() };
         KeysSnapshot { listed, known: known.collect(), others_empty_in, rates, pages }
@@ -187,19 +187,19 @@ impl<R> RecordedParts<'_, R> {
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
-        self.ledger.pages().iter().map(page).collect()
+        self.ledger.keys.pages.iter().map(page).collect()
     }
 
     /// The snapshot of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeysSnapshot {
-        let fresh = self.ledger.absent_key(now, limit);
+        let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource[limit];
         let record = fresh.key_record(limit, now, budget);
         OtherKeysSnapshot { limit: limit.spec().name.clone(), micros: record.stored_micros(), usage: record.usage }
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.key_bucket(now, name.limit, &name.key)
+        self.ledger.keys.bucket(now, name.limit, &name.key)
     }
 }
 

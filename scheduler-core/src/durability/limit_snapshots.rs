@@ -93,7 +93,7 @@ impl<R> RecordedParts<'_, R> {
             frozen.into_iter().chain(spent)
         });
         let shared: Vec<FreezeSnapshot> = shared.collect();
-        let keys = self.ledger.frozen_keys(now).take(MAX_FREEZES);
+        let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
         let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
         shared.into_iter().chain(keyed).collect()
     }

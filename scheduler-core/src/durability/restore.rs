@@ -35,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: Epoch, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.recorded_parts().ledger.drain_keys(now);
+        scheduler.recorded_parts().ledger.keys.drain(now, |_| true);
         scheduler
     }
 
@@ -103,13 +103,13 @@ impl<R> RecordedParts<'_, R> {
                 (None, Some(offset)) => Bucket::empty_until(limit, then, offset.after(then)),
                 (None, None) => continue,
             };
-            self.ledger.restore_absent_keys(id, absent);
+            self.ledger.keys.set_absent(id, absent);
         }
         let rates = snapshots.rates.iter().filter_map(rate_by_limit).collect();
         snapshots.pages.iter().for_each(|page| self.restore_page(then, page, &rates));
         for known in &snapshots.listed {
             if let Some((limit, was)) = self.key_bucket_of(then, known, &rates) {
-                self.ledger.restore_key(limit, known.key.as_str().into(), then, was);
+                self.ledger.keys.restore(limit, known.key.as_str().into(), then, was);
             }
         }
     }
@@ -131,10 +131,10 @@ impl<R> RecordedParts<'_, R> {
             was.advance(limit, then);
             if !was.is_as_new(limit, then) {
                 let restored = Bucket::from_record(limit, then, &was.key_record(limit, then, spent[id.index()]));
-                slots.push(self.ledger.restore_key(id, known.key.as_str().into(), then, restored));
+                slots.push(self.ledger.keys.restore(id, known.key.as_str().into(), then, restored));
             }
         }
-        self.ledger.add_page(page.id, taken, spent, slots);
+        self.ledger.keys.add_page(page.id, taken, spent, slots);
     }
 
     /// The limit of a key and its bucket at `then`; none if the limit is gone.
@@ -165,7 +165,7 @@ impl<R> RecordedParts<'_, R> {
             (None, false) => self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.freeze_until(until)),
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
-                self.ledger.restore_key_freeze(then, &charge, until);
+                self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));
             }
             (Some(_), false) | (None, true) => {}
         }

@@ -63,7 +63,7 @@ impl KeyBucket {
 /// `in_use`, or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of
 /// all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys {
+pub(crate) struct Keys {
     /// The limits of the resource.
     limits: Arc<[Limit]>,
     buckets: Slab<KeyBucket>,
@@ -80,7 +80,7 @@ pub(super) struct Keys {
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
-    pub(super) pages: KeyPages,
+    pub(crate) pages: KeyPages,
     prices: KeyPrices,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
@@ -101,38 +101,39 @@ impl Keys {
     }
 
     /// Sets the bucket of every key of `limit` that has none of its own.
-    pub(super) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
+    pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
 
     /// Until when a key of `limit` without a bucket may have been empty; none if such keys are
     /// full.
-    pub(super) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
+    pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    pub(super) fn count(&self, limit: LimitId) -> usize {
+    /// How many keys of a limit have buckets.
+    pub(crate) fn count(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
 
-    pub(super) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
+    pub(crate) fn get(&self, slot: Slot) -> Option<&KeyBucket> {
         self.buckets.get(slot)
     }
 
-    pub(super) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
+    pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
         let is_it = |slot| self.get(slot).is_some_and(|known| known.limit == limit && *known.key == *key);
         self.index.find(key, is_it)
     }
 
     /// The bucket of this key, as it is from `now` on.
-    pub(super) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
+    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
         let known = self.find(limit, key).and_then(|slot| self.get(slot));
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
     /// The limit that `charge` is for, with the price of its key.
-    pub(super) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
+    pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
         self.prices.priced_limit(&self.limits[charge.limit.index()], &charge.key)
     }
 
@@ -143,7 +144,7 @@ impl Keys {
     }
 
     /// Changes the bucket that `charge` is for, and makes it if there is none.
-    pub(super) fn update<T>(
+    pub(crate) fn update<T>(
         &mut self,
         now: Time,
         charge: &KeyCharge,
@@ -180,7 +181,7 @@ impl Keys {
     }
 
     /// Frozen buckets and the ends of their freezes, the last first.
-    pub(super) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         while self.frozen.first().is_some_and(|(until, _)| *until < now) {
             self.frozen.pop_first();
         }
@@ -208,19 +209,19 @@ impl Keys {
     }
 
     /// Notes that the key queue of a bucket, if it has one, is to be looked at.
-    pub(super) fn note_change(&mut self, slot: Slot) {
+    pub(crate) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.changed.insert(slot);
         }
     }
 
     /// Whether key queues are to be looked at.
-    pub(super) fn have_changed(&self) -> bool {
+    pub(crate) fn have_changed(&self) -> bool {
         !self.changed.is_empty()
     }
 
     /// A bucket whose key queue is to be looked at.
-    pub(super) fn pop_changed(&mut self) -> Option<Slot> {
+    pub(crate) fn pop_changed(&mut self) -> Option<Slot> {
         self.changed.pop_first()
     }
 
@@ -229,19 +230,19 @@ impl Keys {
     }
 
     /// Notes whether requests wait for a bucket. If so, it is kept and its changes are noted.
-    pub(super) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
+    pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
 
     /// Buckets of short limits with far debts, and when these are paid, the last first.
-    pub(super) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(crate) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far.of_short_limits().filter_map(move |debt| self.far_debt(now, debt))
     }
 
     /// The same for limits whose keys checkpoints list.
-    pub(super) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+    pub(crate) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far.of_listed_limits().filter_map(move |debt| self.far_debt(now, debt))
     }
 
@@ -250,17 +251,17 @@ impl Keys {
         Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
         self.buckets.iter()
     }
 
     /// How many keys of limits whose keys checkpoints list are on no page.
-    pub(super) fn in_use(&self) -> usize {
+    pub(crate) fn count_in_use(&self) -> usize {
         self.in_use.len()
     }
 
     /// The keys in use among the first `most`. Keys that are full again are no longer in use.
-    pub(super) fn keys_in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
+    pub(crate) fn in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
             let known = self.buckets.get(slot).expect("a key in use is known");
@@ -273,14 +274,14 @@ impl Keys {
     }
 
     /// Gives a key the bucket that it had at `then`.
-    pub(super) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
+    pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |bucket, _| *bucket = was);
         slot
     }
 
     /// The slot of the bucket that `charge` is for, which is made if there is none.
-    pub(super) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
+    pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());
             let bucket = self.absent(limit, now);
@@ -300,7 +301,8 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    pub(super) fn bound(&self) -> usize {
+    /// The most keys that may have buckets.
+    pub(crate) fn bound(&self) -> usize {
         self.bound
     }
 
@@ -322,7 +324,7 @@ impl Keys {
 
     /// Looks at a few keys, and forgets those that are as new. Only events do this: whether a new
     /// key has room must not depend on how often the status is read.
-    pub(super) fn forget_unused(&mut self, now: Time) {
+    pub(crate) fn forget_unused(&mut self, now: Time) {
         if self.buckets.len() > 0 {
             self.sweep(now, SWEPT_BY_EVENT);
         }
@@ -330,7 +332,7 @@ impl Keys {
 
     /// By limit, the bucket with the lowest level among [`MAX_SHOWN`]; those that owe are looked at
     /// first.
-    pub(super) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
+    pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
         let owing = self.far.slots().chain(due).filter_map(|slot| self.get(slot));
@@ -388,7 +390,7 @@ impl Keys {
     }
 
     /// Takes the whole stock of the selected limits.
-    pub(super) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
+    pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let limits = Arc::clone(&self.limits);
         self.change_all(now, |bucket, index| {
             if is_selected(&limits[index]) {
@@ -420,7 +422,8 @@ impl Keys {
         slots.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    pub(super) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
+    /// The bucket that a key of `limit` gets with its first charge.
+    pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
         let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if absent.is_as_new(limit, now) {
             return Bucket::new(limit, now, limit.full());
@@ -431,7 +434,7 @@ impl Keys {
     }
 
     /// Takes the keys of a sparse page into use, so that checkpoints list them again.
-    pub(super) fn reuse_sparse_page(&mut self) {
+    pub(crate) fn reuse_sparse_page(&mut self) {
         let Some((number, slots)) = self.pages.sparse() else { return };
         for slot in slots {
             if self.get(slot).is_some_and(|known| known.page == Some(number)) {
@@ -442,7 +445,7 @@ impl Keys {
     }
 
     /// Notes that a page records these keys as they are, except for grants since `as_of`.
-    pub(super) fn add_page(&mut self, id: KeyPageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
+    pub(crate) fn add_page(&mut self, id: KeyPageId, as_of: Time, granted_since: Vec<Credit>, keys: Vec<Slot>) {
         let number = self.pages.add(id, as_of, granted_since, keys.clone());
         for slot in keys {
             self.in_use.remove(&slot);

@@ -3,7 +3,6 @@
 //! The search for a start asks the buckets in turn. Each moves the time on to the next one at which
 //! it can pay, until all can pay at the same time.
 
-mod awaited_keys;
 mod backlog;
 mod bills;
 mod far_debts;
@@ -11,7 +10,6 @@ pub mod key_pages;
 mod key_prices;
 mod keys;
 mod offer;
-mod recorded_keys;
 mod shadow_limits;
 pub mod usage_meter;
 
@@ -31,7 +29,6 @@ use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The buckets of all limits of a resource.
@@ -42,7 +39,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     adaptive_limits: Vec<AdaptiveLimit>,
-    keys: Keys,
+    /// A change of a key does not set `changed`: requests that wait for the key have a queue.
+    pub(crate) keys: Keys,
     /// Whether a change may let a waiting request start earlier or later.
     changed: bool,
 }
@@ -83,34 +81,9 @@ impl Ledger {
         }
     }
 
-    /// The limit that `charge` is for, with the price of its key.
-    pub(crate) fn limit_of_key(&self, charge: &KeyCharge) -> &Limit {
-        self.keys.limit_of(charge)
-    }
-
-    /// The bucket of this key, as it is from `now` on.
-    pub(crate) fn key_bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
-        self.keys.bucket(now, limit, key)
-    }
-
-    /// How many keys of a limit have buckets.
-    pub(crate) fn key_count(&self, limit: LimitId) -> usize {
-        self.keys.count(limit)
-    }
-
-    /// By limit, the key with the lowest level of those inspected, debtors first.
-    pub(crate) fn lowest_keys(&self, now: Time) -> Vec<Option<&KeyBucket>> {
-        self.keys.lowest(now)
-    }
-
     /// The first keyed limit of the bill that has no room for another key.
     pub(crate) fn limit_without_room(&mut self, now: Time, bill: &Bill) -> Option<LimitId> {
         bill.keyed().find(|charge| !self.keys.has_room_for(now, charge)).map(|charge| charge.limit)
-    }
-
-    /// The most keys that may have buckets.
-    pub(crate) fn max_keys(&self) -> usize {
-        self.keys.bound()
     }
 
     /// Sets the price of a key. Each call of the key takes `price` times its cost from `limit`,
@@ -294,11 +267,6 @@ impl Ledger {
     pub(crate) fn advance(&mut self, now: Time) {
         self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.advance(now));
         self.keys.advance(now);
-    }
-
-    /// Forgets a few keys whose buckets are as new.
-    pub(crate) fn forget_unused_keys(&mut self, now: Time) {
-        self.keys.forget_unused(now);
     }
 
     /// The earliest start from `from` on that all buckets of the bill can pay.

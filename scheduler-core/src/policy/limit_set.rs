@@ -1,6 +1,5 @@
 //! A set of limits as a bit mask.
 
-use super::bill::Bill;
 use super::spec::MAX_LIMITS;
 use crate::ids::LimitId;
 
@@ -11,10 +10,6 @@ pub(crate) struct LimitSet(u64);
 const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit");
 
 impl LimitSet {
-    pub(crate) fn of(bill: &Bill) -> Self {
-        bill.charged().fold(LimitSet::NONE, LimitSet::with)
-    }
-
     #[must_use]
     pub(crate) fn with(self, limit: LimitId) -> Self {
         LimitSet(self.0 | 1 << limit.index())

@@ -9,7 +9,6 @@ use super::spec::{
     ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted,
     Unmatched,
 };
-use super::succession::continues_for_same_calls;
 use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
@@ -311,7 +310,7 @@ impl Resource {
     pub(crate) fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
         let is_same =
-            |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && continues_for_same_calls(own, other);
+            |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && own.is_same_for_calls(other);
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 

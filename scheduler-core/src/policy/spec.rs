@@ -236,6 +236,13 @@ impl LimitSpec {
         let (pace, shadow, guessed) = (false, false, false);
         LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow, guessed }
     }
+
+    /// Whether `other` is the same limit for the same calls, perhaps with another capacity and
+    /// period.
+    pub(crate) fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
+        let is_same_call = self.unit == other.unit && self.applies == other.applies;
+        self.name == other.name && self.algorithm == other.algorithm && is_same_call
+    }
 }
 
 /// Whether the scheduler learns the rate, burst and stock of the upstream.

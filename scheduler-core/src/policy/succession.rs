@@ -90,11 +90,5 @@ fn continues_as_wider(limit: &LimitSpec, other: &LimitSpec) -> bool {
         |(label, wanted): (&String, &Pattern)| limit.applies.matching.get(label).is_some_and(|own| wanted.covers(own));
     let covers = other.applies.matching.iter().all(wider);
     let applies = Applies { matching: limit.applies.matching.clone(), ..other.applies.clone() };
-    covers && continues_for_same_calls(limit, &LimitSpec { applies, ..other.clone() })
-}
-
-/// Whether `other` is the same limit for the same calls, perhaps with another capacity and period.
-pub(crate) fn continues_for_same_calls(limit: &LimitSpec, other: &LimitSpec) -> bool {
-    let is_same_call = limit.unit == other.unit && limit.applies == other.applies;
-    limit.name == other.name && limit.algorithm == other.algorithm && is_same_call
+    covers && limit.is_same_for_calls(&LimitSpec { applies, ..other.clone() })
 }

@@ -101,7 +101,7 @@ impl ClassQueue {
     }
 
     pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
-        let (set, arrival) = (LimitSet::of(bill), waiting.arrival);
+        let (set, arrival) = (bill.charged().fold(LimitSet::NONE, LimitSet::with), waiting.arrival);
         waiting.version = self.version;
         // Requests that need no other limits may be behind the clock, because they wait. A slice
         // begins no later than the first of these.

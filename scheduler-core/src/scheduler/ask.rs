@@ -63,7 +63,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         match self.ledger.limit_without_room(now, bill) {
             Some(limit) => {
-                let bound = self.ledger.max_keys();
+                let bound = self.ledger.keys.bound();
                 Err(Refusal::TooManyKeys { limit, bound, retry_after: RETRY_AFTER_BOUND })
             }
             None => Ok(()),

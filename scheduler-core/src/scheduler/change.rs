@@ -96,7 +96,7 @@ impl<R: Clone> Scheduler<R> {
                 Some(slot) if self.term.is_ending() => self.turn_away(slot, Refusal::HandingOver),
                 Some(slot) => self.charge_anew(now, slot),
                 None => match self.queues.drop_former_key() {
-                    Some(key) => self.ledger.note_changed_keys([key]),
+                    Some(key) => self.ledger.keys.note_change(key),
                     None => return self.end_change(now),
                 },
             }

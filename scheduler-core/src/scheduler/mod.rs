@@ -193,7 +193,7 @@ impl<R: Clone> Scheduler<R> {
     /// different numbers, so that none overwrites a page that another has named.
     #[must_use]
     pub fn with_pages_from(mut self, first: u32) -> Self {
-        self.ledger.pages_mut().number_from(first);
+        self.ledger.keys.pages.number_from(first);
         self
     }
 
@@ -234,14 +234,14 @@ impl<R: Clone> Scheduler<R> {
             self.ledger.review(now);
         }
         self.ledger.advance(now);
-        self.ledger.forget_unused_keys(now);
+        self.ledger.keys.forget_unused(now);
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);
         // 3. Postponed and found limits come into force.
         self.apply_next_limits(now);
         // 4. Waiting requests that can start are granted their starts.
-        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.has_changed_keys());
+        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
         self.queues.updates.note(changed);
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);

@@ -108,9 +108,9 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// The earliest start that a key can pay at this position, besides the amount that it keeps for
     /// another request.
     pub(crate) fn earliest_of_key(&self, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
-        let limit = self.ledger.limit_of_key(charge);
-        let mut bucket = self.ledger.key_bucket(self.now, charge.limit, &charge.key);
-        let slot = self.ledger.find_key(charge.limit, &charge.key);
+        let limit = self.ledger.keys.limit_of(charge);
+        let mut bucket = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
+        let slot = self.ledger.keys.find(charge.limit, &charge.key);
         if let Some(holder) = slot.and_then(|slot| self.kept_for_before(position, slot)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
             let its_tier = self.resource.tier(waiting.class);
@@ -132,7 +132,7 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// The key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &'a KeyQueue)> {
         let bucket = waiting.at_key.filter(|_| !self.queues.is_former(waiting))?;
-        Some((self.ledger.key_at(bucket)?.limit, self.queues.keys.get(bucket)?))
+        Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 
     /// The demand for a key by requests of this class and of more urgent ones. The request for
@@ -142,12 +142,12 @@ impl<'a, R> WaitEstimator<'a, R> {
         let holder =
             queue.kept_for().filter(|(position, _)| position.class <= class).map(|(_, slot)| self.permits.get(slot));
         let kept = holder.filter(|holder| holder.waiting().at_key.is_some());
-        let rate = self.ledger.limit_of_key(charge).rate();
+        let rate = self.ledger.keys.limit_of(charge).rate();
         queue.through(class).backlog + kept.map_or(Credit::ZERO, |holder| rate.credit(holder.bill.get(charge.limit)))
     }
 
     fn queue_of_key(&self, charge: &KeyCharge) -> Option<&'a KeyQueue> {
-        self.queues.keys.get(self.ledger.find_key(charge.limit, &charge.key)?)
+        self.queues.keys.get(self.ledger.keys.find(charge.limit, &charge.key)?)
     }
 
     /// When each request that may starve is due for promotion.

@@ -153,7 +153,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
         let key = self.queues.leave(&self.resource, &waiting);
-        self.ledger.note_changed_keys(key);
+        key.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         self.ledger.note_change();
         waiting
     }
@@ -165,7 +165,7 @@ impl<R: Clone> Scheduler<R> {
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));
         let keys = keys_of(&self.ledger, &bill);
         self.queues.remove(slot, &waiting, &bill, &keys);
-        self.ledger.note_changed_keys(keys);
+        keys.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         waiting
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn describe_found(limit: &mut LimitStatus, found: &DiscoveredLimit, n
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.
 pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
-    let lowest = ledger.lowest_keys(now);
+    let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
         // The bucket of a limit without keys follows the learned limit.
@@ -66,7 +66,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             free_now: window.given.map(|given| limit.rate().units(given)),
             resets_ms: window.ends.map(|ends| ends.since(now).millis()),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
-            keys: if limit.is_keyed() { ledger.key_count(id) as u64 } else { 1 },
+            keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
             frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),

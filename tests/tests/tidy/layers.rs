@@ -58,12 +58,6 @@ const UPWARDS: &[(&str, &str, &str, &str)] =
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[
-    ("scheduler-core/src/policy/bill.rs", "scheduler-core/src/policy/limit_set.rs", "a bill knows its limit set"),
-    (
-        "scheduler-core/src/policy/succession.rs",
-        "scheduler-core/src/policy/resource.rs",
-        "a succession compares two resources",
-    ),
     ("worker-sdk/src/client.rs", "worker-sdk/src/builder.rs", "`Client::builder` begins with its builder"),
     (
         "worker-sdk/jobs/src/queue.rs",

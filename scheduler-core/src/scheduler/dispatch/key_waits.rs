@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// The buckets of the keys that a bill charges.
 pub(in crate::scheduler) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
-    bill.keyed().filter_map(|charge| ledger.find_key(charge.limit, &charge.key)).collect()
+    bill.keyed().filter_map(|charge| ledger.keys.find(charge.limit, &charge.key)).collect()
 }
 
 impl<R: Clone> Scheduler<R> {
@@ -29,12 +29,13 @@ impl<R: Clone> Scheduler<R> {
     /// if no key does.
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
         let Some(charge) = self.waits(now).blocking_key(slot, tier).cloned() else { return false };
-        let bucket = self.ledger.insert_awaited(now, &charge);
-        let cost = self.ledger.limit_of_key(&charge).rate().credit(charge.amount);
+        let bucket = self.ledger.keys.find_or_insert(now, &charge);
+        self.ledger.keys.set_awaited(bucket, true);
+        let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));
-        self.ledger.note_changed_keys(keys_of(&self.ledger, &bill));
+        keys_of(&self.ledger, &bill).into_iter().for_each(|key| self.ledger.keys.note_change(key));
         true
     }
 
@@ -42,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn examine_keys(&mut self, now: Time) {
         let latest = now + self.resource.spec().horizon;
         while self.plan.has_steps()
-            && let Some(bucket) = self.ledger.pop_changed_key().or_else(|| self.queues.keys.next_alarm_until(latest))
+            && let Some(bucket) = self.ledger.keys.pop_changed().or_else(|| self.queues.keys.next_alarm_until(latest))
         {
             self.plan.take_step();
             self.examine_key(now, bucket, latest);
@@ -56,10 +57,10 @@ impl<R: Clone> Scheduler<R> {
         let queue = self.queues.keys.get(bucket);
         let Some((position, first)) = queue.and_then(|queue| queue.first(starved(&self.resource, now))) else {
             let is_awaited = !self.queues.keys.close_deserted(bucket);
-            return self.ledger.set_awaited(bucket, is_awaited);
+            return self.ledger.keys.set_awaited(bucket, is_awaited);
         };
         let permit = self.permits.get(first);
-        let limit = self.ledger.key_at(bucket).expect("a bucket with a key queue stays").limit;
+        let limit = self.ledger.keys.get(bucket).expect("a bucket with a key queue stays").limit;
         let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
         let due = self.waits(now).earliest_of_key(position, &charge, self.resource.tier(position.class));
         if due <= latest {
