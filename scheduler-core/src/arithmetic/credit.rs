@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// number of parts, and a millionth of a unit is a whole number of parts. Only the time at which a
 /// bucket can pay is ever rounded, upwards.
 ///
-/// Credits of different rates must not be mixed. Only a rate and the slower or priced rates that
+/// Credits of different rates must not be mixed. Only a rate and the slower rates that
 /// are made from it share a unit.
 ///
 /// No sum overflows 128 bits, because of these bounds:
@@ -157,12 +157,6 @@ impl Rate {
         assert!(steps < STEPS, "a rate stays above zero");
         let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
         Rate { per_nano, per_micro: self.per_micro }
-    }
-
-    /// A rate with the same refill, at which a unit costs `price` times as much credit, rounded up.
-    pub(crate) fn priced(&self, price: f64) -> Self {
-        let per_micro = ((self.per_micro as f64 * price).ceil() as i128).max(1);
-        Rate { per_nano: self.per_nano, per_micro }
     }
 
     /// `amount` as credit, exactly.

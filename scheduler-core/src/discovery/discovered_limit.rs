@@ -65,8 +65,7 @@ pub struct DiscoveredSnapshot {
     pub capacity: Amount,
     /// Its period.
     pub period: Span,
-    /// The routes that it applies to; empty for all routes. For the rate of one key, this is the
-    /// key.
+    /// The routes that it applies to; empty for all routes.
     pub routes: Vec<String>,
     /// The labels of its key.
     pub key: Vec<String>,

@@ -3,12 +3,11 @@
 use super::discovered_limit::{DiscoveredLimit, DiscoveredSnapshot, Evidence};
 use super::headers::{CallResponse, name_of, period};
 use super::in_flight_cap::InFlightCap;
-use super::key_rates::{KeyRates, MAX_KEYS};
-use super::rate_probe::{FIRST_RATE, RateProbe};
+use super::rate_probe::RateProbe;
 use crate::adaptation::Reading;
 use crate::ids::Connection;
 use crate::policy::applies::MAX_KEY_LABELS;
-use crate::policy::spec::{Applies, Discover, Learn, LimitSpec, MAX_LIMITS, Margin};
+use crate::policy::spec::{Discover, Learn, LimitSpec, MAX_LIMITS, Margin};
 use crate::policy::{Algorithm, MAX_PERIOD, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -16,7 +15,6 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The most limits that are found by headers. No response names so many, and a lying worker
 /// cannot fill a resource with them.
@@ -26,8 +24,6 @@ const MAX_ROUTES: usize = 256;
 
 /// The name of the limit for a found rate.
 pub(crate) const RATE: &str = "learned-rate";
-/// The name of the limit for found rates of keys.
-pub(crate) const KEY_RATE: &str = "learned-rate-by-key";
 /// The name of the limit for a found cap on calls in flight.
 pub(crate) const IN_FLIGHT: &str = "learned-in-flight";
 
@@ -52,8 +48,6 @@ pub(crate) enum RejectionSource {
     KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),
-    /// The rate of the call's key.
-    KeyRate,
     /// The number of calls in flight.
     Places,
 }
@@ -68,8 +62,6 @@ pub(crate) struct LimitSearch {
     in_flight: u64,
     cap: InFlightCap,
     rate: RateProbe,
-    /// The rates of keys, if keys are named.
-    keys: KeyRates,
     /// Whether the found limits have changed since the last [`LimitSearch::take_is_changed`].
     is_changed: bool,
     /// Found limits that no note has announced yet.
@@ -80,10 +72,8 @@ impl LimitSearch {
     /// A search if `resource` wants one, with what a predecessor has found.
     pub(crate) fn begin(resource: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Option<Self> {
         let (scope, route) = (resource.spec().discover, resource.spec().discover_route.as_deref());
-        let wanted = || known.iter().filter(|known| is_wanted(resource, known));
-        let rates_of_keys = wanted().filter(|known| *known.name == *KEY_RATE).filter_map(key_rate);
-        let others = wanted().filter(|known| *known.name != *KEY_RATE).take(MAX_FOUND + 2);
-        let by_name: BTreeMap<&Name, &DiscoveredSnapshot> = others.map(|known| (&known.name, known)).collect();
+        let wanted = known.iter().filter(|known| is_wanted(resource, known)).take(MAX_FOUND + 2);
+        let by_name: BTreeMap<&Name, &DiscoveredSnapshot> = wanted.map(|known| (&known.name, known)).collect();
         let of = |evidence: Evidence| by_name.values().copied().filter(move |known| known.evidence == evidence);
         let rate = of(Evidence::Refusals).next().map(rate_of);
         let mut search = LimitSearch {
@@ -93,7 +83,6 @@ impl LimitSearch {
             in_flight: 0,
             cap: of(Evidence::InFlight).next().map_or_else(InFlightCap::default, cap_of),
             rate: rate.map_or_else(|| RateProbe::new(now), |rate| RateProbe::restored(now, rate)),
-            keys: KeyRates::restored(now, rates_of_keys.take(MAX_KEYS)),
             is_changed: false,
             news: Vec::new(),
         };
@@ -154,40 +143,21 @@ impl LimitSearch {
         std::mem::take(&mut self.news)
     }
 
-    /// Notes that a call of this key was served after `taken`.
-    pub(crate) fn note_served(&mut self, now: Time, taken: Span, key: Option<&Arc<str>>) {
+    /// Notes that a call was served after `taken`.
+    pub(crate) fn note_served(&mut self, now: Time, taken: Span) {
         self.cap.note_served(taken, self.in_flight);
         self.rate.note_served(now);
-        key.into_iter().for_each(|key| self.keys.note_served(now, key));
         self.guess(now);
     }
 
-    /// Notes that a call of this key, started at `at`, was refused. Returns the final blame: a
-    /// blamed rate is the key's, unless calls of several keys are refused together.
-    pub(crate) fn note_refused(
-        &mut self,
-        now: Time,
-        at: Time,
-        blame: RejectionSource,
-        key: Option<&Arc<str>>,
-    ) -> RejectionSource {
-        let mut blame = blame;
-        match (blame, key) {
-            (RejectionSource::KnownLimit | RejectionSource::KeyRate, _) => {}
-            (RejectionSource::Rate(pause), Some(key)) if self.keys.note_refused(now, at, key, pause) => {
-                blame = RejectionSource::KeyRate;
-            }
-            (RejectionSource::Rate(pause), _) => self.rate.note_refused(now, at, pause),
-            (RejectionSource::Places, _) => self.cap.note_refused(now, at, self.in_flight),
+    /// Notes that a call, started at `at`, was refused.
+    pub(crate) fn note_refused(&mut self, now: Time, at: Time, blame: RejectionSource) {
+        match blame {
+            RejectionSource::KnownLimit => {}
+            RejectionSource::Rate(pause) => self.rate.note_refused(now, at, pause),
+            RejectionSource::Places => self.cap.note_refused(now, at, self.in_flight),
         }
         self.guess(now);
-        blame
-    }
-
-    /// The keys whose rates have changed since the last call, and the price of each. A call takes
-    /// its cost times this price from the limit of keys.
-    pub(crate) fn take_key_prices(&mut self) -> impl Iterator<Item = (Arc<str>, f64)> {
-        self.keys.take_changed().map(|(key, rate)| (key, FIRST_RATE / rate))
     }
 
     /// Whether a refusal without explanation blames the number of calls in flight.
@@ -263,7 +233,6 @@ impl LimitSearch {
     fn guess(&mut self, now: Time) {
         if self.finds_all() {
             self.guess_rate(now);
-            self.guess_key_rates(now);
         }
         match self.cap.cap() {
             Some(cap) => self.guess_cap(now, cap),
@@ -276,17 +245,6 @@ impl LimitSearch {
         let present = self.bracket().filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
         let bracket = stock(present.unwrap_or_else(|| bracket_of(rate)));
         self.put(now, Evidence::Refusals, guessed(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
-    }
-
-    /// All keys have equal buckets. A call of a slower key takes more.
-    fn guess_key_rates(&mut self, now: Time) {
-        let key = self.written.spec().discover_key.clone();
-        if key.is_empty() {
-            return;
-        }
-        let guess = guessed(KEY_RATE, Algorithm::TokenBucket, stock(FIRST_RATE), BURST);
-        let applies = Applies { key, ..Applies::default() };
-        self.put(now, Evidence::Refusals, LimitSpec { applies, ..guess }, stock(self.keys.median_of_refused()));
     }
 
     fn guess_cap(&mut self, now: Time, cap: u64) {
@@ -324,17 +282,7 @@ impl LimitSearch {
 
     /// The found limits, for a successor.
     pub(crate) fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
-        let found = self.found.iter().map(|found| found.snapshot(now));
-        let of_keys = self.found.iter().filter(|found| *found.spec.name == *KEY_RATE);
-        let of_keys = of_keys.flat_map(|found| {
-            let snapshot = |(key, rate): (Arc<str>, f64)| DiscoveredSnapshot {
-                routes: vec![key.to_string()],
-                capacity: stock(rate),
-                ..found.snapshot(now)
-            };
-            self.keys.recorded().into_iter().map(snapshot)
-        });
-        found.chain(of_keys).collect()
+        self.found.iter().map(|found| found.snapshot(now)).collect()
     }
 }
 
@@ -344,9 +292,7 @@ fn is_wanted(resource: &Resource, known: &DiscoveredSnapshot) -> bool {
     let has_routes = || known.routes.is_empty() || spec.discover_route.is_some();
     match known.evidence {
         Evidence::Headers => spec.discover == Discover::All && is_valid(known) && has_routes(),
-        Evidence::Refusals => {
-            spec.discover == Discover::All && (*known.name == *RATE || known.key == spec.discover_key)
-        }
+        Evidence::Refusals => spec.discover == Discover::All && *known.name == *RATE,
         Evidence::InFlight => spec.discover != Discover::Nothing,
     }
 }
@@ -369,7 +315,7 @@ fn guessed(name: &str, algorithm: Algorithm, capacity: Amount, period: Span) -> 
 }
 
 fn is_guess(name: &str) -> bool {
-    [RATE, KEY_RATE, IN_FLIGHT].contains(&name)
+    [RATE, IN_FLIGHT].contains(&name)
 }
 
 /// The capacity of the bucket for a rate in calls a second.
@@ -380,12 +326,6 @@ fn stock(rate: f64) -> Amount {
 /// The rate, in calls a second, that a record's capacity stands for.
 fn rate_of(known: &DiscoveredSnapshot) -> f64 {
     known.capacity.units() / BURST.secs()
-}
-
-/// The rate of one key in a record.
-fn key_rate(known: &DiscoveredSnapshot) -> Option<(Arc<str>, f64)> {
-    let [key] = &known.routes[..] else { return None };
-    Some((Arc::from(key.as_str()), rate_of(known)))
 }
 
 /// The cap on calls in flight in a record.

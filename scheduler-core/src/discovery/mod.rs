@@ -4,7 +4,6 @@
 //! |---|---|
 //! | limits with capacity and period | headers that tell of buckets: `headers` |
 //! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_probe` |
-//! | a rate for each key | the same for the calls of a key: `key_rates` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
 //! Found limits are in force like written ones, and come after these.
@@ -12,11 +11,10 @@
 pub mod discovered_limit;
 mod headers;
 mod in_flight_cap;
-mod key_rates;
 mod limit_search;
 mod rate_probe;
 mod slowdown_detector;
 
 pub(crate) use discovered_limit::DiscoveredLimit;
 pub(crate) use headers::CallResponse;
-pub(crate) use limit_search::{KEY_RATE, LimitSearch, RejectionSource};
+pub(crate) use limit_search::{LimitSearch, RejectionSource};

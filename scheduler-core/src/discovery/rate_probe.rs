@@ -91,11 +91,6 @@ impl RateProbe {
         self.rate
     }
 
-    /// Whether a refused call has shown a bound of the rate.
-    pub(crate) fn was_refused(&self) -> bool {
-        self.refused.is_some()
-    }
-
     pub(crate) fn note_served(&mut self, now: Time) {
         self.served.note(now);
     }

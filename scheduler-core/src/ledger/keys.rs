@@ -7,7 +7,6 @@
 
 use super::far_debts::FarDebts;
 use super::key_pages::{KeyPageId, KeyPages, PageNumber};
-use super::key_prices::KeyPrices;
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -81,7 +80,6 @@ pub(crate) struct Keys {
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    prices: KeyPrices,
     /// Awaited buckets that have changed since their key queues were looked at.
     changed: BTreeSet<Slot>,
     swept: usize,
@@ -132,15 +130,9 @@ impl Keys {
         known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
     }
 
-    /// The limit that `charge` is for, with the price of its key.
+    /// The limit that `charge` is for.
     pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
-        self.prices.priced_limit(&self.limits[charge.limit.index()], &charge.key)
-    }
-
-    /// Sets the price of a key: its calls take `price` times their cost from `limit`, a guess.
-    pub(super) fn set_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
-        self.find(limit, &key).into_iter().for_each(|slot| self.note_change(slot));
-        self.prices.set(&self.limits[limit.index()], key, price);
+        &self.limits[charge.limit.index()]
     }
 
     /// Changes the bucket that `charge` is for, and makes it if there is none.
@@ -159,7 +151,7 @@ impl Keys {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
         self.far.remove(slot);
-        let done = change(&mut known.bucket, self.prices.priced_limit(limit, &known.key));
+        let done = change(&mut known.bucket, limit);
         self.leave_page(slot);
         self.enlist(now, slot);
         done

@@ -7,7 +7,6 @@ mod backlog;
 mod bills;
 mod far_debts;
 pub mod key_pages;
-mod key_prices;
 mod keys;
 mod offer;
 mod shadow_limits;
@@ -29,7 +28,6 @@ use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// The buckets of all limits of a resource.
 ///
@@ -84,13 +82,6 @@ impl Ledger {
     /// The first keyed limit of the bill that has no room for another key.
     pub(crate) fn limit_without_room(&mut self, now: Time, bill: &Bill) -> Option<LimitId> {
         bill.keyed().find(|charge| !self.keys.has_room_for(now, charge)).map(|charge| charge.limit)
-    }
-
-    /// Sets the price of a key. Each call of the key takes `price` times its cost from `limit`,
-    /// which is a guessed limit.
-    pub(crate) fn set_key_price(&mut self, limit: LimitId, key: Arc<str>, price: f64) {
-        self.changed = true;
-        self.keys.set_price(limit, key, price);
     }
 
     /// Reads each bucket of the bill, as it is from `now` on.

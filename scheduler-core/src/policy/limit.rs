@@ -94,11 +94,6 @@ impl Limit {
         Limit { full, ..self }
     }
 
-    /// This limit with a price: a call takes `price` times its cost.
-    pub(crate) fn priced(&self, price: f64) -> Self {
-        Limit { rate: self.rate.priced(price), ..self.clone() }
-    }
-
     /// The specification.
     #[must_use]
     pub fn spec(&self) -> &LimitSpec {

@@ -76,7 +76,8 @@ impl<R> Feedback<'_, R> {
             }
             Verdict::Busy => None,
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
-                let pauses = self.pauses(call, &self.limits_blamed(call, scope, blamed), *retry_after);
+                let limits = Attribution::new(self.resource, call.bill).blamed(scope);
+                let pauses = self.pauses(call, &limits, *retry_after);
                 let settled = (!by_other_accounts).then(|| self.learn_rejection(call, &pauses));
                 self.freeze(call, &pauses);
                 settled
@@ -96,15 +97,6 @@ impl<R> Feedback<'_, R> {
             let remaining = Reading::new(Scope::Unnamed, *level).remaining_range();
             self.ledger.adaptive_mut(*limit).learn_level(now, asked..=answered, Amount::ZERO, &remaining);
         }
-    }
-
-    fn limits_blamed(&self, call: ObservedCall<'_>, scope: &Scope, blamed: Option<RejectionSource>) -> Limits {
-        let mut limits = Attribution::new(self.resource, call.bill).blamed(scope);
-        if blamed == Some(RejectionSource::KeyRate) {
-            // Calls of other keys go on.
-            limits.retain(|limit| !self.resource[*limit].spec().guessed || call.bill.key_charge(*limit).is_some());
-        }
-        limits
     }
 
     /// The pause of each limit, as far as it is believed.

@@ -23,9 +23,7 @@ struct MissingLabels {
 impl KeyLabels {
     pub(crate) fn new(resource: &Resource) -> Self {
         let missing = |limit| MissingLabels { limit, labels: resource[limit].spec().applies.key.clone(), skipped: 0 };
-        // A guessed limit may be for a key that calls never have.
-        let written = resource.keyed_limits().filter(|limit| !resource[*limit].spec().guessed);
-        KeyLabels(written.map(missing).collect())
+        KeyLabels(resource.keyed_limits().map(missing).collect())
     }
 
     /// The limits that have skipped requests, and the labels that all of these lacked.

@@ -7,7 +7,7 @@
 use crate::adaptation::{ObservedCall, Reading, RecentCalls, Scope, Verdict, may_mean_guess};
 use crate::command::Note;
 use crate::discovery::discovered_limit::DiscoveredSnapshot;
-use crate::discovery::{CallResponse, DiscoveredLimit, KEY_RATE, LimitSearch, RejectionSource};
+use crate::discovery::{CallResponse, DiscoveredLimit, LimitSearch, RejectionSource};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
 use crate::policy::spec::LimitSpec;
@@ -16,7 +16,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use std::sync::Arc;
 
 /// The pause after a refusal that names none.
 const SILENT_PAUSE: Span = Span::from_secs(1);
@@ -64,15 +63,13 @@ impl UnwrittenLimits {
     ) -> Option<RejectionSource> {
         let search = self.0.as_mut()?;
         let ObservedCall { now, connection, bill, .. } = call;
-        let (at, key) = (call.at(), key_of_rate(resource, bill));
+        let at = call.at();
         search.note_in_flight(calls.in_flight().count_young(now));
-        let blame = match blame(search, resource, call) {
-            Some(blame) => Some(search.note_refused(now, at, blame, key.as_ref())),
-            None => {
-                search.note_served(now, now.since(at), key.as_ref());
-                None
-            }
-        };
+        let blame = blame(search, resource, call);
+        match blame {
+            Some(blame) => search.note_refused(now, at, blame),
+            None => search.note_served(now, now.since(at)),
+        }
         let (traits, route_label) = (bill.traits.as_deref(), resource.spec().discover_route.as_deref());
         let answer = CallResponse { now, connection, traits, route_label, in_flight: search.in_flight() };
         let charged: Vec<Name> = bill.applicable().limits().map(|limit| resource[limit].spec().name.clone()).collect();
@@ -108,12 +105,9 @@ impl UnwrittenLimits {
     }
 
     /// Puts the present guesses into force.
-    pub(crate) fn enforce_found(&mut self, now: Time, resource: &Resource, ledger: &mut Ledger) {
-        let Some(search) = &mut self.0 else { return };
-        if let Some(limit) = resource.limit(KEY_RATE) {
-            search.take_key_prices().for_each(|(key, price)| ledger.set_key_price(limit, key, price));
-        }
-        for found in search.found().filter(|found| found.spec.guessed && !found.spec.applies.is_keyed()) {
+    pub(crate) fn enforce_found(&self, now: Time, resource: &Resource, ledger: &mut Ledger) {
+        let Some(search) = &self.0 else { return };
+        for found in search.found().filter(|found| found.spec.guessed) {
             let Some(limit) = resource.limit(&found.spec.name) else { continue };
             if resource[limit].spec().guessed && ledger.adaptive(limit).capacity_in_force() != Some(found.in_force) {
                 ledger.adaptive_mut(limit).set_capacity_in_force(now, found.in_force);
@@ -141,12 +135,6 @@ impl UnwrittenLimits {
     pub(crate) fn as_configuration(&self, limit: &LimitSpec) -> LimitSpec {
         self.found(&limit.name).map_or_else(|| limit.clone(), DiscoveredLimit::as_configuration)
     }
-}
-
-/// The key of a bill whose rate is searched for.
-fn key_of_rate(resource: &Resource, bill: &Bill) -> Option<Arc<str>> {
-    let limit = resource.limit(KEY_RATE).filter(|limit| resource[*limit].spec().guessed)?;
-    Some(Arc::clone(&bill.key_charge(limit)?.key))
 }
 
 fn blame(search: &LimitSearch, resource: &Resource, call: ObservedCall<'_>) -> Option<RejectionSource> {

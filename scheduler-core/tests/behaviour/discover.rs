@@ -5,6 +5,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::durability::snapshot::DiscoveredSnapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -12,7 +13,6 @@ use rampmeter_scheduler_core::policy::spec::{Applies, Discover, LimitSpec, Patte
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 const RATE: &str = "learned-rate";
-const KEY_RATE: &str = "learned-rate-by-key";
 const IN_FLIGHT: &str = "learned-in-flight";
 const MINUTE: Span = Span::from_secs(60);
 
@@ -86,7 +86,7 @@ fn rate(world: &World) -> f64 {
 #[test]
 fn a_limit_that_headers_tell_of_counts_from_then_on() {
     let mut world = World::new(&unwritten());
-    assert_eq!(names(&world), [RATE, KEY_RATE]);
+    assert_eq!(names(&world), [RATE]);
     answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
     let found = in_force(&world, "burst").unwrap();
     assert_eq!((found.capacity, found.period, found.applies), (amount(5.0), MINUTE, Applies::default()));
@@ -142,7 +142,7 @@ fn a_limit_that_one_client_makes_up_is_dropped_by_answers_to_others() {
     (0..10).for_each(|call| answered(&mut world, 40_000 + call * 1500, 2, &[], truth()));
     assert!(in_force(&world, "lie").is_some());
     (0..8).for_each(|call| answered(&mut world, 56_000 + call * 1500, 1, &[], truth()));
-    assert_eq!((in_force(&world, "lie"), names(&world).len()), (None, 3));
+    assert_eq!((in_force(&world, "lie"), names(&world).len()), (None, 2));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn the_number_of_found_limits_is_bounded() {
     let mut world = World::new(&unwritten());
     let lies = (0..60).map(|lie| reading(&format!("lie-{lie}"), 900.0, 1000.0)).collect();
     answered(&mut world, 0, 1, &[], passed(lies));
-    assert_eq!(names(&world).len(), 2 + 24);
+    assert_eq!(names(&world).len(), 1 + 24);
 }
 
 #[test]
@@ -200,67 +200,21 @@ fn a_refusal_that_headers_explain_leaves_the_rate() {
     assert_eq!((rate(&world), in_force(&world, "burst").is_some()), (before, true));
 }
 
-/// How long three calls of this key take to start, from `at` on.
-fn three_calls_take(world: &mut World, at: u64, key: &'static str) -> Span {
-    let labels = [("guild", key)];
-    let reserve = |world: &mut World| {
-        let mut wish = wish(Mode::Reserve, &[]);
-        wish.labels.extend(labels);
-        let number = world.ask(ms(at), &wish);
-        world.start(number).unwrap()
+#[test]
+fn rates_of_keys_in_a_record_of_the_build_before_count_no_more() {
+    let mut world = World::new(&unwritten());
+    answered(&mut world, 0, 1, &[], refused(Some(span(1000)), Vec::new()));
+    let mut snapshot = world.scheduler.snapshot(ms(10_000), usize::MAX);
+    let by_key = DiscoveredSnapshot {
+        name: name("learned-rate-by-key"),
+        key: vec!["guild".to_owned()],
+        routes: vec!["a".to_owned()],
+        ..snapshot.found[0].clone()
     };
-    world.run_until(ms(at));
-    (0..3).map(|_| reserve(world)).last().unwrap().since(ms(at))
-}
-
-#[test]
-fn a_refusal_of_a_keys_call_slows_and_stops_that_key_alone() {
-    let mut world = World::new(&unwritten());
-    let before = rate(&world);
-    answered(&mut world, 0, 1, &[("guild", "a")], refused(Some(span(3000)), Vec::new()));
-    assert_eq!((rate(&world), in_force(&world, KEY_RATE).unwrap().capacity), (before, amount(1.0)));
-    let of_other = three_calls_take(&mut world, 1100, "b");
-    assert!(of_other <= span(1600), "two a second, and those of the other: {of_other}");
-    let frozen = call(&mut world, 2900, 1, &[("guild", "a")]);
-    world.run_until(ms(4500));
-    world.settle_observed(ms(4500), &frozen, Outcome::Used(Vec::new()), Some(passed(Vec::new())));
-    let slowed = three_calls_take(&mut world, 10_000, "a");
-    assert!(slowed >= span(1900) && slowed <= span(2100), "one a second: {slowed}");
-}
-
-#[test]
-fn refusals_of_several_keys_together_lower_the_rate_of_all() {
-    let mut world = World::new(&unwritten());
-    let before = rate(&world);
-    let keys = ["a", "b", "c", "d"];
-    for (number, key) in (0..).zip(keys) {
-        answered(&mut world, 2000 * number, 1, &[("guild", key)], refused(Some(span(1)), Vec::new()));
-    }
-    let calls = keys.map(|key| call(&mut world, 50_000, 1, &[("guild", key)]));
-    world.run_until(ms(60_000));
-    for (number, id) in calls.iter().enumerate() {
-        assert_eq!(rate(&world), before, "{number} calls were refused");
-        let refusal = Some(refused(Some(span(1)), Vec::new()));
-        world.settle_observed(ms(60_000), id, Outcome::Used(Vec::new()), refusal);
-    }
-    assert!(rate(&world) <= before * 0.6, "{} after {before}", rate(&world));
-}
-
-#[test]
-fn a_keys_rate_outlives_its_scheduler() {
-    let mut world = World::new(&unwritten());
-    answered(&mut world, 0, 1, &[("guild", "a")], refused(Some(span(1)), Vec::new()));
-    let snapshot = world.scheduler.snapshot(ms(10_000), usize::MAX);
-    let spec = unwritten();
-    let restored = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(10_000), ms(10_000), &snapshot);
-    let mut successor = World::of(restored);
-    assert_eq!(in_force(&successor, KEY_RATE), in_force(&world, KEY_RATE));
-    let slowed = three_calls_take(&mut successor, 20_000, "a");
-    assert!(slowed >= span(1900) && slowed <= span(2100), "one a second: {slowed}");
-    // Other labels make other keys.
-    let other = ResourceSpec { discover_key: vec!["channel".to_owned()], ..unwritten() };
-    let restored = Scheduler::restore(Resource::new(&other).unwrap(), Epoch::new(2), ms(10_000), ms(10_000), &snapshot);
-    assert_eq!(in_force(&World::of(restored), KEY_RATE).unwrap().capacity, amount(2.0));
+    snapshot.found.push(by_key);
+    let resource = Resource::new(&unwritten()).unwrap();
+    let successor = World::of(Scheduler::restore(resource, Epoch::new(2), ms(10_000), ms(10_000), &snapshot));
+    assert_eq!((names(&successor), rate(&successor)), (vec![RATE.to_owned()], rate(&world)));
 }
 
 #[test]
@@ -352,5 +306,5 @@ fn a_limit_that_is_found_and_written_counts_as_written() {
     let rules = ResourceSpec { limits: vec![written], ..unwritten() };
     world.handle(ms(10_000), Event::Limits(Box::new(Resource::new(&rules).unwrap())));
     assert_eq!(in_force(&world, "burst").unwrap().capacity, amount(7.0));
-    assert_eq!(names(&world), ["burst", RATE, KEY_RATE]);
+    assert_eq!(names(&world), ["burst", RATE]);
 }

@@ -12,7 +12,7 @@ use rampmeter_simulator::outcome::Outcome;
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
-use rampmeter_upstream::{Preset, RetryAfter, Rule};
+use rampmeter_upstream::{Preset, RetryAfter};
 use std::num::{NonZeroU32, NonZeroUsize};
 
 const TEN_MINUTES: u64 = 600;
@@ -185,60 +185,15 @@ fn a_cap_on_calls_in_flight_is_found_and_held() {
     }
 }
 
-/// Twenty workers of each tenant. No header states the tenants' limits.
-fn of_tenants(what: &str, tenants: u32, rule: Rule, retry_after: RetryAfter) -> Figures {
-    let preset = Preset::new(vec![rule]).with_retry_after(retry_after);
-    let behaviour = Behaviour { preset: Some(preset), ..Behaviour::default() };
-    let workers = labelled(Fleet::new("workers", tenants as usize * 20), &[("tenant", of(tenants))]);
-    figures(what, &world(unwritten(None, &["tenant"])).against(behaviour).with(workers))
-}
-
-fn rule(policy: &str) -> Rule {
-    Rule::new(policy.parse().unwrap())
-}
-
-#[test]
-fn the_rate_of_each_key_is_found_without_headers() {
-    for (policy, rate, tenants, retry_after, least) in [
-        ("requests=50/10s", 5.0, 3, RetryAfter::Milliseconds, 95.0),
-        ("requests=50/10s", 5.0, 100, RetryAfter::Missing, 95.0),
-        ("requests=200/1m", 200.0 / 60.0, 20, RetryAfter::Milliseconds, 95.0),
-        // After a long pause the rate is raised slowly.
-        ("requests=50/10s;sliding-window", 5.0, 20, RetryAfter::Seconds, 85.0),
-        ("requests=300/10s;fixed-window", 30.0, 5, RetryAfter::Missing, 90.0),
-    ] {
-        let what = format!("{tenants} tenants, each {policy}, {retry_after:?}");
-        let figures = of_tenants(&what, tenants, rule(policy).for_each(&["tenant"]), retry_after);
-        let used = used(&what, &figures, "requests", rate * f64::from(tenants));
-        assert!(figures.refused_share <= 1.0 && used >= least, "{what}");
-    }
-}
-
-/// The configuration names keys, but the upstream counts all calls together: the first refusals of
-/// each key blame the key.
+/// The configuration names keys, but the upstream counts all calls together.
 #[test]
 fn a_rate_that_keys_share_is_found() {
     for (tenants, policy, rate) in [(10, "requests=6000/1m", 100.0), (100, "requests=1000/1m", 1000.0 / 60.0)] {
         let what = format!("{tenants} tenants share {policy}");
-        let figures = of_tenants(&what, tenants, rule(policy), RetryAfter::Milliseconds);
+        let behaviour = Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() };
+        let workers = labelled(Fleet::new("workers", tenants as usize * 20), &[("tenant", of(tenants))]);
+        let figures = figures(&what, &world(unwritten(None, &["tenant"])).against(behaviour).with(workers));
         let used = used(&what, &figures, "requests", rate);
         assert!(figures.refused_share <= 5.0 && used >= 95.0, "{what}");
     }
-}
-
-/// One tenant of small capacity wants all it can get; calls of the other tenants come once in two
-/// seconds.
-#[test]
-fn a_key_that_is_refused_slows_no_other() {
-    let preset = Preset::new(vec![rule("requests=50/10s").for_each(&["tenant"])]);
-    let greedy = labelled(Fleet::new("greedy", 50), &[("tenant", one("greedy"))]);
-    let others = labelled(Fleet::new("others", 50), &[("tenant", of(50))]);
-    let others = Fleet { think: Span::from_secs(2), ..others };
-    let world = world(unwritten(None, &["tenant"])).against(Behaviour { preset: Some(preset), ..Behaviour::default() });
-    let figures = figures("one greedy tenant", &world.with(greedy).with(others));
-    let of_others = figures.outcome.fleets[1].calls.iter();
-    let late = of_others.filter(|call| call.at >= secs(KNOWN)).count();
-    let wanted = (TEN_MINUTES - KNOWN) as usize * 50 / 2;
-    println!("one greedy tenant: the others made {late} of {wanted} calls from {KNOWN} s on");
-    assert!(late * 100 >= wanted * 90 && figures.refused_share <= 1.0);
 }

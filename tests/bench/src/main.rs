@@ -100,7 +100,7 @@ async fn compare_permits(args: &BenchArgs) -> anyhow::Result<()> {
 
 async fn measure_all(url: &str, args: &BenchArgs) -> anyhow::Result<Vec<Measured>> {
     let text = configuration(url, args.otlp.as_deref());
-    let scheduler = serve::start(config::parse(FilePath::new("bench"), &text)?).await?;
+    let scheduler = running::start(config::parse(FilePath::new("bench"), &text)?).await?;
     scheduler.ready().await;
     let echo = echo::start(url).await?;
     let progress = args.progress();

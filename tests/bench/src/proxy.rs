@@ -14,7 +14,7 @@ use rampmeter_protocol::time::Span;
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, LabelsFn, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::config::{self, OriginSettings};
-use rampmeter_scheduler::serve::{self, http::forwarded_labels};
+use rampmeter_scheduler::{front::forwarded_labels, running};
 use rampmeter_worker_sdk::Client;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ impl Measurements {
     pub(crate) async fn measure(&mut self, rounds: u32, length: Duration) -> anyhow::Result<()> {
         let mut server = Server::start(&Binary::find().await?, Options::default()).await?;
         let text = format!("[nats]\nurl = \"{}\"\n[http]\nlisten = \"\"\n{RESOURCES}", server.url());
-        let running = serve::start(config::parse(Path::new("bench"), &text)?).await?;
+        let running = running::start(config::parse(Path::new("bench"), &text)?).await?;
         running.ready().await;
         let upstream = upstream().await?;
         let nginx = Nginx::start(upstream).await?;

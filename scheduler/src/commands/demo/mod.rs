@@ -86,7 +86,7 @@ async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Com
     // Ctrl-C ends the demo, which then stops the server itself.
     let options = Options { outlives_interrupt: true, ..Options::default() };
     let mut server = Server::start(&Binary::find().await?, options).await?;
-    let scheduler = serve::start(scenario::configuration(server.url())?).await?;
+    let scheduler = running::start(scenario::configuration(server.url())?).await?;
     timeout(READY, scheduler.ready()).await.context("the demo's scheduler did not get ready")?;
     if let Some(address) = scheduler.http() {
         let url = format!("http://{address}/#/resource/{}", scenario::RESOURCE);
