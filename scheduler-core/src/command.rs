@@ -1,6 +1,5 @@
 //! All that the scheduler asks its driver to do.
 
-use crate::discovery::discovered_limit::Evidence;
 use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -66,13 +65,6 @@ pub enum Note {
     CallEnded(Span),
     /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
-    /// The scheduler has found an unwritten limit.
-    LimitFound {
-        /// The limit.
-        limit: LimitId,
-        /// What showed the limit: headers, refusals or calls in flight.
-        evidence: Evidence,
-    },
 }
 
 /// Starts that need these limits within `span` from now are void.

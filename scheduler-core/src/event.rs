@@ -7,6 +7,7 @@ use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
@@ -71,6 +72,23 @@ pub enum Event<R> {
         answered: Time,
         /// The remaining amount of each limit.
         levels: Vec<(LimitId, Amount)>,
+    },
+
+    // From the discovery of limits.
+    /// The same as [`Event::Limits`], for limits some of which were discovered.
+    Discovered {
+        /// The resource with these limits.
+        resource: Box<Resource>,
+        /// The amounts that are left of limits, by name. A limit without keys that is new begins
+        /// with this amount.
+        left: Vec<(Name, Amount)>,
+    },
+    /// This capacity of a [steered](crate::policy::spec::Learn::Steered) limit is in force.
+    Capacity {
+        /// The limit.
+        limit: LimitId,
+        /// The capacity.
+        capacity: Amount,
     },
 
     // From operators.

@@ -73,7 +73,8 @@ impl Connection {
     pub const UNKNOWN: Connection = Connection(0);
 
     /// Whether these are certainly two connections.
-    pub(crate) fn differs_from(self, other: Connection) -> bool {
+    #[must_use]
+    pub fn differs_from(self, other: Connection) -> bool {
         self != other && self != Connection::UNKNOWN && other != Connection::UNKNOWN
     }
 }

@@ -16,7 +16,6 @@
 //! * `fencing`: what may be granted under the checkpoints that the store holds.
 //! * `queue`: the order of waiting requests.
 //! * [`ledger`]: what a request takes of each limit, and the start that suits all.
-//! * [`discovery`]: unwritten limits.
 //! * [`adaptation`]: what the upstream's responses teach.
 //! * [`limits`]: the arithmetic of one limit.
 //! * [`policy`]: the configuration.
@@ -27,7 +26,6 @@ pub mod arithmetic;
 mod array_form;
 mod collections;
 pub mod command;
-pub mod discovery;
 pub mod durability;
 pub mod event;
 mod fencing;

@@ -2,9 +2,10 @@
 
 use crate::incident::{FAILOVER, Incident};
 use crate::outcome::{Granted, Levels, Request};
-use crate::simulated_store::SimulatedStore;
+use crate::simulated_store::{SimulatedStore, StoredState};
 use crate::workers::worker::Address;
 use rampmeter_dialects::Reader;
+use rampmeter_discovery::Discovery;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -14,7 +15,6 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::{ClassId, Connection};
 use rampmeter_scheduler_core::policy::limit::Limit;
@@ -43,6 +43,7 @@ pub(crate) struct Answer {
 /// The real core behind the real protocol, and a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
     core: Scheduler<ReplyTo>,
+    discovery: Discovery,
     reader: Reader,
     answers: Vec<Answer>,
     news: Vec<Vec<u8>>,
@@ -59,8 +60,10 @@ pub(crate) struct SimulatedScheduler {
 
 impl SimulatedScheduler {
     pub(crate) fn new(resource: Resource, reader: Reader, is_fenced: bool) -> Self {
-        let core = Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN);
+        let discovery = Discovery::begin(&resource, Time::ORIGIN, &[]);
+        let core = Scheduler::new(discovery.extended(resource), Epoch::FIRST, Time::ORIGIN);
         SimulatedScheduler {
+            discovery,
             core: if is_fenced { core.fenced() } else { core },
             store: is_fenced.then(SimulatedStore::default),
             down_until: Time::ORIGIN,
@@ -76,7 +79,7 @@ impl SimulatedScheduler {
 
     /// The next time at which the scheduler itself acts.
     pub(crate) fn next_wakeup(&self) -> Time {
-        let core = self.core.next_wakeup().map_or(Time::NEVER, |wakeup| wakeup.at);
+        let core = self.discovery.next_wakeup(&self.core).map_or(Time::NEVER, |wakeup| wakeup.at);
         let write = self.store.as_ref().and_then(|store| store.next(self.core.next_checkpoint()));
         core.min(write.unwrap_or(Time::NEVER)).max(self.now).max(self.down_until)
     }
@@ -112,7 +115,7 @@ impl SimulatedScheduler {
         }
         let due = self.core.next_checkpoint();
         if let Some(store) = self.store.as_mut().filter(|store| store.next(due).is_some_and(|due| due <= now)) {
-            return store.write(now, self.core.checkpoint(now));
+            return store.write(now, self.core.checkpoint(now), self.discovery.snapshot(now));
         }
         self.handle(now, Event::Wake);
     }
@@ -135,9 +138,10 @@ impl SimulatedScheduler {
         while self.core.waiting() > 0 {
             self.handle(now, Event::Wake);
         }
-        let snapshot = self.core.snapshot(now, usize::MAX);
-        self.succeed(now, now, &snapshot);
-        self.store.iter_mut().for_each(|store| store.end_term(now, snapshot.clone()));
+        let state =
+            StoredState { state: self.core.snapshot(now, usize::MAX), discovered: self.discovery.snapshot(now) };
+        self.succeed(now, now, &state);
+        self.store.iter_mut().for_each(|store| store.end_term(now, state.clone()));
     }
 
     /// Requests that waited have to be asked again. A write that is under way arrives if the time
@@ -149,12 +153,15 @@ impl SimulatedScheduler {
         let is_written = (now.nanos() / NANOS_PER_MILLI).is_multiple_of(2);
         // Nothing was granted before the first write.
         let last = self.store.as_mut().and_then(|store| store.last(is_written));
-        let (then, state) = last.unwrap_or((self.down_until, Snapshot::default()));
+        let (then, state) = last.unwrap_or((self.down_until, StoredState::default()));
         self.succeed(self.down_until, then, &state);
     }
 
-    fn succeed(&mut self, now: Time, then: Time, state: &Snapshot) {
-        let core = Scheduler::restore(self.core.resource().clone(), self.core.epoch().next(), now, then, state);
+    fn succeed(&mut self, now: Time, then: Time, known: &StoredState) {
+        let written = self.discovery.written(self.core.resource()).clone();
+        self.discovery = Discovery::begin(&written, now, &known.discovered);
+        let resource = self.discovery.extended(written);
+        let core = Scheduler::restore(resource, self.core.epoch().next(), now, then, &known.state);
         self.core = if self.store.is_some() { core.fenced() } else { core };
         let leader = News::Leader { epoch: self.core.epoch(), leader: "successor".to_owned() };
         self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));
@@ -215,7 +222,7 @@ impl SimulatedScheduler {
 
     fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.now = now;
-        self.core.handle(now, event);
+        self.discovery.handle(&mut self.core, now, event);
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
         }

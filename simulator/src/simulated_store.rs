@@ -1,48 +1,56 @@
 //! The store of a simulated scheduler.
 
 use crate::incident::WRITE;
+use rampmeter_discovery::DiscoveredSnapshot;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 
+/// The state of a scheduler and its discovered limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StoredState {
+    pub(crate) state: Snapshot,
+    pub(crate) discovered: Vec<DiscoveredSnapshot>,
+}
+
 /// The state that the store holds, and the checkpoint that is being written. Each has the time at
 /// which it was taken.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedStore {
-    held: Option<(Time, Snapshot)>,
-    writing: Option<(Time, Checkpoint)>,
+    held: Option<(Time, StoredState)>,
+    writing: Option<(Time, Checkpoint, Vec<DiscoveredSnapshot>)>,
 }
 
 impl SimulatedStore {
     /// When the present write ends. If there is none, when the next one begins, which is `due`.
     pub(crate) fn next(&self, due: Option<Time>) -> Option<Time> {
-        self.writing.as_ref().map(|(taken, _)| *taken + WRITE).or(due)
+        self.writing.as_ref().map(|(taken, ..)| *taken + WRITE).or(due)
     }
 
     /// Begins a write.
-    pub(crate) fn write(&mut self, now: Time, checkpoint: Option<Checkpoint>) {
-        self.writing = checkpoint.map(|checkpoint| (now, checkpoint));
+    pub(crate) fn write(&mut self, now: Time, checkpoint: Option<Checkpoint>, discovered: Vec<DiscoveredSnapshot>) {
+        self.writing = checkpoint.map(|checkpoint| (now, checkpoint, discovered));
     }
 
     /// The checkpoint whose write has ended by now.
     pub(crate) fn take_written(&mut self, now: Time) -> Option<CheckpointNumber> {
-        let (taken, checkpoint) = self.writing.take_if(|(taken, _)| *taken + WRITE <= now)?;
-        self.held = Some((taken, checkpoint.state));
+        let (taken, checkpoint, discovered) = self.writing.take_if(|(taken, ..)| *taken + WRITE <= now)?;
+        self.held = Some((taken, StoredState { state: checkpoint.state, discovered }));
         Some(checkpoint.number)
     }
 
     /// The state that a successor finds, and when it was taken. A write that is under way arrives
     /// or is lost.
-    pub(crate) fn last(&mut self, arrives: bool) -> Option<(Time, Snapshot)> {
-        if let Some((taken, checkpoint)) = self.writing.take().filter(|_| arrives) {
-            self.held = Some((taken, checkpoint.state));
+    pub(crate) fn last(&mut self, arrives: bool) -> Option<(Time, StoredState)> {
+        if let Some((taken, checkpoint, discovered)) = self.writing.take().filter(|_| arrives) {
+            self.held = Some((taken, StoredState { state: checkpoint.state, discovered }));
         }
         self.held.clone()
     }
 
     /// Holds the last state of a term, after which nothing is written any more.
-    pub(crate) fn end_term(&mut self, now: Time, state: Snapshot) {
+    pub(crate) fn end_term(&mut self, now: Time, state: StoredState) {
         (self.held, self.writing) = (Some((now, state)), None);
     }
 }

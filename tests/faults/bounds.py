@@ -9,10 +9,6 @@ IN_CORE = [
     ("one call teaches any cost", "learn", r"\.clamp\(MIN_FACTOR, MAX_FACTOR\)", ".max(MIN_FACTOR)"),
     ("delays are remembered for ever", "count", r"> MAX_REMEMBERED", "> u32::MAX - MAX_REMEMBERED"),
     ("one call proves a large stock", "is_proven", r"cost\.times\(MAX_CALLS_BEYOND\)", "cost.times(MAX_CALLS_BEYOND * 1000)"),
-    ("rates of all keys are recorded", "recorded", r"rates\.truncate\(MAX_RECORDED\);", ""),
-    ("a found limit has any number of routes", "take_reading", r"< MAX_ROUTES", "< usize::MAX"),
-    ("a guessed cap has no end", "guess_cap", r"calls\.min\(MAX_IN_FLIGHT\)", "calls.max(MAX_IN_FLIGHT)"),
-    ("a slowdown takes any number of calls to see", "note", r"\.clamp\(MIN_CALLS, MAX_CALLS\)", ".max(MIN_CALLS)"),
     ("freezes of all keys are recorded", "freeze_snapshots", r"\.take\(MAX_FREEZES\)", ".take(usize::MAX)"),
     ("one key is examined for a checkpoint", "key_budgets", r"MAX_EXAMINED", "1"),
     ("a far promise has any number of debits", "steps", r"\.min\(MAX_DEBIT_STEPS\)", ""),
@@ -39,4 +35,10 @@ IN_CORE = [
     ("all that wait are counted behind a page", "count_after", r"\.take\(MAX_LISTED_COUNT\)", ""),
     ("all clients are listed", "client_shares", r"ranked\.truncate\(MAX_CLIENTS_LISTED\);", ""),
     ("all waiting clients are looked at", "client_shares", r"\.take\(MAX_WAITING_CLIENTS\)", ".take(usize::MAX)"),
+]
+
+IN_DISCOVERY = [
+    ("a discovered limit has any number of routes", "take_reading", r"< MAX_ROUTES", "< usize::MAX"),
+    ("a discovered cap has no end", "put_cap", r"calls\.min\(MAX_IN_FLIGHT\)", "calls.max(MAX_IN_FLIGHT)"),
+    ("a slowdown takes any number of calls to see", "note", r"\.clamp\(MIN_CALLS, MAX_CALLS\)", ".max(MIN_CALLS)"),
 ]

@@ -8,6 +8,7 @@ use super::stated_capacity::{Stated, StatedCapacity};
 use crate::arithmetic::Credit;
 use crate::ids::Connection;
 use crate::limits::{Bucket, BucketRecord, RAISE_PART};
+use crate::policy::spec::Learn;
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -52,7 +53,7 @@ impl AdaptiveLimit {
     pub(crate) fn new(limit: &Limit, start: StartPolicy, now: Time) -> Self {
         let level = if start == StartPolicy::Empty { Credit::ZERO } else { limit.full() };
         let is_doubted = start == StartPolicy::Unproven && limit.floor().is_some() && !limit.is_keyed();
-        AdaptiveLimit {
+        let mut adaptive = AdaptiveLimit {
             bucket: Bucket::new(limit, now, level).remembering_levels(),
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
@@ -62,7 +63,11 @@ impl AdaptiveLimit {
             pause: FIRST_PAUSE,
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
+        };
+        if let Learn::Steered(first) = limit.spec().learn {
+            adaptive.set_capacity_in_force(now, first);
         }
+        adaptive
     }
 
     pub(crate) fn bucket(&self) -> &Bucket {
@@ -97,13 +102,9 @@ impl AdaptiveLimit {
         if self.estimator.nominal == *limit {
             return self.clone();
         }
-        let bucket = self.bucket.recast(now, &self.limit, limit).remembering_levels();
-        AdaptiveLimit {
-            bucket,
-            call_time: self.call_time,
-            quota_spent_until: self.quota_spent_until,
-            ..AdaptiveLimit::new(limit, StartPolicy::Empty, now)
-        }
+        let anew = AdaptiveLimit::new(limit, StartPolicy::Empty, now);
+        let bucket = self.bucket.recast(now, &self.limit, &anew.limit).remembering_levels();
+        AdaptiveLimit { bucket, call_time: self.call_time, quota_spent_until: self.quota_spent_until, ..anew }
     }
 
     pub(crate) fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {

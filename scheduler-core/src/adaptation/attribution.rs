@@ -9,9 +9,6 @@ use smallvec::SmallVec;
 /// A response that states less than one part in this many of a capacity is about another limit.
 const MIN_PART: u64 = 10;
 
-/// The name that dialects give to the limit of a whole account. No header describes this limit.
-const GLOBAL: &str = "global";
-
 /// A few limits that one call is charged to.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
@@ -33,9 +30,9 @@ impl<'a> Attribution<'a> {
         let mut meant = self.limits_in(scope);
         if meant.is_empty() {
             meant.extend(self.bill.charged());
-            // A guessed limit has no name at the upstream. If the response names a limit, guessed
-            // limits are not blamed, and the search finds the named limit from this response.
-            meant.retain(|limit| may_mean_guess(scope) || !self.resource[*limit].spec().guessed);
+            // A steered limit has no name at the upstream: a response that names a limit does not
+            // blame it.
+            meant.retain(|limit| scope.may_be_unnamed() || !self.resource[*limit].spec().is_steered());
         }
         meant
     }
@@ -60,7 +57,10 @@ impl<'a> Attribution<'a> {
     /// if the response has one reading for each of these limits.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
-        limits.retain(|limit| !self.resource[*limit].counts_calls_in_flight() && !self.resource[*limit].spec().guessed);
+        limits.retain(|limit| {
+            let limit = &self.resource[*limit];
+            !limit.counts_calls_in_flight() && !limit.spec().is_steered()
+        });
         let alone = |limits: &Limits| if let [limit] = limits[..] { Some(limit) } else { None };
         let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
         if limits.len() < 2 {
@@ -99,13 +99,4 @@ pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
     let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
     let least = limit.spec().capacity.micros() / MIN_PART;
     fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
-}
-
-/// Whether a refusal with this scope may mean a guessed limit, which no header names.
-pub(crate) fn may_mean_guess(scope: &Scope) -> bool {
-    match scope {
-        Scope::Unnamed => true,
-        Scope::Limit(name) => name == GLOBAL,
-        Scope::Unit(_) => false,
-    }
 }

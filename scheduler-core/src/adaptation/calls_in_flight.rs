@@ -44,9 +44,15 @@ impl CallsInFlight {
         self.count_since(now - RETENTION, now)
     }
 
-    /// How many calls have started by `now`, without those that have probably ended.
-    pub(crate) fn count_young(&self, now: Time) -> u64 {
-        self.count_since(now - ENDED_AFTER, now)
+    /// How many calls besides that of `key` have started by `now`, without those that have probably
+    /// ended.
+    pub(crate) fn count_young_beside(&self, now: Time, key: StartKey) -> u64 {
+        let since = now - ENDED_AFTER;
+        let counts = match self.ahead.contains(&key) {
+            true => (since..=now).contains(&key.at),
+            false => key.at >= since && self.started.contains_key(&second(key.at)),
+        };
+        self.count_since(since, now).saturating_sub(u64::from(counts))
     }
 
     /// Counts starts from the beginning of the second in which `since` lies.
@@ -72,12 +78,23 @@ mod tests {
     fn a_call_is_in_flight_from_its_start_to_its_end() {
         let mut calls = CallsInFlight::default();
         [0, 10, 50].into_iter().for_each(|secs| calls.begin(Time::ORIGIN, start(secs)));
-        let counts =
-            |calls: &CallsInFlight, secs: u64| (calls.count(start(secs).at), calls.count_young(start(secs).at));
+        let counts = |calls: &CallsInFlight, secs: u64| {
+            (calls.count(start(secs).at), calls.count_young_beside(start(secs).at, start(7)))
+        };
         assert_eq!([0, 10, 49, 61].map(|secs| counts(&calls, secs)), [(1, 1), (2, 2), (2, 2), (3, 2)]);
         calls.end(start(10));
         assert_eq!(counts(&calls, 61), (2, 1));
         assert_eq!(counts(&calls, 301), (1, 0), "its permit is forgotten");
+    }
+
+    #[test]
+    fn a_call_is_not_beside_itself() {
+        let mut calls = CallsInFlight::default();
+        [5, 6, 400].into_iter().for_each(|secs| calls.begin(start(5).at, start(secs)));
+        // Of a start that has passed, one that is due, one ahead, and one that is not known.
+        let beside = [5, 6, 400, 7].map(|secs| calls.count_young_beside(start(8).at, start(secs)));
+        assert_eq!(beside, [1, 1, 2, 2]);
+        assert_eq!(calls.count_young_beside(start(66).at, start(5)), 1, "it has probably ended");
     }
 
     #[test]

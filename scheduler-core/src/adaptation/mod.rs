@@ -14,7 +14,7 @@ mod slow_start;
 mod stated_capacity;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
-pub(crate) use attribution::{Attribution, Limits, may_be_of, may_mean_guess};
+pub(crate) use attribution::{Attribution, Limits, may_be_of};
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use delivery_jitter::{CallTimes, DeliveryJitter};
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};

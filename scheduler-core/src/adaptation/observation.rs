@@ -7,6 +7,9 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::RangeInclusive;
 
+/// The name that dialects give to the limit of a whole account. No header describes this limit.
+const GLOBAL: &str = "global";
+
 /// The content of one response, independent of the upstream's dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
@@ -34,6 +37,9 @@ pub enum Verdict {
     },
     /// The upstream has no room for the call now, and says nothing more.
     Busy,
+    /// Too many calls were in flight. The upstream has charged nothing, and takes calls again once
+    /// another one has ended.
+    Crowded,
     /// A quota is spent. Retries before its reset are useless.
     Exhausted {
         /// The spent limits.
@@ -102,6 +108,18 @@ impl ObservedCall<'_> {
     /// from now.
     pub(crate) fn at(&self) -> Time {
         self.start.at.min(self.now)
+    }
+}
+
+impl Scope {
+    /// Whether a refusal with this scope may be by a limit that no answer describes.
+    #[must_use]
+    pub fn may_be_unnamed(&self) -> bool {
+        match self {
+            Scope::Unnamed => true,
+            Scope::Limit(name) => name == GLOBAL,
+            Scope::Unit(_) => false,
+        }
     }
 }
 

@@ -53,8 +53,7 @@ impl<R> RecordedParts<'_, R> {
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
-        let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
-        let state = Snapshot { levels, keys, freezes, costs, found, new_pages, ..Snapshot::default() };
+        let state = Snapshot { levels, keys, freezes, costs, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state })
     }
 

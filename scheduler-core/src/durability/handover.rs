@@ -33,8 +33,7 @@ impl<R> RecordedParts<'_, R> {
         let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
         let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now));
         let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
-        let found = self.search.map_or(Vec::new(), |search| search.snapshot(now));
-        Snapshot { levels, keys, freezes, costs, found, permits, new_pages }
+        Snapshot { levels, keys, freezes, costs, permits, new_pages }
     }
 
     /// The keys on no page. If there are too many, keys with long periods and low levels come

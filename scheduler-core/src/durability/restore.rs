@@ -25,9 +25,8 @@ impl<R: Clone> Scheduler<R> {
     /// Lessons count for limits with the same policy.
     #[must_use]
     pub fn restore(resource: Resource, epoch: Epoch, now: Time, then: Time, snapshot: &Snapshot) -> Self {
-        let mut scheduler = Scheduler::beginning(resource, epoch, now, &snapshot.found);
+        let mut scheduler = Scheduler::new(resource, epoch, now);
         scheduler.recorded_parts().restore(now, then, snapshot);
-        scheduler.enforce_found(now);
         scheduler
     }
 

@@ -7,7 +7,6 @@ pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 pub use crate::arithmetic::offset::Offset;
 use crate::array_form::stored_as_array;
-pub use crate::discovery::discovered_limit::{DiscoveredSnapshot, Evidence};
 pub use crate::ledger::key_pages::KeyPageId;
 pub use crate::limits::DebitSnapshot;
 pub use crate::limits::usage::{ClaimedUsage, CountedUsage, ReportedUsage, UsageSpan};
@@ -32,8 +31,6 @@ pub struct Snapshot {
     pub freezes: Vec<FreezeSnapshot>,
     /// How far costs were off, by kind of call.
     pub costs: Vec<CostFactor>,
-    /// Limits that were found.
-    pub found: Vec<DiscoveredSnapshot>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.

@@ -67,6 +67,6 @@ pub(crate) fn most_expected(limit: &Limit) -> Credit {
         Learn::Above(floor) if !limit.has_long_period() => {
             limit.full().divided_by(PARTS).times(((1.0 - floor) * PARTS as f64) as u64)
         }
-        Learn::Above(_) | Learn::Never => Credit::ZERO,
+        Learn::Above(_) | Learn::Never | Learn::Steered(_) => Credit::ZERO,
     }
 }

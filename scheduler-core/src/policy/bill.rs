@@ -18,7 +18,7 @@ pub struct Bill {
     pub(crate) client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
-    /// The labels of the call by which found limits may apply, if the resource looks for limits.
+    /// The labels of the call by which discovered limits may apply, if the resource discovers limits.
     pub(crate) traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
@@ -26,13 +26,13 @@ pub struct Bill {
     pub(crate) shadow: Option<Box<Bill>>,
 }
 
-/// The labels of a call by which found limits may apply.
+/// The labels of a call by which discovered limits may apply.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CallTraits {
     /// Its route.
-    pub(crate) route: Option<String>,
+    pub route: Option<String>,
     /// The names of its labels that may key buckets.
-    pub(crate) keys: Vec<String>,
+    pub keys: Vec<String>,
 }
 
 /// A key and its limit.
@@ -114,6 +114,17 @@ impl Bill {
         self.applicable
     }
 
+    /// All limits that apply to the call, including those that charge it nothing.
+    pub fn limits(&self) -> impl Iterator<Item = LimitId> {
+        self.applicable.limits()
+    }
+
+    /// The labels of the call by which discovered limits may apply.
+    #[must_use]
+    pub fn traits(&self) -> Option<&CallTraits> {
+        self.traits.as_deref()
+    }
+
     /// The charge to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
@@ -171,7 +182,8 @@ impl Bill {
         self.keyed.iter().filter(|charge| charge.amount > Amount::ZERO)
     }
 
-    pub(crate) fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
+    /// The limits that the call is charged to.
+    pub fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
         self.amounts().map(|(limit, _)| limit)
     }
 

@@ -139,8 +139,8 @@ impl Resource {
     ///
     /// # Errors
     /// The first fault of the resulting resource.
-    pub(crate) fn with_found(&self, found: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
-        let limits = self.spec.limits.iter().cloned().chain(found).collect();
+    pub fn extended(&self, more: impl Iterator<Item = LimitSpec>) -> Result<Self, SpecError> {
+        let limits = self.spec.limits.iter().cloned().chain(more).collect();
         let resource = Resource::new(&ResourceSpec { limits, ..(*self.spec).clone() })?;
         Ok(resource.with_wall_clock(self.wall_clock))
     }
@@ -251,7 +251,7 @@ impl Resource {
         }
     }
 
-    /// The labels of the call by which found limits may apply.
+    /// The labels of the call by which discovered limits may apply.
     fn traits(&self, labels: &Labels<'_>) -> Option<CallTraits> {
         let route = self.spec.discover_route.as_ref().and_then(|label| labels.get(label)).map(str::to_owned);
         let keys = self.spec.discover_key.iter().filter(|label| labels.get(label).is_some()).cloned();
@@ -274,7 +274,7 @@ impl Resource {
     /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
     pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
         let capacity = |limit: LimitId| self[limit].spec().capacity;
-        let is_payable = |limit: LimitId, amount| amount <= capacity(limit) || self[limit].spec().guessed;
+        let is_payable = |limit: LimitId, amount| amount <= capacity(limit) || self[limit].spec().is_steered();
         match bill.amounts().find(|(limit, amount)| !is_payable(*limit, *amount)) {
             Some((limit, cost)) => Err(Refusal::NeverFits { limit, cost, capacity: capacity(limit) }),
             None => Ok(()),
@@ -323,7 +323,7 @@ impl Resource {
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        // If limits are looked for, one that counts the unit may be found later.
+        // A limit that counts the unit may be discovered later.
         match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),

@@ -51,10 +51,10 @@ pub struct ResourceSpec {
     pub fair_share: Option<FairShare>,
     /// Whether limits follow capacities that the upstream states.
     pub follow: Follow,
-    /// Which unwritten limits are looked for.
+    /// Which limits are discovered.
     pub discover: Discover,
-    /// The label that names a call's route. A limit that answers name is then found for the routes
-    /// of its calls only.
+    /// The label that names a call's route. A limit that answers name is then discovered for the
+    /// routes of its calls only.
     pub discover_route: Option<String>,
     /// Labels by whose values the upstream may count separately.
     pub discover_key: Vec<String>,
@@ -93,7 +93,7 @@ impl ResourceSpec {
         }
     }
 
-    /// Whether it has written limits, or looks for all kinds of unwritten limits.
+    /// Whether it has written limits, or discovers all kinds of limits.
     #[must_use]
     pub fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.discover == Discover::All
@@ -122,7 +122,8 @@ pub enum Follow {
     Written,
 }
 
-/// Which unwritten limits are looked for.
+/// Which limits are discovered from the upstream's answers. The core only accepts costs in units that
+/// no limit counts yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discover {
     /// None.
@@ -222,9 +223,6 @@ pub struct LimitSpec {
     /// Whether this is a shadow limit: the scheduler measures the delays that it would cause, and
     /// delays nothing.
     pub shadow: bool,
-    /// Whether the limit is a guess from refused calls. Readings of answers never correct it, and
-    /// no cost is too large for it.
-    pub guessed: bool,
 }
 
 impl LimitSpec {
@@ -233,8 +231,14 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        let (pace, shadow, guessed) = (false, false, false);
-        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow, guessed }
+        let (pace, shadow) = (false, false);
+        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow }
+    }
+
+    /// Whether the driver [steers](Learn::Steered) the capacity in force.
+    #[must_use]
+    pub fn is_steered(&self) -> bool {
+        matches!(self.learn, Learn::Steered(_))
     }
 
     /// Whether `other` is the same limit for the same calls, perhaps with another capacity and
@@ -252,6 +256,13 @@ pub enum Learn {
     Never,
     /// The rate never falls below this share of the configured one.
     Above(f64),
+    /// The driver steers the capacity in force. It begins with this amount and then follows
+    /// [`Event::Capacity`](crate::event::Event::Capacity).
+    ///
+    /// The upstream's answers never describe such a limit: no reading is about it, a refusal that
+    /// names another limit does not blame it, and no refusal corrects its level. Its capacity is an
+    /// estimate, so that no cost is too large for it.
+    Steered(Amount),
 }
 
 /// The lowest floor. With less, so few calls would start that a recovery of the upstream would

@@ -5,10 +5,12 @@ use super::bill::Bill;
 use super::limit::Limit;
 use super::resource::Resource;
 use super::spec::LimitSpec;
+use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
 use std::collections::BTreeMap;
 
 /// The labels and cost of a waiting request, to charge it again under new limits.
@@ -71,6 +73,17 @@ impl Succession {
     /// The former ids, by new index.
     pub(crate) fn before(&self) -> &[Option<LimitId>] {
         &self.from
+    }
+
+    /// The levels of new limits without keys of which these amounts are left. If a limit is named
+    /// twice, the first amount counts.
+    pub(crate) fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
+        let new = after.limits_by_id().filter(|(id, limit)| self.from[id.index()].is_none() && !limit.is_keyed());
+        let level = |(id, limit): (LimitId, &Limit)| {
+            let (_, amount) = left.iter().find(|(name, _)| *name == limit.spec().name)?;
+            Some((id, limit.rate().credit(*amount).min(limit.full())))
+        };
+        new.filter_map(level).collect()
     }
 
     /// The former bill's charges to limits that continue, without charges in shadow mode.

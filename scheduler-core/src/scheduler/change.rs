@@ -6,9 +6,9 @@
 //! takes the same steps, and refuses each request.
 
 use super::Scheduler;
+use super::former_limits::NextLimits;
 use super::key_labels::KeyLabels;
 use crate::collections::Slot;
-use crate::command::Command;
 use crate::policy::{Bill, Call, Resource, Succession};
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
@@ -30,42 +30,17 @@ impl<R: Clone> Scheduler<R> {
     ///   the new limits can never serve is refused.
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
     /// * If too many changes are under way, the latest limits come into force after these.
-    pub(crate) fn change_limits(&mut self, now: Time, resource: Resource) {
-        assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
+    pub(crate) fn change_limits(&mut self, now: Time, next: NextLimits) {
+        assert!(self.resource.differs_in_limits_alone(&next.resource), "classes and all else stay");
         if self.former.are_many() {
-            return self.former.postpone(resource);
+            return self.former.postpone(next);
         }
-        let resource = resource.with_wall_clock(self.resource.wall_clock());
-        let resource = self.unwritten.rewrite(resource);
-        self.switch_limits(now, resource);
-        self.enforce_found(now);
-    }
-
-    /// Puts postponed and found limits into force.
-    pub(crate) fn apply_next_limits(&mut self, now: Time) {
-        if self.term.is_ending() || self.former.are_many() {
-            return;
-        }
-        if let Some(resource) = self.former.take_postponed() {
-            self.change_limits(now, resource);
-        }
-        if let Some(resource) = self.unwritten.review(now) {
-            self.switch_limits(now, resource);
-            self.unwritten.begin_found(now, &self.resource, &mut self.ledger);
-        }
-        self.enforce_found(now);
-        self.unwritten.take_notes(&self.resource).into_iter().for_each(|note| self.outbox.push(Command::Note(note)));
-    }
-
-    /// Puts the present guesses into force.
-    pub(crate) fn enforce_found(&mut self, now: Time) {
-        self.unwritten.enforce_found(now, &self.resource, &mut self.ledger);
-    }
-
-    /// Puts these limits into force.
-    pub(crate) fn switch_limits(&mut self, now: Time, resource: Resource) {
+        let resource = next.resource.with_wall_clock(self.resource.wall_clock());
         let succession = Succession::between(&self.resource, &resource);
         self.charges(now).change_limits(&resource, &succession);
+        for (limit, level) in succession.levels_of_new(&resource, &next.left) {
+            self.ledger.adaptive_mut(limit).set_level(now, level);
+        }
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
@@ -73,6 +48,16 @@ impl<R: Clone> Scheduler<R> {
         let former = self.begin_version(now, resource);
         self.charge_pending(&former);
         self.continue_change(now);
+    }
+
+    /// Puts limits into force that had to wait for other changes.
+    pub(crate) fn apply_postponed_limits(&mut self, now: Time) {
+        if self.term.is_ending() {
+            return;
+        }
+        if let Some(next) = self.former.take_postponed() {
+            self.change_limits(now, next);
+        }
     }
 
     /// Replaces the limits, and takes the turns from all waiting requests. Returns the former

@@ -10,10 +10,8 @@
 //! A longer pause needs the report of a second client, such as the one that makes the probe call.
 
 use super::outbox::Outbox;
-use super::unwritten_limits::UnwrittenLimits;
-use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, RecentCalls, Scope, Verdict, may_be_of};
+use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
 use crate::command::{Command, FreezeNotice, Note};
-use crate::discovery::RejectionSource;
 use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -53,8 +51,6 @@ struct Pause {
 pub(crate) struct Feedback<'a, R> {
     pub(super) resource: &'a Resource,
     pub(super) ledger: &'a mut Ledger,
-    pub(super) unwritten: &'a mut UnwrittenLimits,
-    pub(super) calls: &'a RecentCalls,
     pub(super) term: &'a mut Term,
     pub(super) outbox: &'a mut Outbox<R>,
     pub(super) counters: &'a mut Counters,
@@ -64,17 +60,13 @@ impl<R> Feedback<'_, R> {
     /// Learns from the answer to a call. If a limit rejected the call, returns the bill that it is
     /// settled at: the other charges are refunded.
     pub(crate) fn observe(&mut self, call: ObservedCall<'_>) -> Option<Bill> {
-        let blamed = self.unwritten.learn(self.resource, self.calls, call);
         let settled = match &call.observation.verdict {
             Verdict::Passed => {
                 self.ledger.note_served(call.now, call.start, call.at(), call.bill);
                 None
             }
-            // The upstream has charged nothing, and takes calls again once another one has ended.
-            Verdict::Busy | Verdict::Limited { .. } if blamed == Some(RejectionSource::Places) => {
-                Some(call.bill.keyed_part())
-            }
             Verdict::Busy => None,
+            Verdict::Crowded => Some(call.bill.keyed_part()),
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
                 let limits = Attribution::new(self.resource, call.bill).blamed(scope);
                 let pauses = self.pauses(call, &limits, *retry_after);
@@ -119,8 +111,8 @@ impl<R> Feedback<'_, R> {
         let (at, bill) = (call.at(), call.bill);
         let mut settled = bill.keyed_part();
         let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(at, bill.get(pause.limit));
-        let is_guess = |limit: LimitId| self.resource[limit].spec().guessed;
-        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_guess(pause.limit));
+        let is_steered = |limit: LimitId| self.resource[limit].spec().is_steered();
+        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_steered(pause.limit));
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {
             let cost = bill.get(*limit);
             self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed);

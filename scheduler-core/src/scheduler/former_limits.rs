@@ -1,6 +1,7 @@
 //! Limits that were in force before.
 
 use crate::policy::Resource;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,6 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 const MAX_FORMER_UNITS: usize = 1024;
 /// Changes of limits that are under way at the same time. A change lasts a second at most.
 const MAX_CHANGES: usize = 16;
+
+/// Limits that come into force, and the amounts that are left of those that are new.
+#[derive(Debug)]
+pub(crate) struct NextLimits {
+    pub(crate) resource: Resource,
+    pub(crate) left: Vec<(Name, Amount)>,
+}
 
 /// Former limits, as far as they still count.
 ///
@@ -17,7 +25,7 @@ const MAX_CHANGES: usize = 16;
 pub(crate) struct FormerLimits {
     charging: BTreeMap<u32, Resource>,
     /// The latest limits that came while too many changes were under way.
-    postponed: Option<Resource>,
+    postponed: Option<NextLimits>,
     /// The units of former limits. Calls that were granted under these limits may still state costs
     /// in these units.
     units: BTreeSet<Name>,
@@ -43,12 +51,14 @@ impl FormerLimits {
         self.charging.len() >= MAX_CHANGES
     }
 
-    pub(crate) fn postpone(&mut self, next: Resource) {
+    /// Keeps limits for later, in place of those that were postponed before.
+    pub(crate) fn postpone(&mut self, mut next: NextLimits) {
+        next.left.extend(self.postponed.take().into_iter().flat_map(|earlier| earlier.left));
         self.postponed = Some(next);
     }
 
     /// The postponed limits, once they can come into force.
-    pub(crate) fn take_postponed(&mut self) -> Option<Resource> {
+    pub(crate) fn take_postponed(&mut self) -> Option<NextLimits> {
         if self.are_many() { None } else { self.postponed.take() }
     }
 

@@ -17,14 +17,12 @@ pub(crate) mod parts;
 mod pending;
 pub mod queue_cursor;
 mod rejections;
-mod settle;
-mod unwritten_limits;
+pub mod settle;
 pub(crate) mod wait_estimator;
 mod waiting;
 
 use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
 use crate::command::Command;
-use crate::discovery::discovered_limit::DiscoveredSnapshot;
 use crate::event::Event;
 use crate::fencing::Term;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
@@ -32,14 +30,13 @@ use crate::permits::{PendingAnswers, Permits, SentStarts};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use dispatch::plan::DispatchPlan;
-use former_limits::FormerLimits;
+use former_limits::{FormerLimits, NextLimits};
 use key_labels::KeyLabels;
 use outbox::Outbox;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use unwritten_limits::UnwrittenLimits;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -92,7 +89,6 @@ pub struct Scheduler<R> {
     term: Term,
     /// The buckets of all limits.
     ledger: Ledger,
-    unwritten: UnwrittenLimits,
     /// Limits that are measured and not enforced.
     shadow_limits: ShadowLimits,
     permits: Permits<R>,
@@ -136,23 +132,13 @@ pub enum WakeupReason {
     PendingAnswers,
     /// The lessons about the upstream are reviewed.
     Review,
-    /// The search for unwritten limits is reviewed.
-    Search,
 }
 
 impl<R: Clone> Scheduler<R> {
     /// A scheduler that takes `resource` over at `now`, without any record of it.
     #[must_use]
     pub fn new(resource: Resource, epoch: Epoch, now: Time) -> Self {
-        Scheduler::beginning(resource, epoch, now, &[])
-    }
-
-    /// A scheduler that begins with the limits that a predecessor has found.
-    pub(crate) fn beginning(resource: Resource, epoch: Epoch, now: Time, found: &[DiscoveredSnapshot]) -> Self {
-        let unwritten = UnwrittenLimits::new(&resource, now, found);
-        let resource = unwritten.complete(resource);
-        let mut scheduler = Scheduler {
-            unwritten,
+        Scheduler {
             former: FormerLimits::default(),
             term: Term::new(&resource, epoch, now),
             ledger: Ledger::new(&resource, now),
@@ -172,9 +158,7 @@ impl<R: Clone> Scheduler<R> {
             outbox: Outbox::new(),
             now,
             resource,
-        };
-        scheduler.enforce_found(now);
-        scheduler
+        }
     }
 
     /// This scheduler with a store that holds no checkpoint yet. It grants only what checkpoints in
@@ -238,8 +222,8 @@ impl<R: Clone> Scheduler<R> {
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);
-        // 3. Postponed and found limits come into force.
-        self.apply_next_limits(now);
+        // 3. Postponed limits come into force.
+        self.apply_postponed_limits(now);
         // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
         self.queues.updates.note(changed);
@@ -276,7 +260,9 @@ impl<R: Clone> Scheduler<R> {
             Event::Doubt => self.term.budget_mut().doubt(),
             Event::HandOver => self.hand_over(now),
             Event::Levels { asked, answered, levels } => self.feedback().compare_levels(now, asked, answered, &levels),
-            Event::Limits(resource) => self.change_limits(now, *resource),
+            Event::Discovered { resource, left } => self.change_limits(now, NextLimits { resource: *resource, left }),
+            Event::Capacity { limit, capacity } => self.ledger.adaptive_mut(limit).set_capacity_in_force(now, capacity),
+            Event::Limits(resource) => self.change_limits(now, NextLimits { resource: *resource, left: Vec::new() }),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.feedback().empty(now, &limits),
@@ -306,7 +292,6 @@ impl<R: Clone> Scheduler<R> {
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
             (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),
-            (WakeupReason::Search, self.unwritten.next_review().filter(|_| is_any_waiting && !self.term.is_ending())),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
@@ -324,7 +309,6 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         self.resource = self.resource.clone().with_wall_clock(wall_clock);
-        self.unwritten.set_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
         self.shadow_limits.anchor(now, wall_clock);
     }

@@ -4,17 +4,14 @@ use super::Scheduler;
 use super::charges::Charges;
 use super::feedback::Feedback;
 use super::key_labels::KeyLabels;
-use super::unwritten_limits::UnwrittenLimits;
 use super::wait_estimator::WaitEstimator;
 use crate::adaptation::{CostEstimates, RecentCalls};
-use crate::discovery::LimitSearch;
 use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::usage_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
-use crate::policy::spec::LimitSpec;
 use crate::queue::{Queues, RecentService};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
@@ -32,7 +29,6 @@ pub(crate) struct RecordedParts<'a, R> {
     pub(crate) cost_estimates: &'a mut CostEstimates,
     pub(crate) pending: &'a PendingAnswers<R>,
     pub(crate) queues: &'a Queues,
-    pub(crate) search: Option<&'a LimitSearch>,
     pub(crate) meter: &'a mut UsageMeter,
 }
 
@@ -50,10 +46,10 @@ impl<R: Clone> Scheduler<R> {
         self.counters
     }
 
-    /// All limits in force. A found limit is shown as a configuration would state it.
+    /// The capacity in force of a limit, if it is not that of the resource.
     #[must_use]
-    pub fn limits_in_force(&self) -> Vec<LimitSpec> {
-        self.resource.spec().limits.iter().map(|limit| self.unwritten.as_configuration(limit)).collect()
+    pub fn capacity_in_force(&self, limit: LimitId) -> Option<Amount> {
+        self.ledger.adaptive(limit).capacity_in_force()
     }
 
     /// The capacity that the upstream states for a limit, if that counts in place of the written
@@ -109,10 +105,6 @@ impl<R: Clone> Scheduler<R> {
         &self.key_labels
     }
 
-    pub(crate) fn unwritten(&self) -> &UnwrittenLimits {
-        &self.unwritten
-    }
-
     pub(crate) fn recent(&self) -> &RecentService {
         &self.recent
     }
@@ -138,14 +130,13 @@ impl<R: Clone> Scheduler<R> {
 
     /// The parts that learn from the upstream.
     pub(super) fn feedback(&mut self) -> Feedback<'_, R> {
-        let Scheduler { resource, ledger, unwritten, calls, term, outbox, counters, .. } = self;
-        Feedback { resource, ledger, unwritten, calls, term, outbox, counters }
+        let Scheduler { resource, ledger, term, outbox, counters, .. } = self;
+        Feedback { resource, ledger, term, outbox, counters }
     }
 
     /// The parts that records are made from.
     pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
-        let Scheduler { resource, term, ledger, permits, cost_estimates, pending, queues, unwritten, meter, .. } = self;
-        let search = unwritten.search();
-        RecordedParts { resource, term, ledger, permits, cost_estimates, pending, queues, search, meter }
+        let Scheduler { resource, term, ledger, permits, cost_estimates, pending, queues, meter, .. } = self;
+        RecordedParts { resource, term, ledger, permits, cost_estimates, pending, queues, meter }
     }
 }

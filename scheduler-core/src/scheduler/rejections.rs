@@ -1,6 +1,6 @@
 //! Why the upstream rejects calls, as far as the buckets tell.
 
-use crate::adaptation::{Attribution, ObservedCall, Verdict};
+use crate::adaptation::{Attribution, ObservedCall, Scope, Verdict};
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -14,12 +14,15 @@ pub(crate) fn rejection_cause(resource: &Resource, ledger: &Ledger, call: Observ
         Verdict::Passed => RejectionCause::Unknown,
         Verdict::Busy | Verdict::Limited { by_other_accounts: true, .. } => RejectionCause::Upstream,
         Verdict::Exhausted { .. } => RejectionCause::Quota,
-        Verdict::Limited { scope, by_other_accounts: false, .. } => {
-            let blamed = Attribution::new(resource, call.bill).blamed(scope);
-            let is_ours = blamed.iter().any(|limit| has_too_little(ledger, call, *limit));
-            if is_ours { RejectionCause::Ours } else { RejectionCause::Strangers }
-        }
+        Verdict::Crowded => cause_by_levels(resource, ledger, call, &Scope::Unnamed),
+        Verdict::Limited { scope, by_other_accounts: false, .. } => cause_by_levels(resource, ledger, call, scope),
     }
+}
+
+fn cause_by_levels(resource: &Resource, ledger: &Ledger, call: ObservedCall<'_>, scope: &Scope) -> RejectionCause {
+    let blamed = Attribution::new(resource, call.bill).blamed(scope);
+    let is_ours = blamed.iter().any(|limit| has_too_little(ledger, call, *limit));
+    if is_ours { RejectionCause::Ours } else { RejectionCause::Strangers }
 }
 
 /// Whether the bucket that the call is charged to had too little for it, as far as is known.

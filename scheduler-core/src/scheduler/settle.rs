@@ -18,6 +18,19 @@ use rampmeter_protocol::status::RejectionCause;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
+/// A call that the upstream has answered.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedCall<'a> {
+    /// When the call was made.
+    pub at: Time,
+    /// The connection that its request came over.
+    pub connection: Connection,
+    /// What it was charged.
+    pub bill: &'a Bill,
+    /// How many other calls are in flight.
+    pub beside: u64,
+}
+
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
         let Settle { to, id, outcome, observation, is_throttled, times } = settle;
@@ -46,6 +59,16 @@ impl<R: Clone> Scheduler<R> {
         let cause = call.map_or(RejectionCause::Unknown, |call| rejection_cause(&self.resource, &self.ledger, call));
         self.counters.upstream_429 += 1;
         self.counters.rejections.count(cause);
+    }
+
+    /// The call whose answer a settle reports; none if the settle ends no open call.
+    #[must_use]
+    pub fn call_ended_by(&self, now: Time, settle: &Settle<R>) -> Option<EndedCall<'_>> {
+        let permit = self.permits.get(self.permits.find(&settle.id)?);
+        let Granted { start, .. } = permit.granted().filter(Granted::is_open)?;
+        let beside = self.calls.in_flight().count_young_beside(now, start);
+        let call = EndedCall { at: start.at.min(now), connection: permit.connection, bill: &permit.bill, beside };
+        matches!(settle.outcome, Outcome::Used(_)).then_some(call)
     }
 
     /// Whether the call of this permit was settled, as far as is known.

@@ -33,10 +33,6 @@ impl<R: Clone> Scheduler<R> {
         for (limit, labels) in self.key_labels().missing() {
             limits[limit.index()].missing_labels = labels.to_vec();
         }
-        for limit in &mut limits {
-            let found = self.unwritten().found(&limit.name);
-            found.into_iter().for_each(|found| report::describe_found(limit, found, now));
-        }
         limits.extend(report::shadow_statuses(self.shadow_limits(), now));
         limits
     }

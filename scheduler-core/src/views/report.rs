@@ -5,7 +5,6 @@
 
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
-use crate::discovery::DiscoveredLimit;
 use crate::ids::{LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::{Bucket, WindowState};
@@ -14,7 +13,7 @@ use crate::queue::{ClassQueue, Queues};
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
-use rampmeter_protocol::status::{ClassStatus, DiscoveredStatus, LimitStatus, UpstreamReport};
+use rampmeter_protocol::status::{ClassStatus, LimitStatus, UpstreamReport};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -26,21 +25,6 @@ pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) ->
         oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
     };
     queues.classes().iter().zip(resource.classes()).map(status).collect()
-}
-
-/// Shows a found limit as a configuration would state it, and the evidence for it.
-pub(super) fn describe_found(limit: &mut LimitStatus, found: &DiscoveredLimit, now: Time) {
-    if found.spec.guessed {
-        let configuration = found.as_configuration();
-        (limit.capacity, limit.period_ms) = (configuration.capacity.units(), configuration.period.millis());
-        limit.learned = None;
-    }
-    limit.found = Some(DiscoveredStatus {
-        by: found.evidence.as_str().to_owned(),
-        for_ms: now.since(found.since).millis(),
-        routes: found.routes().cloned().collect(),
-        key: found.spec.applies.key.clone(),
-    });
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.

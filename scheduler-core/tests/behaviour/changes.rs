@@ -1,6 +1,6 @@
 //! Changes of limits, and hand-overs, that take several steps because many requests wait.
 
-use crate::common::{SentAnswer, Wish, World, limit, name, resource, shared, span, wish};
+use crate::common::{SentAnswer, Wish, World, amount, limit, name, resource, shared, span, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
@@ -144,11 +144,30 @@ fn requests_leave_and_are_repeated_before_their_step() {
 fn the_last_of_many_changes_counts_in_the_end() {
     let (mut world, asked) = crowd(&per_second(10.0), plain);
     (1..=40).for_each(|requests| change(&mut world, &per_second(f64::from(requests))));
-    let capacity = |world: &World| world.scheduler.limits_in_force()[0].capacity.units();
+    let capacity = |world: &World| world.scheduler.resource().spec().limits[0].capacity.units();
     assert_eq!(capacity(&world), 16.0, "later changes wait until these have ended");
     finish(&mut world);
     assert_eq!(capacity(&world), 40.0);
     assert_eq!(starts(&mut world, &asked), paced(25.0, MANY));
+}
+
+#[test]
+fn what_is_left_of_a_new_limit_counts_after_many_changes() {
+    let (mut world, _) = crowd(&per_second(10.0), plain);
+    (1..=16).for_each(|requests| change(&mut world, &per_second(f64::from(requests))));
+    let with = |units: &[&str]| {
+        let more = units.iter().map(|unit| limit(unit, 9.0, span(9000)));
+        Box::new(Resource::new(&resource(per_second(10.0).limits.into_iter().chain(more).collect())).unwrap())
+    };
+    for units in [&["first"][..], &["first", "second"]] {
+        let left = vec![(name(units[units.len() - 1]), amount(2.0))];
+        world.handle(at(0), Event::Discovered { resource: with(units), left });
+    }
+    assert_eq!(world.scheduler.resource().limits().len(), 1, "they wait until the changes have ended");
+    finish(&mut world);
+    let levels = |world: &mut World| world.scheduler.limit_status(at(0))[1..].iter().map(|limit| limit.level).collect();
+    let levels: Vec<f64> = levels(&mut world);
+    assert_eq!(levels, [2.0, 2.0]);
 }
 
 #[test]

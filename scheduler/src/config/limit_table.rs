@@ -12,7 +12,7 @@ use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow, guessed: _ } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -30,7 +30,7 @@ fn limit_table(limit: &LimitSpec) -> Table {
         put("margin", number(*tokens));
     }
     match learn {
-        Learn::Never => put("learn", Value::Boolean(false)),
+        Learn::Never | Learn::Steered(_) => put("learn", Value::Boolean(false)),
         Learn::Above(floor) if *floor != DEFAULT_FLOOR => put("floor", Value::Float(*floor)),
         Learn::Above(_) => {}
     }

@@ -1,17 +1,17 @@
-//! The stored form of an unwritten limit.
+//! The stored form of a discovered limit.
 
+use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::durability::snapshot::{DiscoveredSnapshot, Evidence};
 use serde::{Deserialize, Serialize};
 
-/// A limit that was found. The capacity is in millionths, lengths of time are in nanoseconds.
+/// A discovered limit. The capacity is in millionths, lengths of time are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredRecord {
     name: Name,
     unit: Name,
-    /// How the limit was found.
+    /// How the limit was discovered.
     origin: String,
     /// Whether the limit refills all the time.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -27,23 +27,23 @@ pub struct DiscoveredRecord {
 }
 
 impl From<&DiscoveredSnapshot> for DiscoveredRecord {
-    fn from(found: &DiscoveredSnapshot) -> Self {
+    fn from(limit: &DiscoveredSnapshot) -> Self {
         DiscoveredRecord {
-            name: found.name.clone(),
-            unit: found.unit.clone(),
-            origin: found.evidence.as_str().to_owned(),
-            gradual: found.is_gradual,
-            capacity: found.capacity.micros(),
-            period: found.period.nanos(),
-            routes: found.routes.clone(),
-            key: found.key.clone(),
-            age: found.age.nanos(),
+            name: limit.name.clone(),
+            unit: limit.unit.clone(),
+            origin: limit.evidence.as_str().to_owned(),
+            gradual: limit.is_gradual,
+            capacity: limit.capacity.micros(),
+            period: limit.period.nanos(),
+            routes: limit.routes.clone(),
+            key: limit.key.clone(),
+            age: limit.age.nanos(),
         }
     }
 }
 
 impl DiscoveredRecord {
-    /// The core's form; `None` for an origin that this build does not know.
+    /// The limit as it was discovered; `None` for an origin that this build does not know.
     pub(super) fn snapshot(&self) -> Option<DiscoveredSnapshot> {
         Some(DiscoveredSnapshot {
             name: self.name.clone(),

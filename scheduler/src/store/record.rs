@@ -4,6 +4,7 @@ use super::clock_reading::ClockReading;
 use super::discovered_record::DiscoveredRecord;
 use super::envelope;
 use super::rules::RulesRevision;
+use rampmeter_discovery::DiscoveredSnapshot;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
@@ -46,7 +47,7 @@ pub struct StateRecord {
     /// Learned factors of costs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub costs: Vec<CostFactor>,
-    /// Unwritten limits that were found.
+    /// Discovered limits.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub found: Vec<DiscoveredRecord>,
     /// The revision of the rules in force at the writing.
@@ -115,10 +116,15 @@ impl StateRecord {
             keys: self.keys.snapshot(pages),
             freezes: self.freezes.clone(),
             costs: self.costs.clone(),
-            found: self.found.iter().filter_map(DiscoveredRecord::snapshot).collect(),
             permits,
             new_pages: Vec::new(),
         }
+    }
+
+    /// The discovered limits.
+    #[must_use]
+    pub fn discovered(&self) -> Vec<DiscoveredSnapshot> {
+        self.found.iter().filter_map(DiscoveredRecord::snapshot).collect()
     }
 
     /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. The

@@ -20,7 +20,6 @@ const LAYERS: &[(&str, &[&str])] = &[
             "fencing",
             "queue",
             "ledger",
-            "discovery",
             "adaptation",
             "limits",
             "policy",

@@ -21,6 +21,9 @@ const MAX_LINES: usize = 500;
 /// The most lines of a file of tests, whose tables and scenarios belong together.
 const MAX_TEST_LINES: usize = 700;
 
+/// The sources of packages that only decide or read.
+const PURE: [&str; 3] = ["scheduler-core/src", "scheduler/dialects/src", "scheduler/discovery/src"];
+
 /// The only file of test code that may sleep: its functions take the reason.
 const SLEEPING_FILE: &str = "tests/src/patience.rs";
 
@@ -125,7 +128,7 @@ fn the_core_depends_on_next_to_nothing() {
 /// What these functions of floats return depends on the platform, so that a run may not repeat.
 #[test]
 fn the_core_computes_alike_on_every_platform() {
-    for file in files("scheduler-core/src", "rs") {
+    for file in files("scheduler-core/src", "rs").into_iter().chain(files("scheduler/discovery/src", "rs")) {
         for function in [".powi(", ".powf(", ".exp(", ".exp2(", ".ln(", ".log2(", ".log10("] {
             assert!(!file.text.contains(function), "{}: {function}", file.path);
         }
@@ -135,7 +138,7 @@ fn the_core_computes_alike_on_every_platform() {
 /// The package `protocol` contains the clock, so no manifest keeps the clock from these packages.
 #[test]
 fn only_drivers_ask_the_clock() {
-    for folder in ["scheduler-core/src", "worker-sdk/session/src", "simulator/src", "scheduler/dialects/src"] {
+    for folder in PURE.into_iter().chain(["worker-sdk/session/src", "simulator/src"]) {
         for file in files(folder, "rs") {
             let product = file.text.split("#[cfg(test)]").next().unwrap_or_default();
             assert!(!product.contains("rampmeter_protocol::clock"), "{}: time is an argument", file.path);
@@ -171,12 +174,11 @@ fn loops_over_hash_tables(text: &str) -> Vec<(&str, &str)> {
     walked.filter_map(|walked| Some((walked, *names.get(walked.rsplit([' ', '.', '&']).next()?)?))).collect()
 }
 
-/// The core only decides, and the dialects only read. Neither does input or output.
 #[test]
-fn the_core_and_the_dialects_do_no_input_or_output() {
+fn pure_packages_do_no_input_or_output() {
     let doings =
         ["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"];
-    for file in files("scheduler-core/src", "rs").into_iter().chain(files("scheduler/dialects/src", "rs")) {
+    for file in PURE.into_iter().flat_map(|folder| files(folder, "rs")) {
         for doing in doings {
             assert!(!file.text.contains(doing), "{}: {doing}", file.path);
         }

@@ -1,9 +1,9 @@
 //! `rampmeter limits`
 
 pub mod apply;
+pub(super) mod discovered_limits;
 pub mod forecast;
 pub(super) mod in_force;
-pub(super) mod learned_limits;
 pub(super) mod limit_end;
 pub mod limit_orders;
 pub(super) mod rules_edit;
@@ -91,7 +91,7 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     names.sort();
     names.dedup();
     if args.learned {
-        return learned_limits::show(&client, &args.nats.prefix, &names).await;
+        return discovered_limits::show(&client, &args.nats.prefix, &names).await;
     }
     present.in_force = limits_of_leaders(&client, &args.nats.prefix, names.iter()).await?;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();

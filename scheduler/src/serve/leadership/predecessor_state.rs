@@ -4,6 +4,7 @@ use crate::serve::leadership::last_seen::RecordOrder;
 use crate::serve::leadership::resource_state::ResourceState;
 use crate::serve::messages::reply::ReplyTo;
 use crate::store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredPages, StoredState};
+use rampmeter_discovery::{DiscoveredSnapshot, Discovery};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
@@ -21,9 +22,16 @@ pub(crate) enum PredecessorState {
     /// A record that may have had successors, which the store has lost.
     Doubtful(Inherited),
     /// A state that was known once, and its epoch. Another leader may have gone on from it.
-    Outdated(Snapshot, Epoch),
+    Outdated(Outdated),
     /// A record that cannot be used.
     Lost,
+}
+
+/// What is left of an outdated record.
+pub(crate) struct Outdated {
+    snapshot: Snapshot,
+    discovered: Vec<DiscoveredSnapshot>,
+    epoch: Epoch,
 }
 
 /// A predecessor's record, the permits and pages that it names, and its age in the store.
@@ -98,10 +106,26 @@ impl PredecessorState {
         Ok(PredecessorState::Doubtful(inherited))
     }
 
-    /// The core as its predecessor left it, in the next epoch. If the last epoch is uncertain, the
-    /// next one is the wall time, which is above any counted epoch.
-    pub(crate) fn restore(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
-        let core = match self {
+    /// The core and the discovery of limits as the predecessor left them, in the next epoch. If the
+    /// last epoch is uncertain, the next one is the wall time, which is above any counted epoch.
+    pub(crate) fn restore(self, written: Resource, now: Time) -> (Scheduler<ReplyTo>, Discovery) {
+        let discovery = Discovery::begin(&written, now, &self.discovered());
+        let core = self.restore_core(discovery.extended(written), now);
+        (core.fenced().with_pages_from(rand::random::<u32>() / 2), discovery)
+    }
+
+    fn discovered(&self) -> Vec<DiscoveredSnapshot> {
+        match self {
+            PredecessorState::None | PredecessorState::Lost => Vec::new(),
+            PredecessorState::Latest(inherited) | PredecessorState::Doubtful(inherited) => {
+                inherited.record.discovered()
+            }
+            PredecessorState::Outdated(outdated) => outdated.discovered.clone(),
+        }
+    }
+
+    fn restore_core(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
+        match self {
             PredecessorState::None => {
                 let start = start_text(resource.spec().start);
                 tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
@@ -115,13 +139,12 @@ impl PredecessorState {
                 let epoch = Epoch::new(unix_ms()).max(inherited.record.epoch.next());
                 inherited.restore(resource, epoch, now).without_stock(now)
             }
-            PredecessorState::Outdated(snapshot, epoch) => {
+            PredecessorState::Outdated(Outdated { snapshot, epoch, .. }) => {
                 let epoch = Epoch::new(unix_ms()).max(epoch.next());
                 Scheduler::restore(resource, epoch, now, now, &snapshot)
             }
             PredecessorState::Lost => Scheduler::cautious(resource, Epoch::new(unix_ms()), now),
-        };
-        core.fenced().with_pages_from(rand::random::<u32>() / 2)
+        }
     }
 }
 
@@ -143,7 +166,8 @@ fn start_text(start: StartPolicy) -> &'static str {
 /// The state of an outdated record. Everything that has come in since may be spent.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context().store.read_pages(state.name(), record).await?;
-    Ok(PredecessorState::Outdated(record.cautious_snapshot(pages), record.epoch))
+    let (snapshot, discovered) = (record.cautious_snapshot(pages), record.discovered());
+    Ok(PredecessorState::Outdated(Outdated { snapshot, discovered, epoch: record.epoch }))
 }
 
 /// Whether no permit was ever granted, as far as the store tells. Such a store may also be a new

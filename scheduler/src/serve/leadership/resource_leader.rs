@@ -186,7 +186,7 @@ impl ResourceLeader {
         // Restoring a long record takes time, so that checkpoints and probes of other resources go
         // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
-        let mut core = restoring.await.map_err(anyhow::Error::from)?;
+        let (mut core, discovery) = restoring.await.map_err(anyhow::Error::from)?;
         let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
         let number = checkpoint.number;
         let rules_revision = self.limits.revision();
@@ -194,6 +194,7 @@ impl ResourceLeader {
             epoch: core.epoch(),
             moment: ClockReading::now(),
             checkpoint,
+            discovered: discovery.snapshot(now),
             rules_revision,
             named_epoch: None,
         };
@@ -204,6 +205,7 @@ impl ResourceLeader {
         let (channels, loop_channels) = channels();
         let parts = Parts {
             core,
+            discovery,
             reader: self.upstream.reader,
             pricing: self.upstream.pricing,
             subjects: context.subjects,

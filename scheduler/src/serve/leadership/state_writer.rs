@@ -69,7 +69,7 @@ impl StateWriter {
         successor: Option<String>,
     ) -> Result<usize, StoreError> {
         let store = &state.context().store;
-        let Handover { snapshot, epoch, moment, rules_revision, .. } = handover;
+        let Handover { snapshot, discovered, epoch, moment, rules_revision, .. } = handover;
         let permit_parts = store.write_permits(state.name(), epoch, &snapshot.permits).await?;
         let record = StateRecord {
             epoch,
@@ -84,7 +84,7 @@ impl StateWriter {
             keys: KeysRecord::of(&snapshot.keys),
             freezes: snapshot.freezes,
             costs: snapshot.costs,
-            found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
+            found: discovered.iter().map(DiscoveredRecord::from).collect(),
             rules_revision,
             server: store.server(),
         };
@@ -144,8 +144,14 @@ impl StateWriter {
 }
 
 fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
-    let PendingCheckpoint { checkpoint: Checkpoint { number, state: snapshot }, epoch, moment, rules_revision, .. } =
-        pending;
+    let PendingCheckpoint {
+        checkpoint: Checkpoint { number, state: snapshot },
+        discovered,
+        epoch,
+        moment,
+        rules_revision,
+        ..
+    } = pending;
     StateRecord {
         epoch: *epoch,
         leader: state.context().leader.clone(),
@@ -159,7 +165,7 @@ fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: 
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes.clone(),
         costs: snapshot.costs.clone(),
-        found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
+        found: discovered.iter().map(DiscoveredRecord::from).collect(),
         rules_revision: *rules_revision,
         server: state.context().store.server(),
     }

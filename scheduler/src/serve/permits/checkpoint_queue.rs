@@ -48,6 +48,7 @@ mod tests {
         let moment = ClockReading { unix_ms: 0, boot: None };
         PendingCheckpoint {
             checkpoint,
+            discovered: Vec::new(),
             epoch: Epoch::FIRST,
             moment,
             rules_revision: RulesRevision::NONE,

@@ -29,6 +29,7 @@ use crate::serve::permits::watch::loopback_check::LoopbackCheck;
 use crate::serve::permits::watch::stall_detector::ProcessWatch;
 use async_nats::{Client, Message, SubscribeError};
 use rampmeter_dialects::Reader;
+use rampmeter_discovery::Discovery;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::news::News;
@@ -57,6 +58,8 @@ const FAREWELL: Duration = Duration::from_secs(1);
 pub struct Parts {
     /// The core, restored.
     pub core: Scheduler<ReplyTo>,
+    /// The discovery of limits that the core was restored with.
+    pub discovery: Discovery,
     /// Reads the upstream's responses.
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
@@ -110,6 +113,7 @@ impl PermitLoop {
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, SubscribeError> {
         let Parts {
             core,
+            discovery,
             reader,
             pricing,
             subjects,
@@ -132,7 +136,7 @@ impl PermitLoop {
         let now = clock.now();
         let watch = (LeadershipCheck::new(now, unconfirmed, process), LoopbackCheck::new(now, &leader));
         let announcement = LeaderAnnouncement::new(leader, opened);
-        let core = CoreDriver::new(core, delivery, spans);
+        let core = CoreDriver::new((core, discovery), delivery, spans);
         Ok(PermitLoop {
             alarm: Timer::new(clock),
             intake,

@@ -10,6 +10,7 @@ use crate::serve::permits::answers::loop_request::{Handover, PendingCheckpoint, 
 use crate::serve::permits::answers::tally::Tally;
 use crate::serve::permits::answers::traces::{SettleTrace, Traces};
 use crate::store::{ClockReading, MAX_PERMITS, RulesRevision};
+use rampmeter_discovery::Discovery;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::epoch::Epoch;
@@ -48,6 +49,7 @@ const SLICE: usize = 512;
 #[derive(Debug)]
 pub(crate) struct CoreDriver {
     core: Scheduler<ReplyTo>,
+    discovery: Discovery,
     delivery: Delivery,
     tally: Tally,
     traces: Traces,
@@ -59,15 +61,20 @@ pub(crate) struct CoreDriver {
 }
 
 impl CoreDriver {
-    pub(crate) fn new(core: Scheduler<ReplyTo>, delivery: Delivery, spans: Option<Spans>) -> Self {
+    pub(crate) fn new(
+        (core, discovery): (Scheduler<ReplyTo>, Discovery),
+        delivery: Delivery,
+        spans: Option<Spans>,
+    ) -> Self {
         let tally = Tally::new(core.resource().classes().len());
         let traces = Traces::new(spans, core.resource().name());
-        CoreDriver { core, delivery, tally, traces, capacity_log: LogThrottle::default(), grants: 0 }
+        CoreDriver { core, discovery, delivery, tally, traces, capacity_log: LogThrottle::default(), grants: 0 }
     }
 
     /// Takes an event, and writes all answers that follow from it.
     pub(crate) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
-        self.core.handle(now, event);
+        self.discovery.handle(&mut self.core, now, event);
+        self.log_discovered();
         while let Some(command) = self.core.poll_command() {
             self.answer(now, command);
         }
@@ -85,17 +92,15 @@ impl CoreDriver {
                     self.log_capacity(&limit);
                 }
             }
-            Note::LimitFound { limit, evidence } => self.log_found(*limit, evidence.as_str()),
         }
     }
 
-    fn log_found(&self, limit: LimitId, by: &str) {
-        let resource = self.core.resource();
-        let found = &resource[limit].spec().name;
-        let Some(limit) = self.core.limits_in_force().into_iter().find(|limit| limit.name == *found) else { return };
-        let LimitSpec { name, unit, capacity, period, algorithm, .. } = limit;
-        let (resource, algorithm) = (resource.name(), algorithm.as_str());
-        tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
+    fn log_discovered(&mut self) {
+        for (limit, evidence) in self.discovery.take_news() {
+            let LimitSpec { name, unit, capacity, period, algorithm, .. } = limit;
+            let (resource, by, algorithm) = (self.core.resource().name(), evidence.as_str(), algorithm.as_str());
+            tracing::info!(%resource, by, "found the limit `{name}`: {capacity} {unit} in {period} ({algorithm})");
+        }
     }
 
     /// Tells people that another capacity counts, because the upstream's responses state it.
@@ -280,7 +285,10 @@ impl CoreDriver {
     pub(crate) fn explain(&mut self, now: Time, to: Address, question: Result<Question, Invalid>) {
         match question {
             Ok(question) => match self.core.explain(now, &question) {
-                Ok(explanation) => self.delivery.outbox().send(to, &explanation),
+                Ok(mut explanation) => {
+                    self.discovery.describe(&mut explanation.limits, now);
+                    self.delivery.outbox().send(to, &explanation);
+                }
                 Err(refusal) => {
                     let id = question.id.or(question.after);
                     self.write(now, Command::Refuse { to: ReplyTo::alone(to), id, refusal });
@@ -305,20 +313,21 @@ impl CoreDriver {
     pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<PendingCheckpoint> {
         let checkpoint = self.core.checkpoint(now)?;
         let (epoch, moment) = (self.core.epoch(), ClockReading::now());
-        Some(PendingCheckpoint { checkpoint, epoch, moment, rules_revision, named_epoch: None })
+        let discovered = self.discovery.snapshot(now);
+        Some(PendingCheckpoint { checkpoint, discovered, epoch, moment, rules_revision, named_epoch: None })
     }
 
     /// The whole state, for a successor.
     pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
         let snapshot = self.core.snapshot(now, MAX_PERMITS);
-        let used = self.core.take_use();
-        Handover { snapshot, epoch: self.core.epoch(), moment: ClockReading::now(), rules_revision, used }
+        let (discovered, used) = (self.discovery.snapshot(now), self.core.take_use());
+        Handover { snapshot, discovered, epoch: self.core.epoch(), moment: ClockReading::now(), rules_revision, used }
     }
 
     /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
     /// takes the answers, and other loops of this thread go on.
     pub(crate) async fn send_elsewhere(&mut self, now: Time) {
-        self.core.handle(now, Event::HandOver);
+        self.discovery.handle(&mut self.core, now, Event::HandOver);
         while let Some(first) = self.core.poll_command() {
             self.answer(now, first);
             for _ in 1..SLICE {
@@ -386,8 +395,10 @@ impl CoreDriver {
             Some((limit, reason, held_by)) => (Some(limit), Some(reason), held_by),
             None => (None, None, None),
         };
+        let mut limits = self.core.limit_status(now);
+        self.discovery.describe(&mut limits, now);
         Status {
-            limits: self.core.limit_status(now),
+            limits,
             classes: self.core.class_status(now),
             resource: self.core.resource().name().clone(),
             epoch: self.core.epoch(),
@@ -439,9 +450,9 @@ impl CoreDriver {
         &mut self.tally
     }
 
-    /// All limits as they count now, those that were found too.
+    /// All limits as they count now, including discovered ones.
     pub(crate) fn limits_in_force(&self) -> Vec<LimitSpec> {
-        self.core.limits_in_force()
+        self.discovery.limits_in_force(self.core.resource())
     }
 
     pub(crate) fn resource(&self) -> &Resource {
@@ -459,7 +470,7 @@ impl CoreDriver {
 
     /// The latest time at which the core wants an event, and why.
     pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
-        self.core.next_wakeup()
+        self.discovery.next_wakeup(&self.core)
     }
 
     /// When the core wants a checkpoint written.

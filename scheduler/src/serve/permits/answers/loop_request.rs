@@ -3,6 +3,7 @@
 use crate::serve::limits::provider_view::ProviderNews;
 use crate::serve::permits::answers::tally::Tally;
 use crate::store::{ClockReading, RulesRevision};
+use rampmeter_discovery::DiscoveredSnapshot;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
@@ -46,6 +47,8 @@ pub enum LoopRequest {
 pub struct PendingCheckpoint {
     /// The checkpoint.
     pub checkpoint: Checkpoint,
+    /// The discovered limits.
+    pub discovered: Vec<DiscoveredSnapshot>,
     /// The epoch.
     pub epoch: Epoch,
     /// When the checkpoint was taken.
@@ -76,6 +79,8 @@ pub struct Report {
 pub struct Handover {
     /// The state.
     pub snapshot: Snapshot,
+    /// The discovered limits.
+    pub discovered: Vec<DiscoveredSnapshot>,
     /// The epoch of the state.
     pub epoch: Epoch,
     /// When the state was taken.

@@ -1,4 +1,4 @@
-//! The unwritten limits that were found, as a configuration.
+//! The discovered limits, as a configuration.
 
 use crate::commands::output;
 use crate::commands::output::human::duration;

@@ -7,7 +7,7 @@
 //! cap for a while, a higher one is tried. Each refused try doubles this time, so that few calls
 //! are refused in the long run.
 
-use super::slowdown_detector::{Finding, SlowdownDetector};
+use crate::slowdown_detector::{Finding, SlowdownDetector};
 use rampmeter_protocol::time::{Span, Time};
 
 /// The number of served calls before a higher cap is tried, so that a refused try costs half a

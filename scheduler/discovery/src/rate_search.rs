@@ -50,7 +50,7 @@ const USED: f64 = 0.7;
 
 /// A rate in calls a second.
 #[derive(Clone, Debug)]
-pub(crate) struct RateProbe {
+pub(crate) struct RateSearch {
     rate: f64,
     /// The rates at the last refusal and right after it; none in slow start.
     refused: Option<(f64, f64)>,
@@ -63,9 +63,9 @@ pub(crate) struct RateProbe {
     served: ServedCalls,
 }
 
-impl RateProbe {
+impl RateSearch {
     pub(crate) fn new(now: Time) -> Self {
-        RateProbe {
+        RateSearch {
             rate: FIRST_RATE,
             refused: None,
             plateau: PLATEAU,
@@ -79,11 +79,11 @@ impl RateProbe {
     /// A predecessor's rate, which was refused before.
     pub(crate) fn restored(now: Time, rate: f64) -> Self {
         let rate = rate.clamp(LOWEST_RATE, HIGHEST_RATE);
-        RateProbe {
+        RateSearch {
             rate,
             refused: Some((rate / LEFT_AFTER_LATER_REFUSAL, rate)),
             last_refusal: Some(now),
-            ..RateProbe::new(now)
+            ..RateSearch::new(now)
         }
     }
 
@@ -198,26 +198,26 @@ mod tests {
     /// The rate over `secs` seconds in which every call is served below `most` a second. Refused
     /// calls ask for this pause.
     fn rates(most: f64, secs: u64, pause: Span) -> Vec<f64> {
-        let mut probe = RateProbe::new(Time::ORIGIN);
+        let mut search = RateSearch::new(Time::ORIGIN);
         let (mut now, mut rates, mut due) = (Time::ORIGIN, Vec::new(), 0.0);
         let mut resumes = Time::ORIGIN;
         while now < Time::ORIGIN + Span::from_secs(secs) {
             now += Span::from_millis(10);
-            probe.review(now);
+            search.review(now);
             if now >= resumes {
-                due += probe.rate() / 100.0;
+                due += search.rate() / 100.0;
             }
             while due >= 1.0 {
                 due -= 1.0;
-                match probe.rate() > most {
+                match search.rate() > most {
                     true => {
-                        probe.note_refused(now, now, pause);
+                        search.note_refused(now, now, pause);
                         resumes = now + pause;
                     }
-                    false => probe.note_served(now),
+                    false => search.note_served(now),
                 }
             }
-            rates.push(probe.rate());
+            rates.push(search.rate());
         }
         rates
     }
@@ -239,18 +239,18 @@ mod tests {
 
     #[test]
     fn an_unused_rate_does_not_grow() {
-        let mut probe = RateProbe::new(Time::ORIGIN);
+        let mut search = RateSearch::new(Time::ORIGIN);
         for quarter in 1..1000 {
-            probe.review(Time::ORIGIN + Span::from_millis(250 * quarter));
+            search.review(Time::ORIGIN + Span::from_millis(250 * quarter));
         }
-        assert_eq!(probe.rate(), FIRST_RATE);
+        assert_eq!(search.rate(), FIRST_RATE);
     }
 
     #[test]
     fn calls_of_one_round_trip_teach_once() {
-        let mut probe = RateProbe::new(Time::ORIGIN);
+        let mut search = RateSearch::new(Time::ORIGIN);
         let now = Time::ORIGIN + Span::from_secs(1);
-        (0..50).for_each(|call| probe.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
-        assert_eq!(probe.rate(), FIRST_RATE * LEFT_IN_SLOW_START);
+        (0..50).for_each(|call| search.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
+        assert_eq!(search.rate(), FIRST_RATE * LEFT_IN_SLOW_START);
     }
 }

@@ -1,20 +1,42 @@
-//! Unwritten limits.
+//! Limits that the configuration lacks.
 
-use crate::common::{World, amount, limit, ms, name, play, resource, span, wish};
-use rampmeter_protocol::epoch::Epoch;
+use crate::world::{World, ms};
+use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
-use rampmeter_scheduler_core::durability::snapshot::DiscoveredSnapshot;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Connection;
+use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, Discover, LimitSpec, Pattern, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::policy::spec::{Applies, Discover, LimitSpec, MAX_PERIOD, Margin, Pattern, ResourceSpec};
+use rampmeter_scheduler_core::refusal::Refusal;
 
 const RATE: &str = "learned-rate";
 const IN_FLIGHT: &str = "learned-in-flight";
 const MINUTE: Span = Span::from_secs(60);
+
+fn name(name: &str) -> Name {
+    Name::new(name).unwrap()
+}
+
+fn amount(units: f64) -> Amount {
+    Amount::new(units).unwrap()
+}
+
+fn span(millis: u64) -> Span {
+    Span::from_millis(millis)
+}
+
+/// A limit without margin, with the name of its unit.
+fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
+    let margin = Margin::Fixed(Amount::ZERO);
+    LimitSpec { margin, ..LimitSpec::new(name(unit), name(unit), amount(capacity), period) }
+}
+
+fn resource(limits: Vec<LimitSpec>) -> ResourceSpec {
+    ResourceSpec { max_ahead: Some(MAX_PERIOD), ..ResourceSpec::new(name("api"), limits) }
+}
 
 /// A resource without written limits.
 fn unwritten() -> ResourceSpec {
@@ -47,31 +69,27 @@ fn refused(retry_after: Option<Span>, readings: Vec<Reading>) -> Observation {
     Observation { verdict, readings, spent: Vec::new() }
 }
 
-/// Makes a call over `connection` with these labels at `at`, and returns its id.
-fn call(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)]) -> String {
+/// Makes a call over `connection` with these labels at `at`, and returns the number of its request.
+fn call(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)]) -> usize {
     world.run_until(ms(at));
-    let id = format!("call-{}", world.asked);
-    let mut wish = wish(Mode::Reserve, &[]).named(&id);
-    wish.labels.extend(labels.iter().copied());
-    wish.connection = Connection(connection);
-    let number = world.ask(ms(at), &wish);
-    assert!(world.start(number).is_some(), "{:?}", world.last_answer(number));
-    id
+    let call = world.ask_for(ms(at), Mode::Reserve, connection, labels, &[]).unwrap();
+    assert!(world.start(call).is_some());
+    call
 }
 
 /// Makes such a call, which gets `answer` a second later.
 fn answered(world: &mut World, at: u64, connection: u16, labels: &[(&str, &str)], answer: Observation) {
-    let id = call(world, at, connection, labels);
+    let call = call(world, at, connection, labels);
     world.run_until(ms(at + 1000));
-    world.settle_observed(ms(at + 1000), &id, Outcome::Used(Vec::new()), Some(answer));
+    world.settle(ms(at + 1000), call, answer);
 }
 
 fn in_force(world: &World, name: &str) -> Option<LimitSpec> {
-    world.scheduler.limits_in_force().into_iter().find(|limit| *limit.name == *name)
+    world.limits().into_iter().find(|limit| *limit.name == *name)
 }
 
 fn names(world: &World) -> Vec<String> {
-    world.scheduler.limits_in_force().iter().map(|limit| limit.name.to_string()).collect()
+    world.limits().iter().map(|limit| limit.name.to_string()).collect()
 }
 
 fn cap(world: &World) -> Option<f64> {
@@ -90,12 +108,11 @@ fn a_limit_that_headers_tell_of_counts_from_then_on() {
     answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
     let found = in_force(&world, "burst").unwrap();
     assert_eq!((found.capacity, found.period, found.applies), (amount(5.0), MINUTE, Applies::default()));
-    let status = world.scheduler.limit_status(ms(10_000));
-    let shown = status.iter().find(|limit| &*limit.name == "burst").unwrap();
+    let shown = world.status_of(ms(10_000), "burst");
     assert_eq!((shown.level, shown.found.as_ref().map(|found| &*found.by)), (3.0, Some("headers")));
     let starts: Vec<Time> = (0..4)
         .map(|_| {
-            let number = world.ask(ms(70_000), &wish(Mode::Reserve, &[]));
+            let number = world.ask(ms(70_000), Mode::Reserve);
             world.start(number).unwrap()
         })
         .collect();
@@ -126,8 +143,7 @@ fn usage_of_a_bucket_stays_when_another_route_joins_it() {
     let mut world = World::new(&ResourceSpec { discover_key: Vec::new(), ..unwritten() });
     answered(&mut world, 0, 1, &[("route", "messages")], passed(vec![reading("abcd", 3.0, 5.0)]));
     answered(&mut world, 20_000, 1, &[("route", "reactions")], passed(vec![reading("abcd", 2.0, 5.0)]));
-    let status = world.scheduler.limit_status(ms(30_000));
-    let level = status.iter().find(|limit| &*limit.name == "abcd").unwrap().level;
+    let level = world.status_of(ms(30_000), "abcd").level;
     assert!(level <= 3.0, "{level}");
 }
 
@@ -153,7 +169,7 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     let described = Described { period: Some(hour), ..reading("lie", 0.0, 1.0).described };
     let lie = Reading { reset: Some(hour), described, ..reading("lie", 0.0, 1.0) };
     answered(&mut world, 0, 1, &[], passed(vec![lie]));
-    let number = world.ask(ms(11_000), &wish(Mode::Wait, &[]));
+    let number = world.ask(ms(11_000), Mode::Wait);
     world.run_until(ms(60_000));
     assert_eq!(world.start(number), None);
     world.run_until(ms(63_000));
@@ -162,7 +178,7 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
 
 /// Reaches `limit_search::MAX_ROUTES`.
 #[test]
-fn a_found_limit_applies_to_256_routes() {
+fn a_discovered_limit_applies_to_256_routes() {
     for (routes, kept) in [(256, 256), (257, 256)] {
         let mut world = World::new(&unwritten());
         for number in 0..routes {
@@ -177,7 +193,7 @@ fn a_found_limit_applies_to_256_routes() {
 }
 
 #[test]
-fn the_number_of_found_limits_is_bounded() {
+fn the_number_of_discovered_limits_is_bounded() {
     let mut world = World::new(&unwritten());
     let lies = (0..60).map(|lie| reading(&format!("lie-{lie}"), 900.0, 1000.0)).collect();
     answered(&mut world, 0, 1, &[], passed(lies));
@@ -204,36 +220,34 @@ fn a_refusal_that_headers_explain_leaves_the_rate() {
 fn rates_of_keys_in_a_record_of_the_build_before_count_no_more() {
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[], refused(Some(span(1000)), Vec::new()));
-    let mut snapshot = world.scheduler.snapshot(ms(10_000), usize::MAX);
+    let mut state = world.state(ms(10_000));
     let by_key = DiscoveredSnapshot {
         name: name("learned-rate-by-key"),
         key: vec!["guild".to_owned()],
         routes: vec!["a".to_owned()],
-        ..snapshot.found[0].clone()
+        ..state.1[0].clone()
     };
-    snapshot.found.push(by_key);
-    let resource = Resource::new(&unwritten()).unwrap();
-    let successor = World::of(Scheduler::restore(resource, Epoch::new(2), ms(10_000), ms(10_000), &snapshot));
+    state.1.push(by_key);
+    let successor = World::restored(&unwritten(), ms(10_000), &state);
     assert_eq!((names(&successor), rate(&successor)), (vec![RATE.to_owned()], rate(&world)));
 }
 
 #[test]
-fn a_unit_that_no_limit_counts_may_still_be_found() {
+fn a_limit_may_still_be_discovered_for_a_unit_that_no_limit_counts() {
     let mut world = World::new(&unwritten());
-    let number = world.ask(ms(0), &wish(Mode::Reserve, &[("tokens", 7.0)]));
-    assert!(world.start(number).is_some());
-    play(
-        &ResourceSpec { discover: Discover::Nothing, ..resource(vec![limit("requests", 1.0, span(1000))]) },
-        "0 reserve a tokens=7 -> a:unknown_unit",
-    );
+    let call = world.ask_for(ms(0), Mode::Reserve, 1, &[], &[("tokens", 7.0)]).unwrap();
+    assert!(world.start(call).is_some());
+    let nothing = ResourceSpec { discover: Discover::Nothing, ..capped() };
+    let refused = World::new(&nothing).ask_for(ms(0), Mode::Reserve, 1, &[], &[("tokens", 7.0)]);
+    assert!(matches!(refused, Err(Refusal::UnknownUnit { .. })), "{refused:?}");
 }
 
 /// Makes ten calls at once, of which the upstream serves the first four.
 fn burst(spec: &ResourceSpec, refusal: &Observation) -> World {
     let mut world = World::new(spec);
-    let calls: Vec<String> = (0..10).map(|_| call(&mut world, 0, 1, &[])).collect();
-    for id in &calls[4..] {
-        world.settle_observed(ms(20), id, Outcome::Used(Vec::new()), Some(refusal.clone()));
+    let calls: Vec<usize> = (0..10).map(|_| call(&mut world, 0, 1, &[])).collect();
+    for call in &calls[4..] {
+        world.settle(ms(20), *call, refusal.clone());
     }
     world
 }
@@ -245,13 +259,13 @@ fn the_served_calls_of_a_burst_tell_the_cap() {
         let mut world = burst(&capped(), &refusal);
         assert_eq!(cap(&world), Some(4.0), "{refusal:?}");
         // Refused calls have taken nothing, and no rate is to blame.
-        let status = world.scheduler.limit_status(ms(20));
+        let status = world.status(ms(20));
         assert_eq!((status[0].level, status[0].frozen_ms), (6.02, 0.0));
         assert_eq!(status[1].found.as_ref().map(|found| &*found.by), Some("in-flight"));
-        let number = world.ask(ms(20), &wish(Mode::Wait, &[]));
+        let number = world.ask(ms(20), Mode::Wait);
         world.run_until(ms(900));
         assert_eq!(world.start(number), None, "four are in flight");
-        world.settle_observed(ms(900), "call-0", Outcome::Used(Vec::new()), Some(passed(Vec::new())));
+        world.settle(ms(900), 0, passed(Vec::new()));
         world.run_until(ms(1200));
         assert!(world.start(number).is_some(), "the places of calls that are not known end soon");
     }
@@ -268,10 +282,10 @@ fn a_refusal_with_a_time_or_without_other_calls_is_no_cap() {
 }
 
 #[test]
-fn found_limits_outlive_their_scheduler() {
+fn discovered_limits_outlive_their_scheduler() {
     let restored = |spec: &ResourceSpec, world: &mut World, at: u64| {
-        let snapshot = world.scheduler.snapshot(ms(at), usize::MAX);
-        World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), &snapshot))
+        let state = world.state(ms(at));
+        World::restored(spec, ms(at), &state)
     };
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[("route", "roles"), ("guild", "a")], passed(vec![reading("abcd", 3.0, 5.0)]));
@@ -279,27 +293,24 @@ fn found_limits_outlive_their_scheduler() {
     answered(&mut world, 40_000, 1, &[("route", "none")], refused(Some(span(1000)), Vec::new()));
     let successor = restored(&unwritten(), &mut world, 50_000);
     let limits = |world: &World| {
-        let mut limits = world.scheduler.limits_in_force();
+        let mut limits = world.limits();
         limits.sort_by(|one, other| one.name.cmp(&other.name));
         limits
     };
     assert_eq!(limits(&successor), limits(&world));
-    let level = |world: &mut World| {
-        let status = world.scheduler.limit_status(ms(50_000));
-        status.iter().find(|limit| &*limit.name == "core").unwrap().level
-    };
+    let level = |world: &mut World| world.status_of(ms(50_000), "core").level;
     let mut successor = successor;
     assert!(level(&mut successor) <= level(&mut world));
 
     let mut world = burst(&capped(), &refused(None, Vec::new()));
     let mut successor = restored(&capped(), &mut world, 20);
     assert_eq!(cap(&successor), Some(4.0));
-    let number = successor.ask(ms(20), &wish(Mode::Allow, &[]));
+    let number = successor.ask(ms(20), Mode::Allow);
     assert!(successor.start(number).is_none(), "four are in flight");
 }
 
 #[test]
-fn a_limit_that_is_found_and_written_counts_as_written() {
+fn a_limit_that_is_discovered_and_written_counts_as_written() {
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
     let written = LimitSpec { name: name("burst"), ..limit("requests", 7.0, span(1000)) };
@@ -307,4 +318,67 @@ fn a_limit_that_is_found_and_written_counts_as_written() {
     world.handle(ms(10_000), Event::Limits(Box::new(Resource::new(&rules).unwrap())));
     assert_eq!(in_force(&world, "burst").unwrap().capacity, amount(7.0));
     assert_eq!(names(&world), ["burst", RATE]);
+}
+
+#[test]
+fn inherited_calls_hold_their_places_in_a_discovered_cap() {
+    let mut world = burst(&capped(), &refused(None, Vec::new()));
+    // By now the places of the calls before the cap was discovered are free.
+    let inherited = [call(&mut world, 2000, 1, &[]), call(&mut world, 2000, 1, &[])];
+    let state = world.state(ms(2100));
+    let mut successor = World::restored(&capped(), ms(2100), &state);
+    successor.handle(ms(2200), Event::Wake);
+    assert_eq!(successor.status_of(ms(2200), IN_FLIGHT).level, 2.0);
+    successor.settle(ms(2300), inherited[0], passed(Vec::new()));
+    assert_eq!(successor.status_of(ms(2300), IN_FLIGHT).level, 3.0);
+    let starts: Vec<bool> = (0..4)
+        .map(|_| {
+            let number = successor.ask(ms(2300), Mode::Allow);
+            successor.start(number).is_some()
+        })
+        .collect();
+    assert_eq!(starts, [true, true, true, false]);
+}
+
+#[test]
+fn a_discovered_rate_holds_from_the_first_call_on() {
+    let mut world = World::new(&unwritten());
+    assert_eq!(rate(&world), 2.0);
+    let starts: Vec<Time> = (0..4)
+        .map(|_| {
+            let number = world.ask(ms(0), Mode::Reserve);
+            world.start(number).unwrap()
+        })
+        .collect();
+    assert!(starts[3] >= ms(1400), "{starts:?}");
+}
+
+#[test]
+fn a_limit_is_news_once() {
+    let mut world = World::new(&unwritten());
+    let news = |world: &mut World| {
+        let news = world.discovery.take_news().into_iter();
+        news.map(|(limit, evidence)| (limit.name.to_string(), limit.capacity, evidence)).collect::<Vec<_>>()
+    };
+    assert_eq!(news(&mut world), [(RATE.to_owned(), amount(2.0), Evidence::Refusals)]);
+    answered(&mut world, 0, 1, &[], passed(vec![reading("burst", 3.0, 5.0)]));
+    assert_eq!(news(&mut world), [("burst".to_owned(), amount(5.0), Evidence::Headers)]);
+    assert_eq!(news(&mut world), []);
+}
+
+/// The upstream has charged nothing to a call for which there was no place.
+#[test]
+fn a_crowded_call_takes_nothing_and_freezes_nothing() {
+    let mut world = burst(&capped(), &Observation { verdict: Verdict::Crowded, ..passed(Vec::new()) });
+    let status = world.status_of(ms(20), "requests");
+    assert_eq!((status.level, status.frozen_ms), (6.02, 0.0));
+}
+
+#[test]
+fn limits_stay_as_they_are_during_a_hand_over() {
+    let mut world = World::new(&unwritten());
+    let inherited = call(&mut world, 0, 1, &[]);
+    world.handle(ms(10), Event::HandOver);
+    world.settle(ms(20), inherited, passed(vec![reading("burst", 3.0, 5.0)]));
+    assert_eq!(names(&world), [RATE]);
 }

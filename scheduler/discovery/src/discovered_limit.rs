@@ -1,11 +1,10 @@
-//! A limit that was found, and the evidence for it.
+//! A discovered limit, and the evidence for it.
 
-use crate::ids::Connection;
-use crate::policy::spec::{Alignment, Applies, LimitSpec, Pattern};
-use crate::policy::{Algorithm, MAX_PERIOD};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::ids::Connection;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
 use std::collections::BTreeSet;
 
 /// A limit that only one client reports is dropped after this many responses to other clients
@@ -19,7 +18,7 @@ const UNREPEATED: Span = Span::from_secs(60);
 const CONSISTENT: u32 = 3;
 const SECOND: Span = Span::from_secs(1);
 
-/// The evidence by which a limit was found.
+/// The evidence by which a limit was discovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// Headers that tell of it.
@@ -43,14 +42,14 @@ impl Evidence {
         }
     }
 
-    /// The evidence that is written as `text`.
+    /// Returns the evidence that is written as `text`.
     #[must_use]
     pub fn named(text: &str) -> Option<Self> {
         Evidence::ALL.into_iter().find(|evidence| evidence.as_str() == text)
     }
 }
 
-/// A limit that was found, for a successor.
+/// A discovered limit, for a successor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscoveredSnapshot {
     /// Its name.
@@ -73,7 +72,7 @@ pub struct DiscoveredSnapshot {
     pub age: Span,
 }
 
-/// A limit that was found.
+/// A discovered limit.
 #[derive(Clone, Debug)]
 pub(crate) struct DiscoveredLimit {
     pub(crate) spec: LimitSpec,
@@ -81,8 +80,7 @@ pub(crate) struct DiscoveredLimit {
     /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
-    /// The stock that was left when the limit was found. It is taken when the limit is first
-    /// enforced.
+    /// The stock that was left when the limit was discovered, until the limit is in force.
     pub(crate) left: Option<Amount>,
     confirmation: Confirmation,
 }
@@ -117,7 +115,7 @@ impl DiscoveredLimit {
         DiscoveredLimit { spec, evidence, in_force, since, left: None, confirmation }
     }
 
-    /// A limit that a predecessor has found. `route` is the label that names routes.
+    /// A limit that a predecessor has discovered. `route` is the label that names routes.
     pub(crate) fn restored(known: &DiscoveredSnapshot, route: Option<&str>, now: Time) -> Self {
         let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
         let period = known.period.max(Span::from_nanos(1));
@@ -129,9 +127,9 @@ impl DiscoveredLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let found = DiscoveredLimit::new(spec, known.evidence, now - known.age, Connection::UNKNOWN);
-        let confirmation = Confirmation { answers: ESTABLISHED, last: now, ..found.confirmation };
-        DiscoveredLimit { confirmation, ..found }
+        let limit = DiscoveredLimit::new(spec, known.evidence, now - known.age, Connection::UNKNOWN);
+        let confirmation = Confirmation { answers: ESTABLISHED, last: now, ..limit.confirmation };
+        DiscoveredLimit { confirmation, ..limit }
     }
 
     pub(crate) fn snapshot(&self, now: Time) -> DiscoveredSnapshot {
@@ -148,11 +146,12 @@ impl DiscoveredLimit {
         }
     }
 
-    /// The limit as a configuration would state it. A guessed rate becomes a number of calls in a
+    /// The limit as a configuration would state it. A steered rate becomes a number of calls in a
     /// second or, below one call a second, one call in a longer period.
     pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
-        let spec = LimitSpec { capacity, guessed: false, ..self.spec.clone() };
+        let learn = if self.spec.is_steered() { Learn::Never } else { self.spec.learn };
+        let spec = LimitSpec { capacity, learn, ..self.spec.clone() };
         if self.evidence != Evidence::Refusals {
             return spec;
         }
@@ -246,7 +245,7 @@ impl DiscoveredLimit {
     }
 }
 
-/// The algorithm of a limit that was found by headers. Nothing tells when the upstream's windows
+/// The algorithm of a limit that was discovered by headers. Nothing tells when the upstream's windows
 /// begin, so the limit gets windows that begin with their first call. These count as sliding
 /// windows, which are safe for every beginning.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {

@@ -4,16 +4,15 @@
 //! refills all the time, headers tell when it is full. Its period follows from this time and from
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
-use super::discovered_limit::{DiscoveredLimit, Evidence, algorithm};
-use crate::adaptation::{Reading, Scope};
-use crate::ids::Connection;
-use crate::policy::MAX_PERIOD;
-use crate::policy::bill::CallTraits;
-use crate::policy::spec::{Applies, LimitSpec, Pattern};
+use crate::discovered_limit::{DiscoveredLimit, Evidence, algorithm};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
+use rampmeter_scheduler_core::ids::Connection;
+use rampmeter_scheduler_core::policy::bill::CallTraits;
+use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, MAX_PERIOD, Pattern};
 
 /// The periods that people choose, in seconds.
 const USUAL_SECS: [u64; 19] =
@@ -33,7 +32,7 @@ const UNNAMED: &str = "learned-limit";
 pub(crate) struct CallResponse<'a> {
     pub(crate) now: Time,
     pub(crate) connection: Connection,
-    /// The labels of the call by which found limits may apply.
+    /// The labels of the call by which discovered limits may apply.
     pub(crate) traits: Option<&'a CallTraits>,
     /// The label that names routes.
     pub(crate) route_label: Option<&'a str>,
@@ -53,11 +52,11 @@ impl CallResponse<'_> {
             applies: self.applies(reading),
             ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
         };
-        let mut found = DiscoveredLimit::new(spec, Evidence::Headers, self.now, self.connection);
+        let mut limit = DiscoveredLimit::new(spec, Evidence::Headers, self.now, self.connection);
         // The remaining amount may not include other calls in flight.
         let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
-        found.left = Amount::from_micros(left).ok();
-        Some(found)
+        limit.left = Amount::from_micros(left).ok();
+        Some(limit)
     }
 
     fn applies(&self, reading: &Reading) -> Applies {
@@ -72,7 +71,7 @@ impl CallResponse<'_> {
 }
 
 /// The name of the limit that a reading is about.
-pub(super) fn name_of(reading: &Reading) -> Option<Name> {
+pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     let of_scope = match &reading.scope {
         Scope::Limit(name) | Scope::Unit(name) => name,
         Scope::Unnamed => UNNAMED,
@@ -86,7 +85,7 @@ fn unit_of(reading: &Reading) -> Option<Name> {
 }
 
 /// The period of the limit that a reading is about; none if the reading does not show it.
-pub(super) fn period(reading: &Reading) -> Option<Span> {
+pub(crate) fn period(reading: &Reading) -> Option<Span> {
     if let Some(stated) = reading.described.period {
         return Some(stated).filter(|stated| *stated > Span::ZERO && *stated <= MAX_PERIOD);
     }
@@ -120,7 +119,7 @@ fn usual(shown: Span, percent: u64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adaptation::observation::Described;
+    use rampmeter_scheduler_core::adaptation::observation::Described;
 
     #[test]
     fn periods_are_those_that_people_choose() {

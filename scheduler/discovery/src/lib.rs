@@ -1,0 +1,42 @@
+//! Discovers limits that the configuration lacks, from the upstream's answers. It is pure: events
+//! and times go in, limits come out.
+//!
+//! | limits | discovered from |
+//! |---|---|
+//! | with capacity and period | headers that describe buckets: `headers` |
+//! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_search` |
+//! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
+//!
+//! Discovered limits are in force like written ones, and come after these. A limit from headers
+//! begins with the amount that the headers say is left. The rate and the cap are
+//! [steered](rampmeter_scheduler_core::policy::spec::Learn::Steered): their capacities in force
+//! change without a change of limits.
+//!
+//! [`Discovery`] stands between the driver of a scheduler and its core:
+//!
+//! ```
+//! use rampmeter_discovery::Discovery;
+//! use rampmeter_protocol::{epoch::Epoch, name::Name, time::{Span, Time}};
+//! use rampmeter_scheduler_core::{event::Event, policy::resource::Resource, scheduler::Scheduler};
+//! use rampmeter_scheduler_core::policy::spec::{Discover, ResourceSpec};
+//!
+//! let spec = ResourceSpec { discover: Discover::All, ..ResourceSpec::new(Name::new("api")?, Vec::new()) };
+//! let written = Resource::new(&spec)?;
+//! let mut discovery = Discovery::begin(&written, Time::ORIGIN, &[]);
+//! let mut core: Scheduler<()> = Scheduler::new(discovery.extended(written), Epoch::FIRST, Time::ORIGIN);
+//! discovery.handle(&mut core, Time::ORIGIN + Span::from_secs(1), Event::Wake);
+//! let rate = discovery.limits_in_force(core.resource()).remove(0);
+//! assert_eq!((&*rate.name, rate.capacity.units(), rate.period), ("learned-rate", 2.0, Span::from_secs(1)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod discovered_limit;
+mod discovery;
+mod headers;
+mod in_flight_cap;
+mod limit_search;
+mod rate_search;
+mod slowdown_detector;
+
+pub use discovered_limit::{DiscoveredSnapshot, Evidence};
+pub use discovery::Discovery;
