@@ -239,7 +239,6 @@ IN_DISCOVERY = [
     ("a refusal that headers explain lowers the rate", "refused_by", r"\.any\(is_used_up\)", ".any(|_| false)"),
     ("a refusal with a time is a cap in flight", "refused_by", r"retry_after: None, \.\.", ".."),
     ("a discovered limit begins full", "take_event", r"limit\.left\.take\(\)\?", "limit.left.take().filter(|_| false)?"),
-    ("inherited calls lose their places", "begin", r"limit\.left = None", "_ = limit"),
     ("a steered capacity stays", "put_into_force", r"!= Some\(limit\.in_force\)", "== None"),
     ("what was discovered dies with its scheduler", "snapshot", r"self\.search\.as_ref\(\)\.map_or\(.*\)", "Vec::new()"),
     ("limits change beside events that number them", "handle", r"is_answer \|\| matches!\(event, Event::Wake\)", "true"),

@@ -28,19 +28,19 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// The discovery of limits that `written` lacks, beginning with those of a predecessor.
+    /// Begins to discover limits that `written` lacks. Those of a predecessor are known from then on.
     #[must_use]
     pub fn begin(written: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Self {
         Discovery { search: LimitSearch::begin(written, now, known).map(Box::new), is_over: false, now }
     }
 
-    /// The written limits followed by the discovered ones.
+    /// Returns the resource with the written limits, followed by the discovered ones.
     #[must_use]
     pub fn extended(&self, written: Resource) -> Resource {
         self.search.as_ref().map_or(written, |search| search.resource())
     }
 
-    /// The resource without discovered limits, of a core with the resource `in_force`.
+    /// Returns the resource without discovered limits, of a core with the resource `in_force`.
     #[must_use]
     pub fn written<'a>(&'a self, in_force: &'a Resource) -> &'a Resource {
         self.search.as_ref().map_or(in_force, |search| search.written())
@@ -74,7 +74,7 @@ impl Discovery {
         core.handle(now, event);
     }
 
-    /// When to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
+    /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
     /// event.
     #[must_use]
     pub fn next_wakeup<R: Clone>(&self, core: &Scheduler<R>) -> Option<Wakeup> {
@@ -85,7 +85,7 @@ impl Discovery {
         core.next_wakeup().into_iter().chain(review).min()
     }
 
-    /// The limits that were discovered since the last call, as a configuration would state them.
+    /// Returns the limits that were discovered since the last call, as a configuration would state them.
     pub fn take_news(&mut self) -> Vec<(LimitSpec, Evidence)> {
         let Some(search) = &mut self.search else { return Vec::new() };
         let news: Vec<Name> = search.take_news();
@@ -93,7 +93,7 @@ impl Discovery {
         news.iter().filter_map(described).collect()
     }
 
-    /// All limits of a core with this resource, as a configuration would state them.
+    /// Returns all limits of a core with this resource, as a configuration would state them.
     #[must_use]
     pub fn limits_in_force(&self, resource: &Resource) -> Vec<LimitSpec> {
         let limits = resource.spec().limits.iter();
@@ -111,7 +111,7 @@ impl Discovery {
         }
     }
 
-    /// The discovered limits, for a successor.
+    /// Returns the discovered limits, for a successor.
     #[must_use]
     pub fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
         self.search.as_ref().map_or(Vec::new(), |search| search.snapshot(now))

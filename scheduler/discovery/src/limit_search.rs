@@ -45,7 +45,7 @@ const MAX_IN_FLIGHT: u64 = 65_536;
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
-/// What is to blame for a refused call.
+/// The cause of a refused call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RejectionSource {
     /// A limit that the response names, or that other accounts have used up.
@@ -92,12 +92,11 @@ impl LimitSearch {
         };
         search.estimate(now);
         // The core begins with these limits, and restores what is left of them.
-        search.discovered.iter_mut().for_each(|limit| limit.left = None);
         search.is_changed = false;
         (scope != Discover::Nothing).then_some(search)
     }
 
-    /// The resource with the discovered limits. A written limit takes precedence over a discovered
+    /// Returns the resource with the discovered limits. A written limit takes precedence over a discovered
     /// one of the same name.
     pub(crate) fn resource(&self) -> Resource {
         let places = MAX_LIMITS.saturating_sub(self.written.spec().limits.len());
@@ -116,7 +115,7 @@ impl LimitSearch {
         self.written = written;
     }
 
-    /// The limit of this name, if it was discovered and is not written.
+    /// Returns the limit of this name, if it was discovered and is not written.
     pub(crate) fn unwritten(&self, name: &str) -> Option<&DiscoveredLimit> {
         let limit = self.discovered.iter().find(|limit| *limit.spec.name == *name);
         limit.filter(|_| self.written.limit(name).is_none())
@@ -170,7 +169,7 @@ impl LimitSearch {
         self.take_readings(&response, &answer.readings, &charged);
     }
 
-    /// What is to blame if the call was refused.
+    /// Returns the cause if the call was refused.
     fn refused_by(&self, in_force: &Resource, bill: &Bill, answer: &Observation) -> Option<RejectionSource> {
         let is_used_up = |reading: &Reading| is_used_up(in_force, bill, reading);
         match &answer.verdict {
@@ -316,8 +315,8 @@ impl LimitSearch {
         Some(limit.spec.capacity.units() / BURST.secs())
     }
 
-    /// Puts `in_force` into force as the capacity of a steered limit. The core forgets the usage of a
-    /// limit whose specification changes, so this keeps the amount with which the limit began.
+    /// Puts `in_force` into force as the capacity of a steered limit. The amount with which the limit
+    /// began stays in its specification: a limit whose specification changes begins anew in the core.
     fn put(&mut self, now: Time, evidence: Evidence, spec: LimitSpec, in_force: Amount) {
         let learn = Learn::Steered(in_force);
         if let Some(known) = self.discovered.iter_mut().find(|limit| limit.spec.name == spec.name) {

@@ -209,6 +209,18 @@ fn a_refusal_that_nothing_explains_lowers_the_rate() {
 }
 
 #[test]
+fn a_lower_rate_slows_the_next_calls() {
+    let mut world = World::new(&unwritten());
+    answered(&mut world, 0, 1, &[], refused(Some(span(1000)), Vec::new()));
+    world.run_until(ms(10_000));
+    let starts = [0, 1, 2].map(|_| {
+        let number = world.ask(ms(10_000), Mode::Reserve);
+        world.start(number).unwrap().since(ms(10_000))
+    });
+    assert!(starts[2] >= span(1900) && starts[2] <= span(2100), "one a second: {starts:?}");
+}
+
+#[test]
 fn a_refusal_that_headers_explain_leaves_the_rate() {
     let mut world = World::new(&unwritten());
     let before = rate(&world);
