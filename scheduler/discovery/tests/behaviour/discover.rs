@@ -212,6 +212,8 @@ fn a_refusal_that_nothing_explains_lowers_the_rate() {
 fn a_lower_rate_slows_the_next_calls() {
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, 1, &[], refused(Some(span(1000)), Vec::new()));
+    // This call ends the freeze.
+    answered(&mut world, 5000, 1, &[], passed(Vec::new()));
     world.run_until(ms(10_000));
     let starts = [0, 1, 2].map(|_| {
         let number = world.ask(ms(10_000), Mode::Reserve);
