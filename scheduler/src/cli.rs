@@ -3,8 +3,8 @@
 use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
-    check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
-    proxy, pu, purge, serve, simulate, state, status, upstream, usage,
+    check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders, proxy, pu,
+    purge, serve, simulate, state, status, upstream, usage,
 };
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

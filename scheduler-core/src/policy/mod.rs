@@ -12,7 +12,7 @@ pub mod spec;
 pub mod succession;
 pub mod weight;
 
-pub(crate) use algorithm::{Algorithm, Counting};
+pub(crate) use algorithm::Counting;
 pub(crate) use bill::{Bill, KeyCharge, KeyName};
 pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;

@@ -4,15 +4,16 @@ use super::clock_reading::{BootTime, ClockReading};
 use super::discovered_record::DiscoveredRecord;
 use super::record::{KeysRecord, StateRecord, StoredPages};
 use super::rules::RulesRevision;
+use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::{
-    ClaimedUsage, CostFactor, CountedUsage, DebitSnapshot, DiscoveredSnapshot, Evidence, Fate, FreezeSnapshot, KeyPage,
-    KeyPageId, KeySnapshot, KeysSnapshot, LearnedSnapshot, LevelSnapshot, LimitPolicy, Offset, OtherKeysSnapshot,
-    PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, StatedSnapshot, UsageSpan,
+    ClaimedUsage, CostFactor, CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot,
+    KeysSnapshot, LearnedSnapshot, LevelSnapshot, LimitPolicy, Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot,
+    ReportedUsage, Snapshot, StatedSnapshot, UsageSpan,
 };
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
@@ -168,19 +169,22 @@ fn snapshot() -> Snapshot {
             freeze("per-client", Some("team-a"), false, false),
         ],
         costs: vec![CostFactor { kind: "/a|PUT".to_owned(), unit: name("units"), millionths: 500_000, calls: 7 }],
-        found: vec![DiscoveredSnapshot {
-            name: name("abcd1234"),
-            unit: name("requests"),
-            evidence: Evidence::InFlight,
-            is_gradual: true,
-            capacity: amount(5_000_000),
-            period: Span::from_secs(5),
-            routes: vec!["messages".to_owned()],
-            key: vec!["channel".to_owned()],
-            age: Span::from_nanos(7),
-        }],
         permits: permits(),
         new_pages: Vec::new(),
+    }
+}
+
+fn discovered() -> DiscoveredSnapshot {
+    DiscoveredSnapshot {
+        name: name("abcd1234"),
+        unit: name("requests"),
+        evidence: Evidence::InFlight,
+        is_gradual: true,
+        capacity: amount(5_000_000),
+        period: Span::from_secs(5),
+        routes: vec!["messages".to_owned()],
+        key: vec!["channel".to_owned()],
+        age: Span::from_nanos(7),
     }
 }
 
@@ -199,7 +203,7 @@ fn record() -> StateRecord {
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes,
         costs: snapshot.costs,
-        found: snapshot.found.iter().map(DiscoveredRecord::from).collect(),
+        found: vec![DiscoveredRecord::from(&discovered())],
         rules_revision: RulesRevision::new(12),
         server: Some("NDGM".to_owned()),
     }
@@ -221,7 +225,7 @@ fn a_full_record_stays_as_it_is() {
     check(&record(), FULL);
     check(&permits(), PERMITS);
     check(&(11, KeysRecord::listing(&[listed("c", None), listed("d", Some(usage()))])), PAGE);
-    assert_eq!(record().snapshot(permits(), pages()), snapshot());
+    assert_eq!((record().snapshot(permits(), pages()), record().discovered()), (snapshot(), vec![discovered()]));
 }
 
 #[test]
@@ -268,7 +272,7 @@ fn a_successor_without_stock_has_learned_as_much() {
     let [whole, cautious] = stock;
     assert_eq!(whole.levels[0].learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
     assert_eq!(cautious.levels[0].learned, whole.levels[0].learned);
-    assert_eq!((cautious.costs, cautious.freezes, cautious.found), (whole.costs, whole.freezes, whole.found));
+    assert_eq!((cautious.costs, cautious.freezes), (whole.costs, whole.freezes));
     let doubted = CountedUsage { doubted: true, ..usage() };
     assert_eq!((&cautious.levels[1].usage, &cautious.keys.listed[1].usage), (&Some(doubted.clone()), &Some(doubted)));
     assert_eq!((cautious.keys.known, cautious.permits), (Vec::new(), Vec::new()));

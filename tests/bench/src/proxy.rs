@@ -144,7 +144,6 @@ async fn proxy(client: &Client, upstream: SocketAddr, resource: &str) -> anyhow:
         bounds: Bounds::default(),
         encryption: Encryption::default(),
         spans: None,
-        intercept: None,
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     Ok(Proxy::start(listener, client.resource(resource)?, settings)?)

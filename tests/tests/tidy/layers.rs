@@ -52,8 +52,7 @@ const MAX_FILES: usize = 18;
 const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
-const UPWARDS: &[(&str, &str, &str, &str)] =
-    &[];
+const UPWARDS: &[(&str, &str, &str, &str)] = &[];
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[

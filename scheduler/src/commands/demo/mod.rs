@@ -13,7 +13,7 @@ mod workers;
 use super::output;
 use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
-use crate::serve;
+use crate::running;
 use anyhow::Context;
 use figures::{Comparison, Figures, Observation, Waits};
 use futures::future::{join_all, try_join_all};

@@ -2,6 +2,6 @@
 
 pub(super) mod embedded_nats;
 mod log_writer;
-pub(crate) mod logging;
+pub mod logging;
 pub mod open_files;
 pub mod signal;

@@ -31,6 +31,7 @@ pub struct PresentRules {
 /// Whether lines are coloured, as on a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
+    /// Whether new lines are green and old ones red.
     pub coloured: bool,
 }
 
@@ -80,6 +81,7 @@ impl PresentRules {
 
     /// The differences of `after` from the present rules, resource by resource; empty if there are
     /// none.
+    #[must_use]
     pub fn diff(&self, after: &Rules, paint: Paint) -> String {
         let (before, in_force) = (&self.rules, &self.in_force);
         let mut text = String::new();
