@@ -57,7 +57,7 @@ fn one_order_thaws_four_thousand_keys() {
     }
 }
 
-/// Reaches `freeze_snapshots::MAX_FREEZES`.
+/// Reaches `limit_snapshots::MAX_FREEZES`.
 #[test]
 fn a_snapshot_has_the_freezes_of_256_keys() {
     for (frozen, kept) in [(256, 256), (257, 256)] {
