@@ -19,6 +19,7 @@ use rampmeter_tests::worker::Worker;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
@@ -155,6 +156,23 @@ async fn a_request_that_can_never_succeed_is_refused_at_once() {
     assert_eq!(classed("default").await.status, 200);
     let looped = http().get(proxy.url("/")).header("via", "1.1 other").send().await.unwrap();
     assert_eq!(looped.status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_beyond_the_bound_waits_for_a_place() {
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    let upstream = RawUpstream::start([]).await;
+    let bounds = Bounds { clients: 1, ..Bounds::default() };
+    let proxy = HttpProxy::start_with(AMPLE, Settings { bounds, ..settings(&upstream.url()) }).await;
+    let mut first = TcpStream::connect(proxy.address()).await.unwrap();
+    first.write_all(REQUEST).await.unwrap();
+    within("an answer", first.read_exact(&mut [0])).await.unwrap();
+    let mut second = TcpStream::connect(proxy.address()).await.unwrap();
+    second.write_all(REQUEST).await.unwrap();
+    let waits = tokio::time::timeout(Duration::from_millis(300), second.read(&mut [0])).await;
+    assert!(waits.is_err(), "the second has a place beyond the bound");
+    drop(first);
+    assert_eq!(within("an answer", second.read(&mut [0])).await.unwrap(), 1);
 }
 
 /// Programs that only know `HTTPS_PROXY` ask for tunnels. A request behind such a one is not read.
