@@ -33,3 +33,9 @@ pub mod wall_clock;
 pub use operator::{explain, forecast, limit_order, purge, reason, resources, shares, status, usage};
 pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_types, price, text};
 pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};
+
+/// Returns whether `number` is zero; texts leave out such a field.
+#[must_use]
+pub fn is_zero(number: &u64) -> bool {
+    *number == 0
+}

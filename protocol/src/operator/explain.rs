@@ -42,12 +42,8 @@ pub struct Explanation {
     pub first: Vec<Explained>,
     /// How many requests follow the last of those. At most 10 000 requests that wait for their own
     /// key are counted.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub more: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// One request, explained.

@@ -14,7 +14,7 @@ pub struct Shares {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Share>,
     /// How many more clients are known.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub more_clients: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Share {
     /// How many requests wait.
     pub waiting: u64,
     /// Permits granted ahead of their turn, because the class had starved (`max_starvation`).
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub starved: u64,
     /// An upper bound of the median time from asking to the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,9 +39,4 @@ pub struct Share {
     /// An upper bound of the time that 99 % of the requests waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_p99_ms: Option<f64>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }

@@ -308,7 +308,7 @@ pub struct Counters {
     /// Statements in the upstream's responses that the scheduler does not follow. An answer may
     /// state a capacity above the written one, or contradict other answers about the end of a
     /// window.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub disbelieved: u64,
     /// The calls of `upstream_429`, by cause.
     #[serde(default, skip_serializing_if = "Rejections::are_none")]
@@ -395,11 +395,6 @@ impl Rejections {
     fn are_none(&self) -> bool {
         *self == Rejections::default()
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 #[cfg(test)]
