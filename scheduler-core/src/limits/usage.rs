@@ -54,13 +54,8 @@ pub struct ReportedUsage {
     #[serde(rename = "others", skip_serializing_if = "Vec::is_empty", default)]
     pub claims: Vec<ClaimedUsage>,
     /// The expected usage of a window by other accounts, in millionths.
-    #[serde(rename = "expected", skip_serializing_if = "is_zero", default)]
+    #[serde(rename = "expected", skip_serializing_if = "rampmeter_protocol::is_zero", default)]
     pub expected_micros: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(micros: &u64) -> bool {
-    *micros == 0
 }
 
 /// An amount that other accounts have used.

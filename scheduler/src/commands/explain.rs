@@ -5,8 +5,7 @@ use super::output;
 use super::output::human::{count, duration, escaped, in_duration, wrapped};
 use super::output::reasons::{About, sentence, word};
 use super::output::table::{right_aligned, table, text_width, trimmed};
-use super::status::ask;
-use crate::serve::connection::connect;
+use super::schedulers::Schedulers;
 use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::id::{PermitId, PermitIdError};
@@ -41,15 +40,13 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// # Errors
 /// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-explain").await?;
-    let subject = Subjects::new(&args.nats.prefix)?.explain(&args.resource);
-    let question = serde_json::to_vec(&Question { id: args.id, after: args.after })?;
-    let explanation: Explanation = ask(&client, subject, question, &args.resource).await?;
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-explain").await?;
+    let question = Question { id: args.id, after: args.after };
+    let explanation: Explanation = schedulers.ask(Subjects::explain, &question, &args.resource).await?;
     match args.json {
-        true => output::json(&explanation)?,
-        false => output::print(render(&explanation))?,
+        true => output::json(&explanation),
+        false => output::print(render(&explanation)),
     }
-    Ok(())
 }
 
 fn render(explanation: &Explanation) -> String {

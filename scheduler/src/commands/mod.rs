@@ -13,6 +13,7 @@ pub mod process;
 pub mod proxy;
 pub mod pu;
 pub mod purge;
+pub(crate) mod schedulers;
 pub mod serve;
 pub mod simulate;
 pub mod state;

@@ -2,8 +2,7 @@
 
 use super::nats_arg::NatsArg;
 use super::output;
-use super::status::ask;
-use crate::serve::connection::connect;
+use super::schedulers::Schedulers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::subject::Subjects;
@@ -31,15 +30,13 @@ pub struct PurgeArgs {
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-purge").await?;
-    let subject = Subjects::new(&args.nats.prefix)?.purge(&args.resource);
-    let order = serde_json::to_vec(&Purge { client: args.client, class: args.class })?;
-    let purged: Purged = ask(&client, subject, order, &args.resource).await?;
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-purge").await?;
+    let order = Purge { client: args.client, class: args.class };
+    let purged: Purged = schedulers.ask(Subjects::purge, &order, &args.resource).await?;
     match args.json {
-        true => output::json(&purged)?,
-        false => output::line(format_args!("{}: {} ended", purged.resource, waits(purged.ended)))?,
+        true => output::json(&purged),
+        false => output::line(format_args!("{}: {} ended", purged.resource, waits(purged.ended))),
     }
-    Ok(())
 }
 
 fn waits(count: u64) -> String {

@@ -6,31 +6,20 @@ use super::output;
 use super::output::human::{amount, count, duration, escaped, wrapped};
 use super::output::reasons::{About, sentence};
 use super::output::table::{right_aligned, table, text_width, trimmed};
+use super::schedulers::Schedulers;
 use super::watch::{self, watch};
 use crate::commands::output::error_text::with_causes;
-use crate::serve::connection::connect;
-use anyhow::{Context, bail};
-use async_nats::{Client, Message, RequestErrorKind};
 use comfy_table::Table;
-use futures::StreamExt;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{PauseCause, Reason};
-use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::{
     Correction, DifferingScheduler, DiscoveredStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
     UpstreamReport,
 };
-use rampmeter_protocol::subject::Subjects;
-use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::cmp::Reverse;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
-
-/// How long to collect the resources of all schedulers.
-const COLLECT: Duration = Duration::from_millis(300);
-/// The longest wait for a scheduler's answer.
-const ANSWER: Duration = Duration::from_secs(2);
 
 /// The most kinds of calls whose costs are shown. A resource may have a thousand.
 const SHOWN_CORRECTIONS: usize = 10;
@@ -69,9 +58,8 @@ impl StatusArgs {
 /// # Errors
 /// If NATS can't be reached, or, without `--watch`, no scheduler answers.
 pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-status").await?;
-    let subjects = Subjects::new(&args.nats.prefix)?;
-    let ask = async || ask_resources(&client, &subjects, args.resource.as_ref()).await;
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-status").await?;
+    let ask = async || schedulers.statuses(args.resource.as_ref()).await;
     match args.watch {
         Some(seconds) => {
             let in_place = !args.json && stdout().is_terminal();
@@ -81,19 +69,6 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
         None if args.json => output::json(&ask().await?),
         None => output::print(tables(&ask().await?)),
     }
-}
-
-/// Asks the leaders of one resource or of all.
-async fn ask_resources(client: &Client, subjects: &Subjects, named: Option<&Name>) -> anyhow::Result<Vec<Status>> {
-    let names = match named {
-        Some(name) => vec![name.clone()],
-        None => resource_names(client, subjects).await?,
-    };
-    let mut all = Vec::new();
-    for name in names {
-        all.push(ask::<Status>(client, subjects.status(&name), Vec::new(), &name).await?);
-    }
-    Ok(all)
 }
 
 /// The answers or their failure as JSON on one line.
@@ -110,75 +85,6 @@ fn text(answers: anyhow::Result<Vec<Status>>) -> String {
 /// Each status, with an empty line behind it.
 fn tables(all: &[Status]) -> String {
     all.iter().map(|status| render(status) + "\n").collect()
-}
-
-/// The names of all resources. Every scheduler answers with its own.
-///
-/// # Errors
-/// If no scheduler answers.
-pub(super) async fn resource_names(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
-    let names = known_resources(client, subjects).await?;
-    if names.is_empty() {
-        bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", subjects.resources());
-    }
-    Ok(names)
-}
-
-/// The names of all resources; none if no scheduler answers.
-///
-/// # Errors
-/// If the connection is closed.
-pub(super) async fn known_resources(client: &Client, subjects: &Subjects) -> anyhow::Result<Vec<Name>> {
-    let inbox = client.new_inbox();
-    let answers = client.subscribe(inbox.clone()).await?;
-    client.publish_with_reply(subjects.resources(), inbox, "".into()).await?;
-    let mut names = Vec::new();
-    let mut in_time = Box::pin(answers.take_until(tokio::time::sleep(COLLECT)));
-    while let Some(answer) = in_time.next().await {
-        if let Ok(resources) = serde_json::from_slice::<Resources>(&answer.payload) {
-            names.extend(resources.resources.into_iter().map(|resource| resource.name));
-        }
-    }
-    names.sort();
-    names.dedup();
-    Ok(names)
-}
-
-/// Asks the leader of the resource `name` for its status.
-///
-/// # Errors
-/// If no scheduler leads it, or the leader does not answer.
-pub(super) async fn ask_leader(client: &Client, subject: String, name: &Name) -> anyhow::Result<Status> {
-    ask(client, subject, Vec::new(), name).await
-}
-
-/// Asks the leader of the resource `name`.
-///
-/// # Errors
-/// If no scheduler leads it, or the leader does not answer or refuses.
-pub(super) async fn ask<A: DeserializeOwned>(
-    client: &Client,
-    subject: String,
-    question: Vec<u8>,
-    name: &Name,
-) -> anyhow::Result<A> {
-    let answer = client.request(subject, question.into());
-    match tokio::time::timeout(ANSWER, answer).await {
-        Ok(Ok(message)) => read(&message),
-        Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
-            bail!("no running scheduler owns resource `{name}`")
-        }
-        Ok(Err(error)) => Err(error).with_context(|| format!("resource `{name}`")),
-        Err(_) => bail!("the scheduler of resource `{name}` does not answer"),
-    }
-}
-
-fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
-    let error = message.headers.as_ref().and_then(|headers| headers.get("Nats-Service-Error"));
-    match error {
-        Some(error) => bail!("{error}"),
-        None => serde_json::from_slice(&message.payload).context("the answer is not of the protocol"),
-    }
 }
 
 /// The status of one resource, as tables.

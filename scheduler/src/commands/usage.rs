@@ -4,9 +4,7 @@ use super::nats_arg::NatsArg;
 use super::output;
 use super::output::human::{amount, count, escaped};
 use super::output::table::{right_aligned, table, trimmed};
-use super::status::{ask, resource_names};
-use crate::serve::connection::connect;
-use async_nats::Client;
+use super::schedulers::Schedulers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};
@@ -43,15 +41,11 @@ pub struct UsageArgs {
 /// # Errors
 /// If NATS can't be reached, or no scheduler answers.
 pub async fn run(args: UsageArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-usage").await?;
-    let subjects = Subjects::new(&args.nats.prefix)?;
-    let names = match args.resource {
-        Some(name) => vec![name],
-        None => resource_names(&client, &subjects).await?,
-    };
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-usage").await?;
+    let names = schedulers.named_or_all(args.resource.as_ref()).await?;
     let mut all = Vec::new();
     for name in &names {
-        all.extend(days(&client, &subjects, name, args.days).await?);
+        all.extend(days(&schedulers, name, args.days).await?);
     }
     if args.json {
         return output::json(&all);
@@ -63,11 +57,10 @@ pub async fn run(args: UsageArgs) -> anyhow::Result<()> {
 }
 
 /// The use of these days, the earliest first.
-async fn days(client: &Client, subjects: &Subjects, name: &Name, count: u16) -> anyhow::Result<Vec<DayUsage>> {
+async fn days(schedulers: &Schedulers, name: &Name, count: u16) -> anyhow::Result<Vec<DayUsage>> {
     let mut days = Vec::new();
     for days_ago in (0..count).rev() {
-        let question = serde_json::to_vec(&UsageQuery { days_ago })?;
-        days.push(ask(client, subjects.usage(name), question, name).await?);
+        days.push(schedulers.ask(Subjects::usage, &UsageQuery { days_ago }, name).await?);
     }
     Ok(days)
 }

@@ -4,16 +4,13 @@ use super::in_force::limits_of_leaders;
 use super::rules_edit::{EditConditions, replace};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::status::known_resources;
+use crate::commands::schedulers::Schedulers;
 use crate::config::{ResourceRules, Rules, parse_rules};
-use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::{PresentRules, written_by};
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
-use async_nats::Client;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -61,30 +58,30 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let file = args.path();
     let text = text(file)?;
     let rules = written_by(parse_rules(file, &text)?, &args.by, &file.display().to_string(), &text);
-    let client = connect(&args.nats.table(), "rampmeter-apply").await?;
-    let store = RuleStore::open_beside_state(&client, &args.nats.prefix).await?;
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-apply").await?;
+    let store = RuleStore::open_beside_state(schedulers.client(), &args.nats.prefix).await?;
     let mut present = PresentRules::read(&store).await?;
-    present.in_force = limits_of_leaders(&client, &args.nats.prefix, rules.names()).await?;
+    present.in_force = limits_of_leaders(&schedulers, rules.names()).await?;
     if !args.new {
-        refuse_unknown(&client, &args.nats.prefix, &present, &rules).await?;
+        refuse_unknown(&schedulers, &present, &rules).await?;
     }
     for note in rules.resources.iter().filter_map(uncounted_requests) {
         output::line_if_read(note);
     }
     let after = present.rules.with(&rules);
     let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
-    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
+    replace((&schedulers, &store), &present, &after, conditions).await
 }
 
 /// # Errors
 /// If a resource has neither a leader nor rules, nor a scheduler that knows it.
-async fn refuse_unknown(client: &Client, prefix: &Name, present: &PresentRules, rules: &Rules) -> anyhow::Result<()> {
+async fn refuse_unknown(schedulers: &Schedulers, present: &PresentRules, rules: &Rules) -> anyhow::Result<()> {
     let has_limits = |name: &Name| present.in_force.of(name).is_some() || present.rules.of(name).is_some();
     let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
     if unknown.is_empty() {
         return Ok(());
     }
-    let known = known_resources(client, &Subjects::new(prefix)?).await?;
+    let known = schedulers.known_resources().await?;
     let Some(unknown) = unknown.into_iter().find(|name| !known.contains(name)) else { return Ok(()) };
     let names = || known.iter().map(|name| &**name);
     let there_are = match known.is_empty() {

@@ -2,10 +2,9 @@
 
 use crate::commands::output;
 use crate::commands::output::human::duration;
-use crate::commands::status::ask;
+use crate::commands::schedulers::Schedulers;
 use crate::config::{ResourceRules, limit_text, limits_in_force};
 use anyhow::bail;
-use async_nats::Client;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{DiscoveredStatus, Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;
@@ -19,12 +18,11 @@ const HEAD: &str = "\
 ///
 /// # Errors
 /// If nothing was found, or a leader's answer is unreadable.
-pub(in crate::commands) async fn show(client: &Client, prefix: &Name, names: &[Name]) -> anyhow::Result<()> {
-    let subjects = Subjects::new(prefix)?;
-    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })?;
+pub(in crate::commands) async fn show(schedulers: &Schedulers, names: &[Name]) -> anyhow::Result<()> {
+    let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
     let mut text = String::new();
     for name in names {
-        let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
+        let Ok(status) = schedulers.ask::<Status>(Subjects::status, &question, name).await else { continue };
         let limits = limits_in_force(name, status.limits_toml.as_deref().unwrap_or_default())?;
         text.push_str(&found_of(&status, &limits));
     }

@@ -4,12 +4,10 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human::{duration, in_duration};
 use crate::commands::output::table::{right_aligned, table, trimmed};
-use crate::commands::status::{ask_leader, resource_names};
-use crate::serve::connection::connect;
+use crate::commands::schedulers::Schedulers;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
-use rampmeter_protocol::subject::Subjects;
 use serde::Serialize;
 
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
@@ -44,16 +42,8 @@ impl<'a> ResourceForecast<'a> {
 /// # Errors
 /// If NATS can't be reached, or no scheduler answers.
 pub async fn run(args: ForecastArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-forecast").await?;
-    let subjects = Subjects::new(&args.nats.prefix)?;
-    let names = match args.resource {
-        Some(name) => vec![name],
-        None => resource_names(&client, &subjects).await?,
-    };
-    let mut all = Vec::new();
-    for name in &names {
-        all.push(ask_leader(&client, subjects.status(name), name).await?);
-    }
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-forecast").await?;
+    let all = schedulers.statuses(args.resource.as_ref()).await?;
     if args.json {
         return output::json(&all.iter().map(ResourceForecast::of).collect::<Vec<_>>());
     }

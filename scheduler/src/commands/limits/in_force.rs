@@ -1,8 +1,7 @@
 //! The limits in force now, as the leaders say.
 
-use crate::commands::status::ask;
+use crate::commands::schedulers::Schedulers;
 use crate::config::{Rules, limits_in_force};
-use async_nats::Client;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;
@@ -11,16 +10,14 @@ use rampmeter_protocol::subject::Subjects;
 /// configuration or a provider. Resources without a leader are left out.
 ///
 /// # Errors
-/// If `prefix` is no prefix, or a leader's answer is unreadable.
+/// If a leader's answer is unreadable.
 pub(in crate::commands) async fn limits_of_leaders<'a>(
-    client: &Client,
-    prefix: &Name,
+    schedulers: &Schedulers,
     names: impl Iterator<Item = &'a Name>,
 ) -> anyhow::Result<Rules> {
-    let (subjects, mut in_force) = (Subjects::new(prefix)?, Rules::default());
-    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })?;
+    let (mut in_force, question) = (Rules::default(), StatusQuery { limits_toml: true, ..StatusQuery::default() });
     for name in names {
-        let Ok(status) = ask::<Status>(client, subjects.status(name), question.clone(), name).await else { continue };
+        let Ok(status) = schedulers.ask::<Status>(Subjects::status, &question, name).await else { continue };
         if let Some(text) = &status.limits_toml {
             in_force.resources.push(limits_in_force(name, text)?);
         }

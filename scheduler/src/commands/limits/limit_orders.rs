@@ -3,14 +3,13 @@
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human::duration as duration_text;
-use crate::commands::status::ask;
+use crate::commands::schedulers::Schedulers;
 use crate::provider::duration;
-use crate::serve::connection::connect;
-use async_nats::Client;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
+use serde::Serialize;
 
 /// What `thaw` takes.
 #[derive(Debug, clap::Args)]
@@ -62,24 +61,13 @@ pub struct EmptyArgs {
     nats: NatsArg,
 }
 
-/// An operator's order, and how its answer is printed.
-struct LimitCommand {
-    resource: Name,
-    limit: Option<Name>,
-    json: bool,
-    nats: NatsArg,
-    /// The subject of such orders.
-    subject: fn(&Subjects, &Name) -> String,
-    done: &'static str,
-}
-
 /// Ends the pauses of limits, and prints which.
 ///
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     let ThawArgs { resource, limit, json, nats } = args;
-    LimitCommand { resource, limit, json, nats, subject: Subjects::thaw, done: "thawed" }.give().await
+    give((&nats, json), &resource, Subjects::thaw, &LimitOrder { limit }, "thawed").await
 }
 
 /// Pauses limits, and prints which.
@@ -88,15 +76,8 @@ pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
     let FreezeArgs { resource, limit, span, json, nats } = args;
-    let client = connect(&nats.table(), "rampmeter-limits").await?;
-    let answer = order_freeze(&client, &Subjects::new(&nats.prefix)?, &resource, limit, span).await?;
-    match json {
-        true => output::json(&answer),
-        false => {
-            let done = format!("frozen for {}", duration_text(span.millis()));
-            output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, &done)))
-        }
-    }
+    let done = format!("frozen for {}", duration_text(span.millis()));
+    give((&nats, json), &resource, Subjects::freeze, &FreezeOrder { limit, for_ms: span.into() }, &done).await
 }
 
 /// Takes the stock of limits, and prints which.
@@ -105,54 +86,27 @@ pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     let EmptyArgs { resource, limit, json, nats, all: _ } = args;
-    LimitCommand { resource, limit, json, nats, subject: Subjects::empty, done: "emptied" }.give().await
+    give((&nats, json), &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
 }
 
-impl LimitCommand {
-    async fn give(self) -> anyhow::Result<()> {
-        let client = connect(&self.nats.table(), "rampmeter-limits").await?;
-        let subject = (self.subject)(&Subjects::new(&self.nats.prefix)?, &self.resource);
-        let answer = order(&client, subject, &self.resource, self.limit).await?;
-        match self.json {
-            true => output::json(&answer)?,
-            false => output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, self.done)))?,
-        }
-        Ok(())
-    }
-}
-
-/// Repeats an order about one limit, or about all, until nothing is left to do.
-///
-/// # Errors
-/// If no scheduler leads the resource, or the leader refuses.
-pub(in crate::commands) async fn order(
-    client: &Client,
-    subject: String,
+/// Gives an order to the leader of a resource, and prints to which limits it applied. The order is
+/// repeated until nothing is left to do: a leader does a bounded part of it at once.
+async fn give(
+    (nats, json): (&NatsArg, bool),
     resource: &Name,
-    limit: Option<Name>,
-) -> anyhow::Result<LimitOrderDone> {
-    let order = serde_json::to_vec(&LimitOrder { limit })?;
-    let mut answer: LimitOrderDone = ask(client, subject.clone(), order.clone(), resource).await?;
+    subject: fn(&Subjects, &Name) -> String,
+    order: &impl Serialize,
+    done: &str,
+) -> anyhow::Result<()> {
+    let schedulers = Schedulers::connect(nats, "rampmeter-limits").await?;
+    let mut answer: LimitOrderDone = schedulers.ask(subject, order, resource).await?;
     while answer.more {
-        let next: LimitOrderDone = ask(client, subject.clone(), order.clone(), resource).await?;
-        answer.more = next.more;
+        answer.more = schedulers.ask::<LimitOrderDone>(subject, order, resource).await?.more;
     }
-    Ok(answer)
-}
-
-/// Pauses calls that take from one limit, or from any limit.
-///
-/// # Errors
-/// If no scheduler leads the resource, or the leader refuses.
-pub(in crate::commands) async fn order_freeze(
-    client: &Client,
-    subjects: &Subjects,
-    resource: &Name,
-    limit: Option<Name>,
-    span: Span,
-) -> anyhow::Result<LimitOrderDone> {
-    let order = serde_json::to_vec(&FreezeOrder { limit, for_ms: span.into() })?;
-    ask(client, subjects.freeze(resource), order, resource).await
+    match json {
+        true => output::json(&answer),
+        false => output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, done))),
+    }
 }
 
 fn summary(limits: &[Name], done: &str) -> String {

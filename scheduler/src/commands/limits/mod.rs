@@ -10,15 +10,13 @@ pub(super) mod rules_edit;
 
 use super::nats_arg::NatsArg;
 use super::output;
-use super::status::known_resources;
+use super::schedulers::Schedulers;
 use crate::config::{ResourceRules, Rules};
-use crate::serve::connection::connect;
 use crate::serve::limits::present_rules::PresentRules;
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
 use in_force::limits_of_leaders;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
 use rules_edit::{EditConditions, replace};
 use serde_json::{Value, json};
 
@@ -78,22 +76,22 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
 }
 
 async fn show(args: GetArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-limits").await?;
-    let mut present = match RuleStore::existing(&client, &args.nats.prefix).await? {
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
+    let mut present = match RuleStore::existing(schedulers.client(), &args.nats.prefix).await? {
         Some(store) => PresentRules::read(&store).await?,
         None => PresentRules::none(),
     };
     let mut names: Vec<Name> = match &args.resource {
         Some(name) => vec![name.clone()],
-        None => known_resources(&client, &Subjects::new(&args.nats.prefix)?).await?,
+        None => schedulers.known_resources().await?,
     };
     names.extend(present.rules.names().filter(|_| args.resource.is_none()).cloned());
     names.sort();
     names.dedup();
     if args.learned {
-        return discovered_limits::show(&client, &args.nats.prefix, &names).await;
+        return discovered_limits::show(&schedulers, &names).await;
     }
-    present.in_force = limits_of_leaders(&client, &args.nats.prefix, names.iter()).await?;
+    present.in_force = limits_of_leaders(&schedulers, names.iter()).await?;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
         bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
@@ -180,13 +178,13 @@ fn as_json(present: &PresentRules, shown: &[ShownLimits]) -> Value {
 }
 
 async fn reset(args: ResetArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-limits").await?;
-    let Some(store) = RuleStore::existing(&client, &args.nats.prefix).await? else {
+    let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
+    let Some(store) = RuleStore::existing(schedulers.client(), &args.nats.prefix).await? else {
         bail!("no limits were ever applied: those of the configuration count");
     };
     let present = PresentRules::read(&store).await?;
     chosen(&present.rules, &args.resource)?;
     let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
     let after = present.rules.without(&args.resource);
-    replace((&client, &args.nats.prefix, &store), &present, &after, conditions).await
+    replace((&schedulers, &store), &present, &after, conditions).await
 }

@@ -1,15 +1,13 @@
 //! Writes another edition of the rules, and waits until it is in force.
 
 use crate::commands::output;
-use crate::commands::status::ask_leader;
+use crate::commands::schedulers::Schedulers;
 use crate::config::Rules;
 use crate::serve::limits::present_rules::{Paint, PresentRules, write};
 use crate::store::{RuleStore, RulesRevision};
 use anyhow::bail;
-use async_nats::Client;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -33,7 +31,7 @@ pub(in crate::commands) struct EditConditions {
 /// # Errors
 /// If another edition was written meanwhile, or the store does not take the new one.
 pub(in crate::commands) async fn replace(
-    (client, prefix, store): (&Client, &Name, &RuleStore),
+    (schedulers, store): (&Schedulers, &RuleStore),
     present: &PresentRules,
     after: &Rules,
     conditions: EditConditions,
@@ -63,7 +61,7 @@ pub(in crate::commands) async fn replace(
     changed.sort();
     changed.dedup();
     for name in changed {
-        output::line(in_force(client, prefix, name, new).await?)?;
+        output::line(in_force(schedulers, name, new).await)?;
     }
     Ok(())
 }
@@ -74,22 +72,22 @@ fn is_same(before: &Rules, after: &Rules, name: &Name) -> bool {
 }
 
 /// Asks the leader of `name` until it follows this revision, and returns the outcome as text.
-async fn in_force(client: &Client, prefix: &Name, name: &Name, revision: RulesRevision) -> anyhow::Result<String> {
-    let (subjects, clock) = (Subjects::new(prefix)?, Clock::start());
+async fn in_force(schedulers: &Schedulers, name: &Name, revision: RulesRevision) -> String {
+    let clock = Clock::start();
     let begun = clock.now();
     loop {
-        let status = ask_leader(client, subjects.status(name), name).await;
+        let status = schedulers.status(name).await;
         let waited = clock.now().since(begun);
         let known = |status: &rampmeter_protocol::status::Status| {
             status.rules.as_ref().is_some_and(|rules| rules.revision >= revision.get())
         };
         match status {
             Ok(status) if known(&status) => {
-                return Ok(format!("`{name}` follows it after {waited:.1}, led by {}", status.leader));
+                return format!("`{name}` follows it after {waited:.1}, led by {}", status.leader);
             }
             Ok(_) if waited < IN_FORCE => tokio::time::sleep(LOOK).await,
-            Ok(status) => return Ok(format!("`{name}` does not follow it after {waited:.1}; ask {}", status.leader)),
-            Err(error) => return Ok(format!("`{name}`: {error}; the rules count once a scheduler leads it")),
+            Ok(status) => return format!("`{name}` does not follow it after {waited:.1}; ask {}", status.leader),
+            Err(error) => return format!("`{name}`: {error}; the rules count once a scheduler leads it"),
         }
     }
 }

@@ -1,0 +1,135 @@
+//! Running schedulers, as commands ask them over NATS.
+
+use super::nats_arg::NatsArg;
+use crate::serve::connection::connect;
+use anyhow::{Context, bail};
+use async_nats::{Client, Message, RequestErrorKind};
+use futures::StreamExt;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::resources::Resources;
+use rampmeter_protocol::status::Status;
+use rampmeter_protocol::subject::Subjects;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// How long to collect the resources of all schedulers.
+const COLLECT: Duration = Duration::from_millis(300);
+/// The longest wait for a scheduler's answer.
+const ANSWER: Duration = Duration::from_secs(2);
+
+/// The schedulers of one prefix on a NATS server.
+pub(super) struct Schedulers {
+    client: Client,
+    subjects: Subjects,
+}
+
+impl Schedulers {
+    /// Connects as the NATS client `name`.
+    ///
+    /// # Errors
+    /// If NATS can't be reached.
+    pub(super) async fn connect(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
+        let client = connect(&nats.table(), name).await?;
+        Ok(Schedulers { client, subjects: Subjects::new(&nats.prefix)? })
+    }
+
+    /// The connection.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the resource that was named, or those of all schedulers.
+    ///
+    /// # Errors
+    /// If none was named and no scheduler answers.
+    pub(super) async fn named_or_all(&self, named: Option<&Name>) -> anyhow::Result<Vec<Name>> {
+        if let Some(name) = named {
+            return Ok(vec![name.clone()]);
+        }
+        let names = self.known_resources().await?;
+        if names.is_empty() {
+            bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", self.subjects.resources());
+        }
+        Ok(names)
+    }
+
+    /// Returns the names of all resources, none if no scheduler answers. Every scheduler answers
+    /// with its own.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub(super) async fn known_resources(&self) -> anyhow::Result<Vec<Name>> {
+        let inbox = self.client.new_inbox();
+        let answers = self.client.subscribe(inbox.clone()).await?;
+        self.client.publish_with_reply(self.subjects.resources(), inbox, "".into()).await?;
+        let mut names = Vec::new();
+        let mut in_time = Box::pin(answers.take_until(tokio::time::sleep(COLLECT)));
+        while let Some(answer) = in_time.next().await {
+            if let Ok(resources) = serde_json::from_slice::<Resources>(&answer.payload) {
+                names.extend(resources.resources.into_iter().map(|resource| resource.name));
+            }
+        }
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Asks the leader of the named resource, or of each, for its status.
+    ///
+    /// # Errors
+    /// If a resource has no leader, or a leader does not answer.
+    pub(super) async fn statuses(&self, named: Option<&Name>) -> anyhow::Result<Vec<Status>> {
+        let mut all = Vec::new();
+        for name in self.named_or_all(named).await? {
+            all.push(self.status(&name).await?);
+        }
+        Ok(all)
+    }
+
+    /// Asks the leader of `resource` for its status.
+    ///
+    /// # Errors
+    /// If no scheduler leads it, or the leader does not answer.
+    pub(super) async fn status(&self, resource: &Name) -> anyhow::Result<Status> {
+        self.request(self.subjects.status(resource), Vec::new(), resource).await
+    }
+
+    /// Asks the leader of `resource` at one of its subjects.
+    ///
+    /// # Errors
+    /// If no scheduler leads it, or the leader does not answer or refuses.
+    pub(super) async fn ask<A: DeserializeOwned>(
+        &self,
+        subject: fn(&Subjects, &Name) -> String,
+        question: &impl Serialize,
+        resource: &Name,
+    ) -> anyhow::Result<A> {
+        self.request(subject(&self.subjects, resource), serde_json::to_vec(question)?, resource).await
+    }
+
+    async fn request<A: DeserializeOwned>(
+        &self,
+        subject: String,
+        question: Vec<u8>,
+        resource: &Name,
+    ) -> anyhow::Result<A> {
+        let answer = self.client.request(subject, question.into());
+        match tokio::time::timeout(ANSWER, answer).await {
+            Ok(Ok(message)) => read(&message),
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
+                bail!("no running scheduler owns resource `{resource}`")
+            }
+            Ok(Err(error)) => Err(error).with_context(|| format!("resource `{resource}`")),
+            Err(_) => bail!("the scheduler of resource `{resource}` does not answer"),
+        }
+    }
+}
+
+fn read<A: DeserializeOwned>(message: &Message) -> anyhow::Result<A> {
+    let error = message.headers.as_ref().and_then(|headers| headers.get("Nats-Service-Error"));
+    match error {
+        Some(error) => bail!("{error}"),
+        None => serde_json::from_slice(&message.payload).context("the answer is not of the protocol"),
+    }
+}
