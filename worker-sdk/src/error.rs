@@ -144,11 +144,11 @@ impl Error {
                 error.0.retry_after = Some(retry_after.duration());
                 error
             }
-            Denial::Refused { code, message, retry_after, limited_by } => {
-                let text = format!("{resource} refused the permit ({}): {message}", code.as_str());
-                let mut error = Error::new(ErrorKind::Refused(code), text);
-                error.0.retry_after = retry_after.map(Span::duration);
-                error.0.limited_by = limited_by;
+            Denial::Refused(refused) => {
+                let text = format!("{resource} refused the permit ({}): {}", refused.code.as_str(), refused.message);
+                let mut error = Error::new(ErrorKind::Refused(refused.code), text);
+                error.0.retry_after = refused.retry_after().map(Span::duration);
+                error.0.limited_by = refused.limited_by.as_deref().map(Box::from);
                 error
             }
         }
@@ -211,6 +211,7 @@ impl From<SafeRateError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::answer::Refused;
 
     fn check(why: Denial, kind: ErrorKind, text: &str) {
         let error = Error::denied(&Name::new("hub").unwrap(), why);
@@ -225,12 +226,7 @@ mod tests {
             limited_by: limited_by.map(Box::from),
             answered,
         };
-        let refused = Denial::Refused {
-            code: Code::NeverFits,
-            message: "at most 300".into(),
-            retry_after: None,
-            limited_by: Some("pu".into()),
-        };
+        let refused = Denial::Refused(Refused::new(Code::NeverFits, "at most 300"));
         check(timed_out(false, None), ErrorKind::TimedOut, "no scheduler of hub answered within 2s; is one running?");
         check(timed_out(true, Some("pu")), ErrorKind::TimedOut, "no permit of hub within 2s: held by limit pu");
         check(refused, ErrorKind::Refused(Code::NeverFits), "hub refused the permit (never_fits): at most 300");

@@ -6,7 +6,9 @@ use crate::code::Code;
 use crate::cost::Cost;
 use crate::epoch::Epoch;
 use crate::left::Left;
+use crate::millis::Millis;
 use crate::text::Text;
+use crate::time::Span;
 use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
@@ -145,6 +147,23 @@ impl<'a> Refused<'a> {
     /// A refusal that names no request, no limit and no time to ask again.
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
         Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
+    }
+
+    /// When to ask again, if that is of use. An invalid time is ignored.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Span> {
+        Millis::new(self.retry_after_ms?).ok().map(Millis::span)
+    }
+
+    /// An owned copy.
+    #[must_use]
+    pub fn into_owned(self) -> Refused<'static> {
+        Refused {
+            id: self.id.map(Text::into_owned),
+            message: self.message.into_owned(),
+            limited_by: self.limited_by.map(Text::into_owned),
+            ..self
+        }
     }
 }
 

@@ -165,18 +165,15 @@ impl Run<'_> {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;
         match denial {
-            Denial::Refused { code: Code::QuotaSpent | Code::NotInTime, retry_after: Some(wait), .. } => {
-                self.ask_later(now, number, *wait);
-            }
-            Denial::Refused { code: Code::QuotaSpent, retry_after: None, .. } => {
-                fleet.given_up += 1;
-                self.count_call(now, number);
-            }
-            Denial::Refused { .. }
-            | Denial::TimedOut { .. }
-            | Denial::Unreachable { .. }
-            | Denial::TooManyAsks { .. }
-            | Denial::Closed => {
+            Denial::Refused(refused) => match (refused.code, refused.retry_after()) {
+                (Code::QuotaSpent | Code::NotInTime, Some(wait)) => self.ask_later(now, number, wait),
+                (Code::QuotaSpent, None) => {
+                    fleet.given_up += 1;
+                    self.count_call(now, number);
+                }
+                (_, _) => self.finish_call(now, number),
+            },
+            Denial::TimedOut { .. } | Denial::Unreachable { .. } | Denial::TooManyAsks { .. } | Denial::Closed => {
                 self.finish_call(now, number);
             }
         }

@@ -189,7 +189,7 @@ impl Session {
     /// accepts to wait until the queue has room.
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
-        let after = span(refusal.retry_after_ms)?;
+        let after = refusal.retry_after()?;
         Some(now + self.dice.jittered(after)).filter(|then| *then < ask.deadline)
     }
 
@@ -207,13 +207,7 @@ impl Session {
         if ask.was_sent_again() {
             self.cancelled.insert(now, number, ask.resource);
         }
-        let why = Denial::Refused {
-            code: refusal.code,
-            message: Box::from(&*refusal.message),
-            retry_after: span(refusal.retry_after_ms),
-            limited_by: refusal.limited_by.as_deref().map(Box::from),
-        };
-        self.complete(number, Err(why));
+        self.complete(number, Err(Denial::Refused(refusal.clone().into_owned())));
     }
 }
 impl Stamp {

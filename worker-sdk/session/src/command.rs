@@ -2,7 +2,7 @@
 
 use super::freeze::Freeze;
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
-use rampmeter_protocol::answer::Granted;
+use rampmeter_protocol::answer::{Granted, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::PermitRequest;
@@ -142,16 +142,7 @@ impl Grant {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Denial {
     /// The scheduler refused the request.
-    Refused {
-        /// The reason, for programs.
-        code: Code,
-        /// The reason, for people.
-        message: Box<str>,
-        /// When to ask again, if that is of use.
-        retry_after: Option<Span>,
-        /// The limit in the way.
-        limited_by: Option<Box<str>>,
-    },
+    Refused(Refused<'static>),
     /// The deadline came first.
     TimedOut {
         /// How long the request waited.

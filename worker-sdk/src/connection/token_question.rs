@@ -25,11 +25,6 @@ pub(crate) async fn ask(client: &Client, subject: String, resource: &Name) -> Re
     };
     AccessToken::parse(&answer.payload).map_err(|refused| match refused {
         None => Error::no_token(resource, "the answer is not of the protocol"),
-        Some(refused) => {
-            let retry_after = refused.retry_after_ms.map(|millis| Duration::try_from_secs_f64(millis / 1e3));
-            let retry_after = retry_after.and_then(Result::ok).map(Into::into);
-            let (code, message) = (refused.code, refused.message.to_string().into());
-            Error::denied(resource, Denial::Refused { code, message, retry_after, limited_by: None })
-        }
+        Some(refused) => Error::denied(resource, Denial::Refused(refused.into_owned())),
     })
 }

@@ -75,7 +75,7 @@ mod recorded {
         /// Notes that there is no permit.
         pub(crate) fn note_denied(&mut self, denial: &Denial) {
             let (code, limit) = match denial {
-                Denial::Refused { code, limited_by, .. } => (code.as_str(), limited_by.as_deref()),
+                Denial::Refused(refused) => (refused.code.as_str(), refused.limited_by.as_deref()),
                 Denial::TimedOut { limited_by, .. } => ("timed_out", limited_by.as_deref()),
                 Denial::Unreachable { .. } => ("unreachable", None),
                 Denial::TooManyAsks { .. } => ("too_many_asks", None),

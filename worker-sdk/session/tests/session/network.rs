@@ -187,7 +187,7 @@ impl World {
                     Ok(grant) if grant.is_local() => drop(self.given_up.insert(ask.0)),
                     Ok(_) => drop(self.granted.insert(ask.0)),
                     Err(Denial::TimedOut { .. } | Denial::Unreachable { .. }) => drop(self.given_up.insert(ask.0)),
-                    Err(Denial::Refused { .. } | Denial::TooManyAsks { .. } | Denial::Closed) => {}
+                    Err(Denial::Refused(_) | Denial::TooManyAsks { .. } | Denial::Closed) => {}
                 }
             }
             Command::Freeze { .. } => panic!("no freeze was announced"),

@@ -272,7 +272,7 @@ fn policy(words: &str) -> Unreachable {
 
 fn denial(ask: u64, why: &Denial) -> String {
     match why {
-        Denial::Refused { code, .. } => format!("refused {} {ask}", code.as_str()),
+        Denial::Refused(refused) => format!("refused {} {ask}", refused.code.as_str()),
         Denial::TimedOut { answered: false, .. } => format!("timed out unheard {ask}"),
         Denial::TimedOut { answered: true, .. } => format!("timed out {ask}"),
         Denial::Unreachable { silence, retry_after } => {

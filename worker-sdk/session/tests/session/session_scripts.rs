@@ -295,7 +295,7 @@ fn is_equal(one: &Value, other: &Value) -> bool {
 
 fn denial(why: &Denial) -> String {
     match why {
-        Denial::Refused { code, .. } => format!("refused {}", code.as_str()),
+        Denial::Refused(refused) => format!("refused {}", refused.code.as_str()),
         Denial::TimedOut { .. } => "refused not_in_time".to_owned(),
         Denial::Unreachable { .. } => "unreachable".to_owned(),
         Denial::TooManyAsks { .. } | Denial::Closed => panic!("no script has this: {why:?}"),

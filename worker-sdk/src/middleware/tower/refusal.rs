@@ -51,12 +51,14 @@ fn rate_limit(error: &Error) -> Option<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::answer::Refused;
     use rampmeter_protocol::code::Code;
     use rampmeter_worker_session::Denial;
 
     fn refused(code: Code, retry_after_ms: Option<u64>, limited_by: Option<&str>) -> Denial {
-        let retry_after = retry_after_ms.map(Span::from_millis);
-        Denial::Refused { code, message: "no".into(), retry_after, limited_by: limited_by.map(Box::from) }
+        let retry_after_ms = retry_after_ms.map(|millis| millis as f64);
+        let limited_by = limited_by.map(|limit| limit.to_owned().into());
+        Denial::Refused(Refused { retry_after_ms, limited_by, ..Refused::new(code, "no") })
     }
 
     fn timed_out(limited_by: Option<&str>) -> Denial {
