@@ -30,6 +30,20 @@ pub struct Price<'a> {
     pub given: Option<Cow<'a, RawValue>>,
 }
 
+impl Price<'_> {
+    /// An owned copy.
+    #[must_use]
+    pub fn into_owned(self) -> Price<'static> {
+        let owned = |json: Cow<'_, RawValue>| Cow::Owned(json.into_owned());
+        Price {
+            kind: self.kind.into_owned(),
+            api: self.api.into_owned(),
+            body: owned(self.body),
+            given: self.given.map(owned),
+        }
+    }
+}
+
 impl Price<'static> {
     /// The price of a body, which is JSON.
     ///

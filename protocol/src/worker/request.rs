@@ -72,6 +72,21 @@ pub struct PermitRequest<'a> {
     pub trace: Option<TraceContext>,
 }
 
+impl PermitRequest<'_> {
+    /// An owned copy.
+    #[must_use]
+    pub fn into_owned(self) -> PermitRequest<'static> {
+        PermitRequest {
+            cost: self.cost.into_owned(),
+            price: self.price.map(|price| Box::new(price.into_owned())),
+            class: self.class.map(Text::into_owned),
+            labels: self.labels.into_owned(),
+            from: self.from.map(Text::into_owned),
+            ..self
+        }
+    }
+}
+
 fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Epoch>, D::Error> {
     let epoch = Option::<Epoch>::deserialize(deserializer)?;
     match epoch {

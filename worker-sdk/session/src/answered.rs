@@ -7,7 +7,7 @@ use crate::outbox::outbox_of;
 use crate::renewing::Place;
 use crate::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
-use rampmeter_protocol::code::Remedy;
+use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::lateness::{Stamped, TimelyStart};
 use rampmeter_protocol::millis::Millis;
@@ -17,6 +17,8 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The shortest validity of a usable permit: no task wakes up faster.
 const MIN_VALID: Span = Span::from_millis(1);
+/// Tells a client that the permit under an id of its own came too late.
+const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
 /// The most ids that one request may use up. Beyond it, another id does not help.
 const MAX_USED_UP: u32 = 100;
 
@@ -65,7 +67,7 @@ impl Session {
     /// instead. If a deposed leader answered, the ask is sent again, with the known
     /// epoch, which tells that leader that it is deposed.
     fn current(&mut self, now: Time, id: &str, epoch: Epoch) -> Option<AskNumber> {
-        let number = self.ids.ask(id)?;
+        let number = self.ask_of(id)?;
         if let Some(resource) = self.cancelled.get(number) {
             self.note_epoch(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
@@ -122,10 +124,14 @@ impl Session {
 
     /// Gives back a permit that lapsed while its answer was on its way, and asks for another one.
     fn lapsed(&mut self, now: Time, number: AskNumber) {
-        let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
-        let settle = Settle::unused(self.ids.id(number));
-        self.outbox(resource).settle(settle);
-        self.go_on_renamed(now, number);
+        let Some(ask) = self.asks.get(number) else { return };
+        let (resource, id, keeps_id) = (ask.resource, ask.id(), ask.keeps_id);
+        self.outbox(resource).settle(Settle::unused(id.clone()));
+        if !keeps_id {
+            return self.go_on_renamed(now, number);
+        }
+        let id = Some(Text::from(id.as_str()));
+        self.deny(now, number, &Refused { id, ..Refused::new(Code::Lapsed, LATE) });
     }
 
     /// Continues the ask under a new id and at its age, because the scheduler refuses an id that
@@ -151,7 +157,7 @@ impl Session {
     /// A refusal without an id is about the whole batch.
     fn refused(&mut self, now: Time, batch: BatchNumber, refusal: &Refused<'_>) {
         let meant = match refusal.id.as_deref() {
-            Some(id) => self.ids.ask(id).into_iter().collect(),
+            Some(id) => self.ask_of(id).into_iter().collect(),
             None => self.asks.of_batch(batch),
         };
         for number in meant {
@@ -166,17 +172,25 @@ impl Session {
     fn refuse(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
+        let remedy = refusal.code.remedy();
+        if self.options.relays && remedy == Remedy::Repeat {
+            // To the relay's clients, a scheduler that may not answer is none.
+            return self.ask_later(now, number);
+        }
         if refusal.epoch == Epoch::NONE {
             self.note_contact(now, resource, false);
         } else if !self.note_epoch(now, resource, refusal.epoch) {
             return self.ask_later(now, number);
         }
-        let come_back = match refusal.code.remedy() {
+        let keeps_id = self.asks.get(number).is_some_and(|ask| ask.keeps_id);
+        let come_back = match remedy {
             Remedy::Repeat => return self.ask_later(now, number),
-            Remedy::ReturnAndReplace => return self.lapsed(now, number),
-            Remedy::Replace if self.ids.renamings(number) < MAX_USED_UP => return self.go_on_renamed(now, number),
+            Remedy::ReturnAndReplace if !keeps_id => return self.lapsed(now, number),
+            Remedy::Replace if self.ids.renamings(number) < MAX_USED_UP && !keeps_id => {
+                return self.go_on_renamed(now, number);
+            }
             Remedy::ComeBack => self.come_back_at(now, number, refusal),
-            Remedy::Replace | Remedy::GiveUp | Remedy::Change => None,
+            Remedy::ReturnAndReplace | Remedy::Replace | Remedy::GiveUp | Remedy::Change => None,
         };
         self.outbox(resource).backoff.succeed();
         match come_back {
@@ -188,7 +202,8 @@ impl Session {
     /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
     /// accepts to wait until the queue has room.
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
-        let ask = self.asks.get(number).filter(|ask| ask.request.mode == Mode::Wait)?;
+        let waits = |ask: &&Ask| ask.request.mode == Mode::Wait && !self.options.relays;
+        let ask = self.asks.get(number).filter(waits)?;
         let after = refusal.retry_after()?;
         Some(now + self.dice.jittered(after)).filter(|then| *then < ask.deadline)
     }

@@ -19,7 +19,8 @@ pub enum Event<'a> {
         /// Its resource.
         resource: ResourceNumber,
         /// The request. The session fills in `id`, `max_wait_ms` and `epoch`. It adds its own wait
-        /// to `age_ms`, the time that the permit has already been wanted.
+        /// to `age_ms`, the time that the permit has already been wanted. Only a
+        /// [relay](super::Session::relaying) keeps an id that is there.
         request: Box<PermitRequest<'static>>,
         /// When to give up; [`Time::NEVER`] for no deadline.
         deadline: Time,

@@ -34,6 +34,7 @@ mod freeze;
 mod leases;
 mod numbers;
 mod outbox;
+mod relaying;
 mod renewing;
 mod rng;
 mod sending;
@@ -94,6 +95,7 @@ pub struct Session {
 #[derive(Clone, Copy, Debug)]
 struct SessionOptions {
     renews: bool,
+    relays: bool,
     reports_silence: bool,
     one_class_per_message: bool,
     most_asks: usize,
@@ -101,7 +103,13 @@ struct SessionOptions {
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions { renews: true, reports_silence: false, one_class_per_message: false, most_asks: MAX_ASKS }
+        SessionOptions {
+            renews: true,
+            relays: false,
+            reports_silence: false,
+            one_class_per_message: false,
+            most_asks: MAX_ASKS,
+        }
     }
 }
 
@@ -214,11 +222,14 @@ impl Session {
         if self.closed {
             return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
         }
-        let SessionOptions { most_asks, reports_silence, .. } = self.options;
+        let SessionOptions { most_asks, reports_silence, relays, .. } = self.options;
         if self.asks.len() >= most_asks {
             return self.complete(number, Err(Denial::TooManyAsks { bound: most_asks }));
         }
-        ask.request.id = Some(self.ids.id(number));
+        ask.keeps_id = relays && ask.request.id.is_some();
+        if !ask.keeps_id {
+            ask.request.id = Some(self.ids.id(number));
+        }
         let resource = ask.resource;
         self.asks.insert(number, ask);
         let group = self.message_group(number);
@@ -230,19 +241,17 @@ impl Session {
         }
     }
 
-    /// An ask that was never sent needs no giving back. An ask that is not known here was granted
-    /// meanwhile.
+    /// An ask that is not known here was granted meanwhile.
     fn cancelled(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
-        let never_sent = self.remove(number).is_some_and(|ask| !ask.was_sent());
-        if !never_sent {
-            self.give_back(now, number, resource);
+        match self.asks.remove(number) {
+            Some(ask) => self.withdraw(now, number, &ask),
+            None => self.give_back(now, number, resource, self.ids.id(number)),
         }
     }
 
-    fn give_back(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
+    fn give_back(&mut self, now: Time, number: AskNumber, resource: ResourceNumber, id: PermitId) {
         self.cancelled.insert(now, number, resource);
-        let settle = Settle::unused(self.ids.id(number));
-        self.settled(resource, settle);
+        self.settled(resource, Settle::unused(id));
     }
 
     fn next_batch(&mut self) -> BatchNumber {
@@ -322,10 +331,11 @@ impl Session {
         self.complete(number, result);
     }
 
+    /// Gives back what an ask may have been granted. One that was never sent needs none.
     fn withdraw(&mut self, now: Time, number: AskNumber, ask: &Ask) {
         self.outbox(ask.resource).leave(number);
         if ask.was_sent() {
-            self.give_back(now, number, ask.resource);
+            self.give_back(now, number, ask.resource, ask.id());
         }
     }
 

@@ -38,7 +38,9 @@ impl Session {
     fn check_resource(&mut self, now: Time, resource: ResourceNumber) {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
-        let verdict = self.outbox(resource).schedulers.reachability.check(now, unanswered, oldest.is_some());
+        // A relay has its clients wait as long as the scheduler said that they wait.
+        let others_wait = oldest.is_some() && !self.options.relays;
+        let verdict = self.outbox(resource).schedulers.reachability.check(now, unanswered, others_wait);
         if verdict == Verdict::Lost {
             self.stagger(now, resource);
         }

@@ -16,12 +16,14 @@ pub(crate) struct Ask {
     pub(crate) request: Box<PermitRequest<'static>>,
     /// When the permit was first wanted.
     pub(crate) since: Time,
+    /// When the ask is given up.
     pub(crate) deadline: Time,
     pub(crate) limited_by: Option<Box<str>>,
     pub(crate) was_answered: bool,
+    /// Whether the caller chose the id, so that the ask goes on under no other.
+    pub(crate) keeps_id: bool,
     stage: Stage,
-    /// How long the scheduler may be silent about the ask.
-    patience: Span,
+    longest_silence: LongestSilence,
     /// Since when a scheduler owes an answer about the ask.
     unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
@@ -58,19 +60,19 @@ impl Ask {
         resource: ResourceNumber,
         mut request: Box<PermitRequest<'static>>,
         deadline: Time,
-        silence: LongestSilence,
+        longest_silence: LongestSilence,
     ) -> Self {
         request.progress = request.mode == Mode::Wait;
-        let patience = silence.of(request.mode);
         Ask {
             resource,
             since: now - request.age_ms.span(),
             request,
-            deadline,
+            deadline: deadline + longest_silence.grace,
             limited_by: None,
             was_answered: false,
+            keeps_id: false,
             stage: Stage::Unsent,
-            patience,
+            longest_silence,
             unanswered: Some(now),
             last_batch: None,
             first_sent: None,
@@ -82,14 +84,14 @@ impl Ask {
 
     /// Marks the ask as sent and fills in the fields that change from one sending to the next.
     pub(crate) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<Epoch>) -> &PermitRequest<'static> {
-        self.stage = Stage::Sent { silent_until: now + self.patience };
+        self.stage = Stage::Sent { silent_until: now + self.longest_silence.of(self.request.mode, false) };
         self.last_batch = Some(batch);
         self.first_sent.get_or_insert(now);
         self.last_sent = now;
         self.sendings = self.sendings.saturating_add(1);
         self.request.age_ms = whole_millis(now.since(self.since)).into();
         self.request.max_wait_ms = self.max_wait(now);
-        self.request.epoch = epoch;
+        self.request.epoch = epoch.or(self.request.epoch);
         &self.request
     }
 
@@ -122,7 +124,10 @@ impl Ask {
         self.was_answered = true;
         self.unanswered = None;
         if let Stage::Sent { .. } = self.stage {
-            self.stage = Stage::Sent { silent_until: now + self.patience };
+            let silent_until = now + self.longest_silence.of(self.request.mode, true);
+            let overdue = self.deadline - Span::from_nanos(self.longest_silence.grace.nanos() / 2);
+            let silent_until = if now < overdue { silent_until.min(overdue) } else { silent_until };
+            self.stage = Stage::Sent { silent_until };
         }
     }
 
@@ -144,6 +149,11 @@ impl Ask {
     /// Whether a copy may be on its way to a scheduler that has already answered.
     pub(crate) fn was_sent_again(&self) -> bool {
         self.sendings > 1
+    }
+
+    /// The id of its permit.
+    pub(crate) fn id(&self) -> PermitId {
+        self.request.id.clone().expect("a pending ask has an id")
     }
 
     /// Gives the request another id.
@@ -193,7 +203,7 @@ impl Ask {
     /// The longest wait, for the scheduler. Mode `allow` starts now or never, which needs no bound.
     fn max_wait(&self, now: Time) -> Option<Millis> {
         let bounded = self.deadline < Time::NEVER && self.request.mode != Mode::Allow;
-        bounded.then(|| self.deadline.since(now).into())
+        bounded.then(|| self.deadline.since(now).saturating_sub(self.longest_silence.grace).into())
     }
 }
 

@@ -8,28 +8,47 @@ use rampmeter_protocol::time::Span;
 const WAITING: Span = Span::from_secs(12);
 /// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);
+/// The clients of a relay are told of a silence after a second. Within that time a lost message is
+/// sent again, and one report may be lost.
+const RELAY_WAITING: Span = Span::from_secs(6);
+const RELAY_AT_ONCE: Span = Span::from_millis(400);
+/// How long a relay waits for a scheduler's own refusal at a deadline. After half of this time it
+/// asks for it.
+const RELAY_GRACE: Span = Span::from_secs(1);
 /// A scheduler reports to a whole fleet in one moment, so that its silence begins for all at once.
 /// Up to an eighth of the longest silence is therefore added at random.
 const JITTER: u64 = 8;
 
-/// How long a scheduler may be silent before a request is repeated, by the request's mode. All
-/// requests of a client share it, so that those that fell silent together are repeated together.
+/// How long a scheduler may be silent before a request is repeated. All requests of a client share
+/// it, so that those that fell silent together are repeated together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongestSilence {
     waiting: Span,
     at_once: Span,
+    /// How much later than its deadline a request is given up; zero except for relays.
+    pub(crate) grace: Span,
 }
 
 impl LongestSilence {
     pub(crate) fn new(dice: &mut Rng) -> Self {
-        let mut jittered = |span: Span| span + dice.span_up_to(Span::from_nanos(span.nanos() / JITTER));
-        LongestSilence { waiting: jittered(WAITING), at_once: jittered(AT_ONCE) }
+        LongestSilence { waiting: jittered(WAITING, dice), at_once: jittered(AT_ONCE, dice), grace: Span::ZERO }
     }
 
-    pub(crate) fn of(self, mode: Mode) -> Span {
+    pub(crate) fn of_a_relay(dice: &mut Rng) -> Self {
+        let (waiting, at_once) = (jittered(RELAY_WAITING, dice), jittered(RELAY_AT_ONCE, dice));
+        LongestSilence { waiting, at_once, grace: RELAY_GRACE }
+    }
+
+    /// The longest silence by the request's mode, and whether a scheduler has told that it waits:
+    /// it does so at once, but a worker has time.
+    pub(crate) fn of(self, mode: Mode, is_answered: bool) -> Span {
         match mode {
-            Mode::Wait => self.waiting,
-            Mode::Allow | Mode::Reserve => self.at_once,
+            Mode::Wait if is_answered || self.grace == Span::ZERO => self.waiting,
+            Mode::Wait | Mode::Allow | Mode::Reserve => self.at_once,
         }
     }
+}
+
+fn jittered(span: Span, dice: &mut Rng) -> Span {
+    span + dice.span_up_to(Span::from_nanos(span.nanos() / JITTER))
 }

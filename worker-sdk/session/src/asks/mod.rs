@@ -54,6 +54,12 @@ impl Asks {
         self.by_number.remove(&number)
     }
 
+    /// The oldest ask whose permit has this id.
+    pub(super) fn of_id(&self, id: &str) -> Option<AskNumber> {
+        let has_id = |ask: &Ask| ask.request.id.as_ref().is_some_and(|own| own.as_str() == id);
+        self.by_number.iter().find(|(_, ask)| has_id(ask)).map(|(number, _)| *number)
+    }
+
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = (AskNumber, Ask)> + use<> {
         std::mem::take(self).by_number.into_iter()
     }

@@ -7,6 +7,7 @@ mod lateness;
 mod leases;
 mod network;
 mod prices;
+mod relaying;
 mod rules;
 mod script;
 mod session_scripts;

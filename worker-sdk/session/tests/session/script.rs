@@ -4,9 +4,10 @@
 //! done by the next line, in this order and nothing else. Its time is a number, or a range
 //! `<from>..<to>` if chance has a part. A `*` at its end leaves the rest open. In a request,
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
-//! stands for the id of ask 1, `$1~` for its first id.
+//! stands for the id of ask 1, `$1~` for its first id. An id that a client chose begins with `of-`.
 
 use crate::network::elements;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
@@ -97,6 +98,10 @@ impl Play {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.with_one_class_per_message();
             }
+            "relay" => {
+                let session = std::mem::replace(&mut self.session, Session::new(0));
+                self.session = session.relaying();
+            }
             "by-hand" => {
                 let session = std::mem::replace(&mut self.session, Session::new(0));
                 self.session = session.without_renewal();
@@ -127,8 +132,8 @@ impl Play {
         }
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>]`; a range
-    /// `1-70` asks for each number.
+    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>] [id=<id>]`; a
+    /// range `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
         let numbers = words.next().expect("an ask has a number and a mode");
@@ -140,6 +145,8 @@ impl Play {
         };
         let (classes, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("class="));
         let class = classes.first().map(|class| Text::from(class["class=".len()..].to_owned()));
+        let (ids, words): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("id="));
+        let id = ids.first().map(|id| PermitId::new(&id["id=".len()..]).expect("an id"));
         let (guilds, words): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("guild="));
         let (aged, deadline): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("aged="));
         let mut labels = Labels::new();
@@ -152,6 +159,7 @@ impl Play {
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
             let request = Box::new(PermitRequest {
+                id: id.clone(),
                 mode,
                 age_ms,
                 labels: labels.clone(),
@@ -204,7 +212,8 @@ impl Play {
                 format!("granted {} locally", ask.0)
             }
             Command::Complete { ask, result: Ok(grant) } => {
-                assert_eq!(grant.request.id, Some(self.session.id(ask)));
+                let id = grant.request.id.as_ref().expect("a scheduler's permit has an id");
+                assert!(*id == self.session.id(ask) || id.as_str().starts_with("of-"), "{id}");
                 assert_eq!(grant.received, now);
                 format!("granted {} starts {}", ask.0, grant.start.since(Time::ORIGIN))
             }

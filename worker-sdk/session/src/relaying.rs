@@ -1,0 +1,35 @@
+//! What a session does differently for clients that decide for themselves.
+
+use super::numbers::{AskNumber, ResourceNumber};
+use super::{Session, SessionOptions};
+use crate::asks::longest_silence::LongestSilence;
+use rampmeter_protocol::lateness::BaseDelay;
+
+impl Session {
+    /// Asks on behalf of clients that have sessions of their own, as the HTTP front does. Give each
+    /// of them a session.
+    ///
+    /// A request keeps the id that its client chose. Where another id would help, or a later
+    /// attempt, the client is told so instead. The refusal at a deadline is the scheduler's own. A
+    /// scheduler that says `unavailable` counts as silent. Lost messages are sent again sooner, and
+    /// leases are renewed by the client.
+    #[must_use]
+    pub fn relaying(mut self) -> Self {
+        self.longest_silence = LongestSilence::of_a_relay(&mut self.dice);
+        Session { options: SessionOptions { relays: true, renews: false, ..self.options }, ..self }
+    }
+
+    /// The base delay of the answers about `resource`, for sessions that share what they know of
+    /// it.
+    pub fn base_delay(&mut self, resource: ResourceNumber) -> &mut BaseDelay {
+        &mut self.outbox(resource).schedulers.base_delay
+    }
+
+    /// The ask that an answer with this id is about.
+    pub(super) fn ask_of(&self, id: &str) -> Option<AskNumber> {
+        match self.ids.ask(id) {
+            None if self.options.relays => self.asks.of_id(id),
+            own => own,
+        }
+    }
+}
