@@ -276,12 +276,15 @@ IN_HTTP = [
     ("a token asks for any resource", "check_resource", r"!allowed\.contains\(resource\)", "false"),
     ("a token names any class", "class", r"allowed\.iter\(\)\.any\(.*\)(?= =>)", "true"),
     ("a token names any client", "labels", r"named == client", "!named.is_empty()"),
+    ("permits of a client that is gone are kept", "drop", r"self\.session\.handle\(now, Event::Closed\);", ""),
     ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
 ]
 IN_SESSION = [
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),
+    ("an id of a client is replaced", "asked", r"relays && (?=ask)", "!relays && "),
+    ("a silent store keeps HTTP clients waiting", "refuse", r"self\.options\.relays && remedy", "!self.options.relays && remedy"),
     ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),
     ("a renewal forgets the computed cost", "asked", r"computed\.is_empty\(\)", "true"),
 ]

@@ -1,6 +1,5 @@
 //! `/check`: reverse proxies ask here before they let a request through.
 
-use super::element::{Answered, Outcome};
 use super::original_request::OriginalRequest;
 use super::permits::{Front, one};
 use super::rate_limit::Policies;
@@ -11,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use rampmeter_listener::Connection;
+use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
@@ -37,7 +37,7 @@ impl Check {
         Check { front, settings, policies, is_alone: AtomicBool::new(false) }
     }
 
-    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Answered {
+    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Answer<'static> {
         let request = PermitRequest {
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
@@ -46,31 +46,31 @@ impl Check {
             left: true,
             ..PermitRequest::default()
         };
-        let answers = self.front.permits(caller, &self.settings.resource, trace, [Ok(request)]).await;
+        let answers = self.front.permits(caller, &self.settings.resource, trace, vec![Ok(request)]).await;
         answers.into_iter().next().expect("every element is answered")
     }
 
-    async fn respond(&self, answered: Answered) -> Response {
-        let is_unserved = matches!(&answered.outcome, Outcome::Refused(refused) if is_of_the_front(refused.code));
+    async fn respond(&self, answer: Answer<'static>) -> Response {
+        let is_unserved = matches!(&answer, Answer::Refused(refused) if is_of_the_front(refused.code));
         self.log_change(is_unserved);
         match (is_unserved, self.settings.on_unavailable) {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
-            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answered)).into_response(),
-            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(answered).await,
+            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(&answer)).into_response(),
+            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(&answer).await,
         }
     }
 
     /// The scheduler's answer as a response. A granted request gets no body: nginx would not read
     /// it, and would close the connection.
-    async fn pass_on(&self, answered: Answered) -> Response {
-        let fields = self.policies.fields(&answered.outcome);
-        match &answered.outcome {
-            Outcome::Granted(granted) => {
-                wait_out(granted.delay).await;
+    async fn pass_on(&self, answer: &Answer<'_>) -> Response {
+        let fields = self.policies.fields(answer);
+        match answer {
+            Answer::Granted(granted) => {
+                wait_out(granted.delay_ms).await;
                 (StatusCode::OK, fields).into_response()
             }
-            Outcome::Settled => StatusCode::OK.into_response(),
-            Outcome::Refused(_) => (fields, one(answered)).into_response(),
+            Answer::Queued(_) | Answer::Settled { .. } => StatusCode::OK.into_response(),
+            Answer::Refused(_) => (fields, one(answer)).into_response(),
         }
     }
 
@@ -96,7 +96,8 @@ impl Check {
 
 /// The proxy forwards at once, so the rest of the delay passes here. Without a delay there is no
 /// timer, because the shortest takes a millisecond.
-async fn wait_out(delay: Span) {
+async fn wait_out(delay_ms: f64) {
+    let delay = Millis::new(delay_ms).map_or(Span::ZERO, Millis::span);
     if delay > Span::ZERO {
         tokio::time::sleep(delay.duration()).await;
     }
@@ -115,8 +116,8 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     match OriginalRequest::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
         Ok(labels) => {
             let trace = MessageTrace::of_http(&asked.headers);
-            let (answered, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());
-            check.respond(answered).await
+            let (answer, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());
+            check.respond(answer).await
         }
         Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),
     }

@@ -1,149 +1,186 @@
-//! Asking until all is answered, or no scheduler answers.
+//! The permits of one HTTP request: a session of its own asks for them.
 
-use super::batch::Batch;
-use super::element::{Answered, Ask, SchedulerAnswer, refuse, scheduler_answers};
-use super::front_client::{FrontClient, RepeatedQuestion};
+use super::front_client::{Exchange, FrontClient};
 use crate::serve::messages::inbound::Endpoint;
 use crate::serve::messages::message_trace::MessageTrace;
+use rampmeter_nats::entropy::secret;
 use rampmeter_nats::inbox::InboxReply;
-use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Time;
+use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber, Session};
+use rampmeter_worker_session::{Patience, Unreachable};
 use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
 /// kill, and a second after a hang.
-const MOST_SILENCE: Span = Span::from_secs(1);
-/// How long the answer to a request that does not wait may take before it is asked again.
-const AT_ONCE: Duration = Duration::from_millis(400);
-/// How long a waiting request may be silent before it is asked again. Its place comes every five
-/// seconds. Asking again costs no place.
-const IN_LINE: Duration = Duration::from_secs(6);
-/// The longest pauses before the first and the last repetition; pauses between them double. Jitter
-/// keeps clients apart.
-const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(160));
-/// When a client is told to come back if no scheduler answers.
-const COME_BACK: Span = Span::from_secs(1);
+pub(super) const MOST_SILENCE: Duration = Duration::from_secs(1);
+/// The only resource of the session.
+const RESOURCE: ResourceNumber = ResourceNumber(0);
 
-/// One batch on its way. If it is dropped before it is answered, because its client is gone, its
-/// permits are given back.
-pub(super) struct Conversation<'a, A: Ask> {
+/// Permits on their way. If it is dropped before its answers are taken, because its client is gone,
+/// they are given back.
+pub(super) struct Conversation<'a> {
     front_client: &'a FrontClient,
-    endpoint: Endpoint,
     /// Where permits of the resource are given back.
     settle: String,
-    exchange: RepeatedQuestion,
-    batch: Batch<A>,
+    exchange: Exchange,
+    session: Session,
+    /// By the numbers of the asks.
+    elements: Vec<Element>,
+    /// What a client is told if no scheduler answers.
+    unserved: Refused<'static>,
 }
 
-impl<'a, A: Ask> Conversation<'a, A> {
-    /// A conversation about `resource`, at `endpoint`, in this trace.
+/// One element of the HTTP request.
+struct Element {
+    /// The id that the client chose.
+    id: Option<PermitId>,
+    answer: Option<Answer<'static>>,
+}
+
+impl<'a> Conversation<'a> {
+    /// A conversation about `resource`, in this trace.
     pub(super) fn new(
         front_client: &'a FrontClient,
         resource: &Name,
-        (endpoint, trace): (Endpoint, Option<Box<MessageTrace>>),
-        batch: Batch<A>,
+        trace: Option<Box<MessageTrace>>,
+        unserved: Refused<'static>,
     ) -> Self {
-        let (exchange, settle) =
-            (front_client.exchange(resource).in_trace(trace), front_client.subjects().settle(resource));
-        Conversation { front_client, endpoint, settle, exchange, batch }
+        let mut session = Session::new(secret()).relaying();
+        let after = Patience::new(MOST_SILENCE).expect("a patience");
+        session.set_unreachable(RESOURCE, Unreachable::Fail { after });
+        session.handle(front_client.clock().now(), Event::Connected);
+        let (settle, exchange) = (front_client.subjects().settle(resource), front_client.exchange(resource, trace));
+        Conversation { front_client, settle, exchange, session, elements: Vec::new(), unserved }
     }
 
-    /// All answers, in order. An ask without an answer gets a refusal of `code` and `message`. Ends
-    /// at once when `stopped` does.
+    /// All answers, in the order of `asks`. Ends at once when `stopped` does.
     pub(super) async fn answers(
         mut self,
+        asks: Vec<Result<PermitRequest<'_>, Refused<'static>>>,
         stopped: impl Future<Output = ()>,
-        code: Code,
-        message: &str,
-    ) -> Vec<Answered> {
+    ) -> Vec<Answer<'static>> {
+        let now = self.front_client.clock().now();
+        asks.into_iter().for_each(|ask| self.ask(now, ask));
         tokio::select! {
             biased;
-            () = self.ask_until_answered() => {}
+            () = self.ask_until_answered(now) => {}
             () = stopped => {}
         }
-        if let Some(payload) = self.batch.withdrawal(false) {
-            self.front_client.publish(self.settle.clone(), payload).await;
-        }
-        let come_back = (code.remedy() == Remedy::Repeat).then_some(COME_BACK);
-        self.batch.give_up(|id: Option<&PermitId>| refuse(id, code, message.to_owned(), come_back));
-        self.batch.take_answers()
+        let now = self.front_client.clock().now();
+        self.session.handle(now, Event::Closed);
+        self.carry_out_all(now).await;
+        std::mem::take(&mut self.elements).into_iter().filter_map(|element| element.answer).collect()
     }
 
-    async fn ask_until_answered(&mut self) {
+    fn ask(&mut self, now: Time, ask: Result<PermitRequest<'_>, Refused<'static>>) {
+        let number = AskNumber(self.elements.len() as u64);
+        match ask {
+            Ok(request) => {
+                self.elements.push(Element { id: request.id.clone(), answer: None });
+                let deadline = request.max_wait_ms.map_or(Time::NEVER, |most| now + most.span());
+                let request = Box::new(request.into_owned());
+                self.session.handle(now, Event::Asked { ask: number, resource: RESOURCE, request, deadline });
+            }
+            Err(refused) => self.elements.push(Element { id: None, answer: Some(Answer::Refused(refused)) }),
+        }
+    }
+
+    async fn ask_until_answered(&mut self, mut now: Time) {
         let clock = self.front_client.clock();
-        let (begun, mut last_answer, mut attempts) = (clock.now(), clock.now(), 0);
-        while !self.batch.is_done() && clock.now().since(last_answer) < MOST_SILENCE {
-            if attempts > 0 {
-                tokio::time::sleep(pause(attempts)).await;
+        loop {
+            self.carry_out_all(now).await;
+            if self.elements.iter().all(|element| element.answer.is_some()) {
+                return;
             }
-            let waited = if attempts == 0 { Span::ZERO } else { clock.now().since(begun) };
-            attempts += 1;
-            self.batch.forget_places();
-            if self.exchange.ask(&self.endpoint, self.batch.payload(clock.now(), waited)).await
-                && let Some(answered_at) = self.listen(begun).await
-            {
-                (last_answer, attempts) = (answered_at, 1);
+            let wakeup = clock.instant(self.session.next_wakeup().unwrap_or(Time::NEVER));
+            let reply = tokio::time::timeout_at(wakeup.into(), self.exchange.next()).await;
+            now = clock.now();
+            if let Ok((message, reply)) = reply {
+                self.receive(now, BatchNumber(message), &reply);
             }
         }
     }
 
-    /// Takes answers until no more are to come, or until it is time to ask again. Returns the last
-    /// time at which a scheduler was known to be there, if one was.
-    async fn listen(&mut self, begun: Time) -> Option<Time> {
-        let clock = self.front_client.clock();
-        let mut last_answer = None;
-        while !self.batch.is_done() {
-            let silence = self.silence(clock.now().since(begun));
-            let reply = tokio::time::timeout(silence, self.exchange.next()).await;
-            if self.batch.is_queued() {
-                // The silence until now was no sign: a scheduler had said that the request waits.
-                last_answer = Some(clock.now());
-            }
-            let Ok(InboxReply::Answer(payload)) = reply else { break };
-            let answers = scheduler_answers(&payload);
-            let goes_on = !answers.is_empty() && answers.iter().all(|answer| *answer != SchedulerAnswer::Unavailable);
-            let now = clock.now();
-            self.exchange.with_base_delay(|base_delay| self.batch.take(now, answers, base_delay));
-            let lapsed = self.batch.take_lapsed();
-            if goes_on {
-                last_answer = Some(now);
-            }
-            if let Some(payload) = &lapsed {
-                self.front_client.publish(self.settle.clone(), payload.clone()).await;
-            }
-            if !goes_on || lapsed.is_some() {
-                break;
-            }
+    async fn carry_out_all(&mut self, now: Time) {
+        while let Some(command) = self.session.poll(now) {
+            self.carry_out(now, command).await;
         }
-        last_answer
     }
 
-    /// How long the silence may last after the batch has waited for `waited`.
-    fn silence(&self, waited: Span) -> Duration {
-        if !self.batch.is_queued() {
-            return AT_ONCE;
+    async fn carry_out(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Ask { batch, payload, .. } => {
+                if !self.exchange.ask(&Endpoint::Permit, batch.0, payload).await {
+                    self.session.handle(now, Event::Undelivered { batch });
+                }
+            }
+            Command::Settle { payload, .. } => self.front_client.publish(self.settle.clone(), payload).await,
+            Command::Complete { ask, result } => self.complete(ask, result),
+            Command::Renew { .. }
+            | Command::Unrenewed { .. }
+            | Command::Silent { .. }
+            | Command::SilenceOver { .. }
+            | Command::Freeze { .. } => {}
         }
-        let deadline = self.batch.longest_wait().map(|most| most.saturating_sub(waited).duration() + AT_ONCE);
-        deadline.map_or(IN_LINE, |deadline| deadline.min(IN_LINE))
+    }
+
+    fn receive(&mut self, now: Time, batch: BatchNumber, reply: &InboxReply) {
+        let session = &mut self.session;
+        match reply {
+            InboxReply::NoResponders => session.handle(now, Event::Undelivered { batch }),
+            InboxReply::Answer(payload) => self.exchange.with_base_delay(|known| {
+                *session.base_delay(RESOURCE) = *known;
+                session.handle(now, Event::Answered { batch, payload });
+                *known = *session.base_delay(RESOURCE);
+            }),
+        }
+    }
+
+    fn complete(&mut self, ask: AskNumber, result: Result<Grant, Denial>) {
+        let element = &mut self.elements[ask.0 as usize];
+        element.answer = Some(match result {
+            Ok(grant) => {
+                // The delay counts from now.
+                let delay_ms = grant.start.since(grant.received).millis();
+                Answer::Granted(Granted { delay_ms, ..grant.answer })
+            }
+            Err(Denial::Refused(refused)) => Answer::Refused(refused),
+            Err(Denial::TimedOut { .. } | Denial::Unreachable { .. } | Denial::TooManyAsks { .. } | Denial::Closed) => {
+                let id = element.id.clone().unwrap_or_else(|| self.session.id(ask));
+                Answer::Refused(Refused { id: Some(Text::from(id.as_str().to_owned())), ..self.unserved.clone() })
+            }
+        });
     }
 }
 
-impl<A: Ask> Drop for Conversation<'_, A> {
+impl Drop for Conversation<'_> {
     fn drop(&mut self) {
+        let now = self.front_client.clock().now();
         // When the runtime ends, no task is left to send this.
-        if let (Some(payload), Ok(runtime)) = (self.batch.withdrawal(true), Handle::try_current()) {
-            let (front_client, settle) = (self.front_client.clone(), std::mem::take(&mut self.settle));
-            runtime.spawn(async move { front_client.publish(settle, payload).await });
+        let (false, Ok(runtime)) = (self.elements.is_empty(), Handle::try_current()) else { return };
+        for element in &self.elements {
+            if let Some(Answer::Granted(granted)) = &element.answer
+                && let Ok(id) = PermitId::new(&granted.id)
+            {
+                self.session.handle(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+            }
         }
+        self.session.handle(now, Event::Closed);
+        let mut session = std::mem::replace(&mut self.session, Session::new(0));
+        let (front_client, subject) = (self.front_client.clone(), std::mem::take(&mut self.settle));
+        runtime.spawn(async move {
+            while let Some(command) = session.poll(now) {
+                if let Command::Settle { payload, .. } = command {
+                    front_client.publish(subject.clone(), payload).await;
+                }
+            }
+        });
     }
-}
-
-/// The pause before the next attempt.
-fn pause(attempts: u32) -> Duration {
-    let (shortest, longest) = PAUSES;
-    let most = longest.min(shortest * (1 << attempts.min(10)));
-    most.mul_f64(rand::random_range(0.1..1.0))
 }

@@ -1,6 +1,6 @@
 //! Asking the leader of a resource: in this process, or over NATS as any other client does.
 
-use crate::serve::messages::inbound::{Address, Endpoint, Inbound};
+use crate::serve::messages::inbound::{Address, Endpoint, Inbound, NumberedReply};
 use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::permits::answers::loop_request::Report;
 use crate::serve::permits::loop_handle::{LoopWatch, Reporter};
@@ -26,6 +26,9 @@ const SEND_TIMEOUT: Duration = Duration::from_millis(500);
 /// Replies that may wait unread: an answer and a place in the queue for each element of a batch.
 /// Further replies are lost, and asked for again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
+/// A reply's number is that of its exchange, and in the lowest bits that of its message.
+const MESSAGE_BITS: u32 = 20;
+const LAST_MESSAGE: u64 = (1 << MESSAGE_BITS) - 1;
 
 /// A connection for the requests of HTTP clients. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -45,20 +48,21 @@ pub(super) struct FrontClient {
 #[derive(Debug, Default)]
 struct PendingReplies {
     numbers: AtomicU64,
-    waiting: Mutex<HashMap<u64, mpsc::Sender<InboxReply>>>,
+    waiting: Mutex<HashMap<u64, mpsc::Sender<NumberedReply>>>,
 }
 
-/// One question, which may be asked several times. When it is dropped, its replies are dropped too.
+/// Messages about one resource, and the replies to them. When it is dropped, later replies are
+/// dropped too.
 #[derive(Debug)]
-pub(super) struct RepeatedQuestion {
+pub(super) struct Exchange {
     front_client: FrontClient,
     resource: Name,
     number: u64,
-    /// Whether the question was asked before.
-    asked: bool,
-    here: mpsc::Sender<InboxReply>,
-    replies: mpsc::Receiver<InboxReply>,
-    /// The trace that the question belongs to.
+    /// Whether no reply was waited for yet.
+    is_fresh: bool,
+    here: mpsc::Sender<NumberedReply>,
+    replies: mpsc::Receiver<NumberedReply>,
+    /// The trace that the messages belong to.
     trace: Option<Box<MessageTrace>>,
 }
 
@@ -114,12 +118,28 @@ impl FrontClient {
         Reporter::new(resource.clone(), self.led.get(resource)?.clone()).report().await
     }
 
-    /// A new question, about `resource`.
-    pub(super) fn exchange(&self, resource: &Name) -> RepeatedQuestion {
+    /// Messages about `resource`, in this trace.
+    pub(super) fn exchange(&self, resource: &Name, trace: Option<Box<MessageTrace>>) -> Exchange {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
-        let (sender, replies) = replies();
+        let (here, replies) = replies();
         let (front_client, resource) = (self.clone(), resource.clone());
-        RepeatedQuestion { front_client, resource, number, asked: false, here: sender, replies, trace: None }
+        Exchange { front_client, resource, number, is_fresh: true, here, replies, trace }
+    }
+
+    /// Asks once, and waits for the reply at most so long. A question that can't be sent has no
+    /// responders.
+    pub(super) async fn ask_once(
+        &self,
+        resource: &Name,
+        endpoint: &Endpoint,
+        payload: Vec<u8>,
+        longest: Duration,
+    ) -> Option<InboxReply> {
+        let mut exchange = self.exchange(resource, None);
+        if !exchange.ask(endpoint, 0, payload).await {
+            return Some(InboxReply::NoResponders);
+        }
+        tokio::time::timeout(longest, exchange.next()).await.ok().map(|(_, reply)| reply)
     }
 
     /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
@@ -140,48 +160,35 @@ impl FrontClient {
     }
 }
 
-impl RepeatedQuestion {
-    /// Puts the question into this trace.
-    pub(super) fn in_trace(mut self, trace: Option<Box<MessageTrace>>) -> Self {
-        self.trace = trace;
-        self
-    }
-
-    /// Asks at `endpoint`, and returns whether that could be sent. Without a connection this
-    /// process is not asked either, because the leader may have changed. A repeated question goes
-    /// over NATS for the same reason.
-    pub(super) async fn ask(&mut self, endpoint: &Endpoint, payload: Vec<u8>) -> bool {
+impl Exchange {
+    /// Asks at `endpoint`, and returns whether that could be sent. Replies have the number of their
+    /// message.
+    ///
+    /// The first messages go to this process, if it leads. Without a connection it is not asked
+    /// either, because the leader may have changed. For the same reason all messages after the
+    /// first wait for a reply go over NATS.
+    pub(super) async fn ask(&self, endpoint: &Endpoint, message: u64, payload: Vec<u8>) -> bool {
         if !self.front_client.is_connected() {
             return false;
         }
-        let (payload, again) = (Bytes::from(payload), std::mem::replace(&mut self.asked, true));
-        if again {
-            self.listen_anew();
-        }
-        !again && self.ask_here(endpoint, payload.clone()) || self.ask_over_nats(endpoint, payload).await
+        let payload = Bytes::from(payload);
+        self.is_fresh && self.ask_here(endpoint, message, payload.clone())
+            || self.ask_over_nats(endpoint, message, payload).await
     }
 
-    /// Ignores answers to an earlier sending from now on, so that it is known when each answer was
-    /// asked for.
-    fn listen_anew(&mut self) {
-        let mut fresh = self.front_client.exchange(&self.resource).in_trace(self.trace.take());
-        fresh.asked = true;
-        *self = fresh;
-    }
-
-    /// Asks this process, if it leads and has room for the question.
-    fn ask_here(&self, endpoint: &Endpoint, payload: Bytes) -> bool {
+    /// Asks this process, if it leads and has room for the message.
+    fn ask_here(&self, endpoint: &Endpoint, message: u64, payload: Bytes) -> bool {
         let Some(led) = self.front_client.led.get(&self.resource) else { return false };
-        let (reply, trace) = (Some(Address::Here(self.here.clone())), self.trace.clone());
+        let (reply, trace) = (Some(Address::Here(self.here.clone(), message)), self.trace.clone());
         let inbound = Inbound { endpoint: endpoint.clone(), reply, payload, trace };
         led.borrow().as_ref().is_some_and(|handle| handle.inbound.try_send(inbound).is_ok())
     }
 
-    async fn ask_over_nats(&self, endpoint: &Endpoint, payload: Bytes) -> bool {
-        self.front_client.pending.lock().entry(self.number).or_insert_with(|| self.here.clone());
-        let (subject, reply) =
-            (endpoint.subject(&self.front_client.subjects, &self.resource), self.front_client.address.of(self.number));
-        let client = &self.front_client.client;
+    async fn ask_over_nats(&self, endpoint: &Endpoint, message: u64, payload: Bytes) -> bool {
+        let FrontClient { client, subjects, address, pending, .. } = &self.front_client;
+        pending.lock().entry(self.number).or_insert_with(|| self.here.clone());
+        let subject = endpoint.subject(subjects, &self.resource);
+        let reply = address.of(self.number << MESSAGE_BITS | message & LAST_MESSAGE);
         let sending = async {
             match &self.trace {
                 Some(trace) => client.publish_with_reply_and_headers(subject, reply, trace.headers(), payload).await,
@@ -197,30 +204,31 @@ impl RepeatedQuestion {
         look(known.entry(self.resource.clone()).or_default());
     }
 
-    /// The next reply.
-    pub(super) async fn next(&mut self) -> InboxReply {
+    /// The next reply, with the number of its message.
+    pub(super) async fn next(&mut self) -> NumberedReply {
+        self.is_fresh = false;
         self.replies.recv().await.expect("this keeps a sender itself")
     }
 }
 
-impl Drop for RepeatedQuestion {
+impl Drop for Exchange {
     fn drop(&mut self) {
         self.front_client.pending.lock().remove(&self.number);
     }
 }
 
-fn replies() -> (mpsc::Sender<InboxReply>, mpsc::Receiver<InboxReply>) {
+fn replies() -> (mpsc::Sender<NumberedReply>, mpsc::Receiver<NumberedReply>) {
     mpsc::channel(MAX_UNREAD)
 }
 
 impl PendingReplies {
     fn hand_over(&self, number: u64, reply: InboxReply) {
-        if let Some(waiting) = self.lock().get(&number) {
-            waiting.try_send(reply).ok();
+        if let Some(waiting) = self.lock().get(&(number >> MESSAGE_BITS)) {
+            waiting.try_send((number & LAST_MESSAGE, reply)).ok();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<InboxReply>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, mpsc::Sender<NumberedReply>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -234,9 +242,10 @@ mod tests {
         let (pending, (sender, mut replies)) = (PendingReplies::default(), replies());
         pending.lock().insert(7, sender);
         for _ in 0..10_000 {
-            pending.hand_over(7, InboxReply::NoResponders);
+            pending.hand_over(7 << MESSAGE_BITS | 3, InboxReply::NoResponders);
+            pending.hand_over(8 << MESSAGE_BITS | 3, InboxReply::NoResponders);
         }
-        let unread = std::iter::from_fn(|| replies.try_recv().ok()).count();
-        assert_eq!(unread, MAX_UNREAD);
+        let unread: Vec<_> = std::iter::from_fn(|| replies.try_recv().ok()).collect();
+        assert_eq!(unread, vec![(3, InboxReply::NoResponders); MAX_UNREAD]);
     }
 }

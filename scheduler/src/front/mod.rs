@@ -2,20 +2,19 @@
 //!
 //! `probes` tell programs how the scheduler is doing, and `page` tells people. The front gives
 //! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.
-//! Both ask like any client (`front_client`, `conversation`, `batch`): over NATS, so that they work
-//! on every scheduler, or directly if this process leads. `connection_limiter`, `browser`,
-//! `reading` and `token` decide which requests get that far, and `token_holder` what they may ask
-//! for.
+//! Both ask with the session of the worker SDK (`conversation`; `settling` reports calls). Its
+//! messages go over NATS, so that every scheduler serves all resources, or directly to this process
+//! if it leads (`front_client`). `connection_limiter`, `browser`, `reading` and `token` decide which
+//! requests get that far, and `token_holder` what they may ask for.
 //!
 //! # How it works
 //!
-//! * The front is an ordinary NATS client with a connection of its own. A conversation asks until
-//!   every element of a batch is answered. It asks again after 0.4 s of silence, after *no
-//!   responders* and after `unavailable`, under the same ids and with the age. It ends after a
-//!   second of silence.
-//! * Every permit therefore needs an id, and the front makes one if the client gives none. Only the
-//!   front asks for progress while a request waits. The progress tells a living scheduler from a
-//!   dead one.
+//! * The front is an ordinary NATS client with a connection of its own. Each HTTP request for
+//!   permits has a session, which asks until every element is answered, and ends after a second of
+//!   silence. Requests share what is known of the time that answers take.
+//! * Every permit needs an id, and the session makes one if the client gives none. Only the front
+//!   asks for progress while a request waits. The progress tells a living scheduler from a dead
+//!   one.
 //! * A client that hangs up drops its conversation. The front then returns all permits of the
 //!   conversation, including those that are granted later.
 //! * A connection is either owed an answer or not. If all places are taken, the oldest connection
@@ -29,12 +28,10 @@
 //!   sends it with the permit. `RateLimit-Policy` hardly ever changes, and the front reads it from
 //!   the status.
 
-mod batch;
 mod browser;
 mod check;
 mod connection_limiter;
 mod conversation;
-mod element;
 mod front_client;
 pub mod metrics;
 mod original_request;
@@ -44,6 +41,7 @@ mod permits;
 mod probes;
 mod rate_limit;
 mod reading;
+mod settling;
 mod token;
 mod token_holder;
 mod token_reader;

@@ -1,18 +1,17 @@
 //! The protocol over HTTP: `POST /v1/permit/<resource>` and `POST /v1/settle/<resource>`.
 
-use super::batch::Batch;
 use super::conversation::Conversation;
-use super::element::{Answered, Ask, Outcome, refuse};
 use super::front_client::FrontClient;
+use super::settling::settle_all;
 use super::token::Caller;
-use crate::serve::messages::inbound::Endpoint;
+use super::token_holder::{Forbidden, TokenHolder};
 use crate::serve::messages::message_trace::MessageTrace;
 use crate::serve::stop::{Stop, stopped};
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use rampmeter_nats::entropy::secret;
+use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
@@ -20,9 +19,16 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::whole_seconds;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::sync::Arc;
+
+/// When a client is told to come back if no scheduler answers.
+const COME_BACK: Span = Span::from_secs(1);
+
+/// One element of an HTTP request, or why no scheduler is asked about it.
+type Element<T> = Result<T, Refused<'static>>;
 
 /// Answers HTTP clients.
 #[derive(Debug)]
@@ -47,52 +53,62 @@ impl Front {
         caller: &Caller,
         resource: &Name,
         trace: Option<Box<MessageTrace>>,
-        asks: impl IntoIterator<Item = Result<PermitRequest<'_>, Answered>>,
-    ) -> Vec<Answered> {
-        self.answers(caller, resource, (Endpoint::Permit, trace), asks).await
-    }
-
-    async fn answers<A: Ask>(
-        &self,
-        caller: &Caller,
-        resource: &Name,
-        asked: (Endpoint, Option<Box<MessageTrace>>),
-        asks: impl IntoIterator<Item = Result<A, Answered>>,
-    ) -> Vec<Answered> {
-        let asks = asks.into_iter().map(|ask| allowed(caller, resource, ask?));
-        let batch = Batch::new(asks, || PermitId::secret(secret()));
-        let conversation = Conversation::new(&self.front_client, resource, asked, batch);
-        let (code, message) = match self.front_client.knows(resource) {
-            true => (Code::Unavailable, format!("no scheduler answers for resource `{resource}`")),
-            false => (
-                Code::UnknownResource,
-                format!(
-                    "no scheduler answers for resource `{resource}`, and this one's configuration has none of that name"
-                ),
-            ),
-        };
+        asks: Vec<Element<PermitRequest<'_>>>,
+    ) -> Vec<Answer<'static>> {
+        let asks = asks.into_iter().map(|ask| {
+            let ask = ask?;
+            allowed(caller, resource, ask.id.clone(), ask, TokenHolder::permit)
+        });
+        let conversation = Conversation::new(&self.front_client, resource, trace, self.unserved(resource));
         let mut stopping = self.stopping.clone();
-        conversation.answers(stopped(&mut stopping), code, &message).await
+        conversation.answers(asks.collect(), stopped(&mut stopping)).await
     }
 
-    /// The response to what `body` asks at `endpoint`.
-    async fn respond<'a, A: Ask + Deserialize<'a>>(
+    /// The answers to settles of `caller` for permits of `resource`.
+    async fn settles(
         &self,
         caller: &Caller,
         resource: &Name,
-        (endpoint, headers): (Endpoint, &HeaderMap),
-        body: &'a [u8],
-    ) -> Response {
-        let asked = (endpoint, MessageTrace::of_http(headers));
-        match Incoming::<A>::parse(body) {
-            Incoming::One(ask) => {
-                let answers = self.answers(caller, resource, asked, [ask.map_err(invalid)]).await;
-                answers.into_iter().next().map(one).expect("every element is answered")
-            }
-            Incoming::Many(asks) => {
-                let asks = asks.into_iter().map(|ask| ask.map_err(invalid));
-                many(&self.answers(caller, resource, asked, asks).await)
-            }
+        trace: Option<Box<MessageTrace>>,
+        settles: Vec<Element<Settle<'_>>>,
+    ) -> Vec<Answer<'static>> {
+        let settles = settles.into_iter().map(|settle| {
+            let settle = settle?;
+            allowed(caller, resource, Some(settle.id.clone()), settle, TokenHolder::settle)
+        });
+        let settles: Vec<Element<Settle<'_>>> = settles.collect();
+        let allowed: Vec<&Settle<'_>> = settles.iter().flatten().collect();
+        let mut answers = settle_all(&self.front_client, resource, trace, &allowed).await.into_iter().flatten();
+        let unserved = |settle: Settle<'_>| Answer::Refused(refuse(Some(&settle.id), self.unserved(resource)));
+        let answers = settles.into_iter().map(|settle| match settle {
+            Ok(settle) => answers.next().unwrap_or_else(|| unserved(settle)),
+            Err(refused) => Answer::Refused(refused),
+        });
+        answers.collect()
+    }
+
+    /// What a client is told if no scheduler answers.
+    fn unserved(&self, resource: &Name) -> Refused<'static> {
+        if self.front_client.knows(resource) {
+            let refused = Refused::new(Code::Unavailable, format!("no scheduler answers for resource `{resource}`"));
+            return Refused { retry_after_ms: Some(COME_BACK.millis()), ..refused };
+        }
+        let message = format!(
+            "no scheduler answers for resource `{resource}`, and this one's configuration has none of that name"
+        );
+        Refused::new(Code::UnknownResource, message)
+    }
+}
+
+/// The response to `body`, whose elements `answers` answers.
+async fn respond<'a, T: Deserialize<'a>, F: Future<Output = Vec<Answer<'static>>>>(
+    body: &'a [u8],
+    answers: impl FnOnce(Vec<Element<T>>) -> F,
+) -> Response {
+    match Incoming::<T>::parse(body) {
+        Incoming::One(element) => one(&answers(vec![element.map_err(invalid)]).await[0]),
+        Incoming::Many(elements) => {
+            many(&answers(elements.into_iter().map(|element| element.map_err(invalid)).collect()).await)
         }
     }
 }
@@ -105,10 +121,11 @@ pub(super) async fn permit(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    match Name::new(&resource) {
-        Ok(name) => front.respond::<PermitRequest<'_>>(&caller, &name, (Endpoint::Permit, &headers), &body).await,
-        Err(error) => one(unknown(&error)),
-    }
+    let (resource, trace) = match Name::new(&resource) {
+        Ok(resource) => (resource, MessageTrace::of_http(&headers)),
+        Err(error) => return one(&unknown(&error)),
+    };
+    respond(&body, |asks| front.permits(&caller, &resource, trace, asks)).await
 }
 
 /// `POST /v1/settle/<resource>`
@@ -119,41 +136,58 @@ pub(super) async fn settle(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    match Name::new(&resource) {
-        Ok(name) => front.respond::<Settle<'_>>(&caller, &name, (Endpoint::Settle, &headers), &body).await,
-        Err(error) => one(unknown(&error)),
-    }
+    let (resource, trace) = match Name::new(&resource) {
+        Ok(resource) => (resource, MessageTrace::of_http(&headers)),
+        Err(error) => return one(&unknown(&error)),
+    };
+    respond(&body, |settles| front.settles(&caller, &resource, trace, settles)).await
 }
 
-/// `ask` as far as the token of `caller` allows it; otherwise the refusal.
-fn allowed<A: Ask>(caller: &Caller, resource: &Name, ask: A) -> Result<A, Answered> {
-    let Some(holder) = caller.holder() else { return Ok(ask) };
-    let id = ask.id().cloned();
-    let held = holder.check_resource(resource).and_then(|()| ask.held_by(holder));
-    held.map_err(|forbidden| refuse(id.as_ref(), Code::Forbidden, forbidden.to_string(), None))
+/// `asked` as far as the token of `caller` allows it; otherwise the refusal.
+fn allowed<T>(
+    caller: &Caller,
+    resource: &Name,
+    id: Option<PermitId>,
+    asked: T,
+    held_by: impl FnOnce(&TokenHolder, T) -> Result<T, Forbidden>,
+) -> Element<T> {
+    let Some(holder) = caller.holder() else { return Ok(asked) };
+    let held = holder.check_resource(resource).and_then(|()| held_by(holder, asked));
+    held.map_err(|forbidden| refuse(id.as_ref(), Refused::new(Code::Forbidden, forbidden.to_string())))
 }
 
-fn unknown(error: &rampmeter_protocol::name::NameError) -> Answered {
-    refuse(None, Code::UnknownResource, format!("no resource has such a name: {error}"), None)
+fn unknown(error: &rampmeter_protocol::name::NameError) -> Answer<'static> {
+    Answer::Refused(refuse(None, Refused::new(Code::UnknownResource, format!("no resource has such a name: {error}"))))
 }
 
-fn invalid(invalid: Invalid) -> Answered {
-    refuse(invalid.id.as_ref(), Code::InvalidRequest, invalid.to_string(), None)
+fn invalid(invalid: Invalid) -> Refused<'static> {
+    refuse(invalid.id.as_ref(), Refused::new(Code::InvalidRequest, invalid.to_string()))
+}
+
+/// A refusal of the front's own. No scheduler has answered, so that it has no epoch.
+fn refuse(id: Option<&PermitId>, refused: Refused<'static>) -> Refused<'static> {
+    Refused { id: id.map(|id| Text::from(id.as_str().to_owned())), ..refused }
 }
 
 /// The response that is one answer.
-pub(super) fn one(answered: Answered) -> Response {
-    let (status, headers) = match &answered.outcome {
-        Outcome::Granted(_) | Outcome::Settled => (StatusCode::OK, HeaderMap::new()),
-        Outcome::Refused(refused) => (status(refused.code), retry_after(refused.retry_after)),
+pub(super) fn one(answer: &Answer<'_>) -> Response {
+    let (status, headers) = match answer {
+        Answer::Granted(_) | Answer::Queued(_) | Answer::Settled { .. } => (StatusCode::OK, HeaderMap::new()),
+        Answer::Refused(refused) => (status(refused.code), retry_after(refused)),
     };
-    (status, [json()], headers, answered.text).into_response()
+    (status, [json()], headers, text(answer)).into_response()
 }
 
 /// The response to an array: each element has a status of its own.
-fn many(answers: &[Answered]) -> Response {
-    let texts: Vec<&str> = answers.iter().map(|answered| answered.text.as_str()).collect();
+fn many(answers: &[Answer<'_>]) -> Response {
+    let texts: Vec<String> = answers.iter().map(text).collect();
     ([json()], format!("[{}]", texts.join(","))).into_response()
+}
+
+fn text(answer: &Answer<'_>) -> String {
+    let mut text = Vec::new();
+    answer.write(&mut text).expect("answers are plain data");
+    String::from_utf8(text).expect("JSON is UTF-8")
 }
 
 fn json() -> (header::HeaderName, HeaderValue) {
@@ -166,6 +200,7 @@ pub(super) fn status(code: Code) -> StatusCode {
 }
 
 /// `Retry-After`, if coming back is of use.
-fn retry_after(after: Option<Span>) -> HeaderMap {
-    after.map(|after| (header::RETRY_AFTER, HeaderValue::from(whole_seconds(after)))).into_iter().collect()
+fn retry_after(refused: &Refused<'_>) -> HeaderMap {
+    let seconds = refused.retry_after().map(whole_seconds);
+    seconds.map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds))).into_iter().collect()
 }

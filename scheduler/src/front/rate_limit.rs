@@ -1,10 +1,10 @@
 //! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
 
-use super::element::{Outcome, Refused};
 use super::front_client::FrontClient;
 use crate::serve::messages::inbound::Endpoint;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use rampmeter_nats::inbox::InboxReply;
+use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, remaining};
@@ -68,11 +68,11 @@ impl Policies {
     }
 
     /// The fields of the response to a client.
-    pub(super) fn fields(&self, outcome: &Outcome) -> HeaderMap {
-        let limits = match outcome {
-            Outcome::Granted(granted) => remaining(&granted.left),
-            Outcome::Refused(refused) => in_the_way(refused),
-            Outcome::Settled => None,
+    pub(super) fn fields(&self, answer: &Answer<'_>) -> HeaderMap {
+        let limits = match answer {
+            Answer::Granted(granted) => remaining(&granted.left),
+            Answer::Refused(refused) => in_the_way(refused),
+            Answer::Queued(_) | Answer::Settled { .. } => None,
         };
         let limits = limits.and_then(|limits| HeaderValue::try_from(limits).ok());
         let policies = self.current().map(|policies| (RATE_LIMIT_POLICY, policies));
@@ -92,11 +92,8 @@ impl Policies {
 
 /// A failure leaves the known limits as they are.
 async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<KnownPolicies>>) {
-    let mut exchange = front_client.exchange(&resource);
-    if !exchange.ask(&Endpoint::Status, Vec::new()).await {
-        return;
-    }
-    if let Ok(InboxReply::Answer(payload)) = tokio::time::timeout(STATUS_TIMEOUT, exchange.next()).await
+    let reply = front_client.ask_once(&resource, &Endpoint::Status, Vec::new(), STATUS_TIMEOUT).await;
+    if let Some(InboxReply::Answer(payload)) = reply
         && let Ok(status) = serde_json::from_slice::<Status>(&payload)
     {
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +114,7 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
 }
 
 /// Says that nothing is left of the limit that refused the request, if `retry_after` is known.
-fn in_the_way(refused: &Refused) -> Option<String> {
+fn in_the_way(refused: &Refused<'_>) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
-    Some(exhausted(&limit, Some(refused.retry_after?)))
+    Some(exhausted(&limit, Some(refused.retry_after()?)))
 }

@@ -48,7 +48,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// The most files of one folder of sources.
 const MAX_FILES: usize = 18;
 
-/// Folders of the scheduler that know no worker: what both share is in `protocol`.
+/// Folders of the scheduler that know no worker: what both share is in `protocol`, and in the
+/// session, which the HTTP front drives.
 const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
 
 /// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.

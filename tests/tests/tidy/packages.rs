@@ -58,7 +58,7 @@ fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("worker-sdk/processing-units"), ["rampmeter-protocol"]);
 }
 
-/// What the scheduler and the SDK both need is in `protocol`.
+/// What the scheduler and the SDK both need is in `protocol`, or in the session.
 #[test]
 fn only_commands_that_are_clients_use_the_sdk() {
     for file in files("scheduler/src", "rs") {

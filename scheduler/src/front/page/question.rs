@@ -37,14 +37,10 @@ pub(super) async fn ask<A: DeserializeOwned>(
     endpoint: &Endpoint,
     question: Vec<u8>,
 ) -> Result<A, NoAnswer> {
-    let mut exchange = front_client.exchange(resource);
-    if !exchange.ask(endpoint, question).await {
-        return Err(NoAnswer::NoLeader(resource.clone()));
-    }
-    match tokio::time::timeout(LEADER_ANSWERS, exchange.next()).await {
-        Ok(InboxReply::Answer(payload)) => read(resource, &payload),
-        Ok(InboxReply::NoResponders) => Err(NoAnswer::NoLeader(resource.clone())),
-        Err(_elapsed) => Err(NoAnswer::Silence(resource.clone())),
+    match front_client.ask_once(resource, endpoint, question, LEADER_ANSWERS).await {
+        Some(InboxReply::Answer(payload)) => read(resource, &payload),
+        Some(InboxReply::NoResponders) => Err(NoAnswer::NoLeader(resource.clone())),
+        None => Err(NoAnswer::Silence(resource.clone())),
     }
 }
 

@@ -10,13 +10,16 @@ use rampmeter_scheduler_core::ids::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::mpsc;
 
+/// A reply, with the number of the message that it answers.
+pub type NumberedReply = (u64, InboxReply);
+
 /// Where an answer goes.
 #[derive(Clone, Debug)]
 pub enum Address {
     /// The answer goes to a subject, over NATS.
     Subject(Subject),
-    /// The answer goes to a task of this process.
-    Here(mpsc::Sender<InboxReply>),
+    /// The answer goes to a task of this process, with the number of its message.
+    Here(mpsc::Sender<NumberedReply>, u64),
 }
 
 /// The connection that all clients of this process have in common.
@@ -37,7 +40,7 @@ impl Address {
     pub fn user(&self) -> Option<&str> {
         match self {
             Address::Subject(inbox) => Some(user_of(inbox)),
-            Address::Here(_) => None,
+            Address::Here(..) => None,
         }
     }
 }

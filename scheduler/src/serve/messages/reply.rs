@@ -71,7 +71,7 @@ impl ReplyTo {
     pub fn inbox(&self) -> Option<&str> {
         match &self.envelope {
             Envelope::Alone(Address::Subject(inbox)) => Some(inbox),
-            Envelope::Alone(Address::Here(_)) | Envelope::InArray(_) => None,
+            Envelope::Alone(Address::Here(..)) | Envelope::InArray(_) => None,
         }
     }
 

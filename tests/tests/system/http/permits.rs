@@ -145,6 +145,25 @@ async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
     until("no request waits", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
 }
 
+/// A permit that was granted while another element of its array waited goes back, too.
+#[tokio::test]
+async fn answers_that_no_client_takes_are_given_back() {
+    let nats = nats::start().await;
+    let front = Front::start(&nats, "", HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    {
+        let body = r#"[{"id": "a"}, {}, {"cost": {"requests": 5}}, {"mode": "wait", "cost": {"requests": 4}}]"#;
+        let polling = front.post("/v1/permit/hub", body);
+        let waits = until("the last one waits", async || (worker.status().await.classes[0].queued == 1).then_some(()));
+        tokio::select! {
+            response = polling => panic!("too little is free: {response:?}"),
+            () = waits => {}
+        }
+    }
+    until("both permits are back", async || (worker.status().await.counters.returned == 2).then_some(())).await;
+    assert_eq!(worker.ask(json!({"mode": "allow", "cost": {"requests": 4}})).await["status"], "granted");
+}
+
 #[tokio::test]
 async fn any_scheduler_answers_for_the_leader() {
     let nats = nats::start().await;

@@ -85,8 +85,8 @@ impl Delivery {
     pub(crate) async fn publish(&mut self) {
         for Outgoing { to, waited, headers, payload } in self.outbox.drain() {
             match to {
-                Address::Here(inbox) => {
-                    let sent = inbox.try_send(InboxReply::Answer(payload));
+                Address::Here(inbox, number) => {
+                    let sent = inbox.try_send((number, InboxReply::Answer(payload)));
                     if let (Err(TrySendError::Closed(_)), Some(id)) = (sent, waited) {
                         self.undelivered.note_here(id);
                     }

@@ -166,7 +166,7 @@ mod tests {
     fn popped(waiting: &mut WaitingMessages) -> Vec<String> {
         let inbox = |message: Inbound| match message.reply {
             Some(Address::Subject(inbox)) => inbox.strip_suffix(".1").unwrap().to_owned(),
-            Some(Address::Here(_)) | None => "-".to_owned(),
+            Some(Address::Here(..)) | None => "-".to_owned(),
         };
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
     }
