@@ -72,6 +72,7 @@ proptest! {
         match reading.observation.verdict {
             Verdict::Passed => prop_assert!(answer.status != 429 && !answer.quota_spent),
             Verdict::Busy => prop_assert!(answer.status == 503),
+            Verdict::Crowded => prop_assert!(false, "no header tells of calls in flight"),
             Verdict::Limited { retry_after, .. } => prop_assert!(retry_after.is_none_or(|pause| pause <= MAX_PAUSE)),
             Verdict::Exhausted { reset, .. } => prop_assert!(reset.is_none_or(|reset| reset <= MAX_RESET)),
         }

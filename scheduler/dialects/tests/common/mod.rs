@@ -51,6 +51,7 @@ fn verdict(verdict: &Verdict) -> String {
     match verdict {
         Verdict::Passed => "passed".to_owned(),
         Verdict::Busy => "busy".to_owned(),
+        Verdict::Crowded => "crowded".to_owned(),
         Verdict::Limited { scope: of, retry_after, by_other_accounts: others } => {
             let by = if *others { " by others" } else { "" };
             format!("limited {} for {}{by}", scope(of), span(*retry_after))

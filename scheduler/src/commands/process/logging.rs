@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
+pub enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     #[default]
     Auto,
@@ -36,7 +36,7 @@ static WRITER: OnceLock<LogWriter> = OnceLock::new();
 ///
 /// # Errors
 /// If the system gives no thread.
-pub(crate) fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
+pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
     let terminal = stderr().is_terminal();
     let writer = LogWriter::start(stderr(), report_lost)?;
     let writer = WRITER.get_or_init(|| writer);
@@ -64,7 +64,7 @@ fn configured_levels() -> Option<Targets> {
 
 /// Writes the last message of a command to standard error, after all log lines. A missing reader is
 /// no failure.
-pub(crate) fn finish(last_message: Option<&str>) {
+pub fn finish(last_message: Option<&str>) {
     let Some(writer) = WRITER.get() else {
         return last_message.into_iter().for_each(|message| drop(writeln!(stderr(), "{message}")));
     };
