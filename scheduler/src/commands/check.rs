@@ -35,7 +35,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let path = args.file.as_ref().unwrap_or(&args.config);
     let config = config::load(path)?;
     config.nats.servers()?;
-    config.http.check()?;
+    crate::front::check_settings(&config.http)?;
     for note in &config.notes {
         output::line(format_args!("note: {note}"))?;
     }

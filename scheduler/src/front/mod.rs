@@ -67,6 +67,7 @@ use rampmeter_protocol::labels::Labels;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use token::Guard;
+pub use token::check as check_settings;
 use tokio::net::TcpListener;
 
 /// An address at which nothing is served yet.

@@ -5,12 +5,10 @@ use super::token_reader::{Holders, TokenReader};
 pub(super) use crate::config::PageRight;
 use crate::config::{HttpSettings, TokenSource};
 use crate::provider::SecretSource;
-use anyhow::bail;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -22,51 +20,18 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 #[derive(Clone, Debug)]
 pub(super) struct Caller(Option<Arc<TokenHolder>>);
 
-impl HttpSettings {
-    /// Checks that HTTP can be served by these settings, before it is. Environment variables are
-    /// not read: those of the scheduler may differ.
-    ///
-    /// # Errors
-    /// If `listen` is no address, or there is no file with tokens.
-    pub fn check(&self) -> anyhow::Result<()> {
-        self.check_address()?;
-        match &self.tokens {
-            Some(TokenSource::One(SecretSource::Env(_))) | None => Ok(()),
-            Some(_) if self.listen.is_empty() || !self.front => Ok(()),
-            Some(source) => TokenReader::check(source),
-        }
+/// Checks that HTTP can be served by these settings, before it is. Environment variables are
+/// not read: those of the scheduler may differ.
+///
+/// # Errors
+/// If `listen` is no address, or there is no file with tokens.
+pub fn check(settings: &HttpSettings) -> anyhow::Result<()> {
+    settings.check_address()?;
+    match &settings.tokens {
+        Some(TokenSource::One(SecretSource::Env(_))) | None => Ok(()),
+        Some(_) if settings.listen.is_empty() || !settings.front => Ok(()),
+        Some(source) => TokenReader::check(source),
     }
-
-    /// Checks that the front may be served at `listen`, which may also be empty.
-    ///
-    /// # Errors
-    /// If it is no address, or if other hosts would reach the front without a token.
-    pub(super) fn check_address(&self) -> anyhow::Result<()> {
-        match self.listen.parse::<SocketAddr>() {
-            Ok(address) => self.check_reach(address.ip()),
-            Err(_) if self.listen.is_empty() || has_host_and_port(&self.listen) => Ok(()),
-            Err(_) => bail!("`http.listen`: {:?} is no address with a port, like \"127.0.0.1:9480\"", self.listen),
-        }
-    }
-
-    /// Checks that the front may be served at `address`.
-    ///
-    /// # Errors
-    /// If other hosts would reach it without a token.
-    pub(super) fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
-        if address.to_canonical().is_loopback() || !self.front || self.tokens.is_some() {
-            return Ok(());
-        }
-        bail!(
-            "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env`, \
-             `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
-        )
-    }
-}
-
-fn has_host_and_port(listen: &str) -> bool {
-    let parts = listen.rsplit_once(':');
-    parts.is_some_and(|(host, port)| !host.is_empty() && !host.contains([':', ' ']) && port.parse::<u16>().is_ok())
 }
 
 impl Guard {

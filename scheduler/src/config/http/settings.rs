@@ -2,10 +2,12 @@
 
 use crate::config::nats::NatsTable;
 use crate::provider::SecretSource;
+use anyhow::bail;
 use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 /// The default number of connections at once: far more than a few reverse proxies keep open, with
@@ -33,6 +35,39 @@ pub struct HttpSettings {
     pub max_connections: usize,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
+}
+
+impl HttpSettings {
+    /// Checks that the front may be served at `listen`, which may also be empty.
+    ///
+    /// # Errors
+    /// If it is no address, or if other hosts would reach the front without a token.
+    pub fn check_address(&self) -> anyhow::Result<()> {
+        match self.listen.parse::<SocketAddr>() {
+            Ok(address) => self.check_reach(address.ip()),
+            Err(_) if self.listen.is_empty() || has_host_and_port(&self.listen) => Ok(()),
+            Err(_) => bail!("`http.listen`: {:?} is no address with a port, like \"127.0.0.1:9480\"", self.listen),
+        }
+    }
+
+    /// Checks that the front may be served at `address`.
+    ///
+    /// # Errors
+    /// If other hosts would reach it without a token.
+    pub fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
+        if address.to_canonical().is_loopback() || !self.front || self.tokens.is_some() {
+            return Ok(());
+        }
+        bail!(
+            "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env`, \
+             `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
+        )
+    }
+}
+
+fn has_host_and_port(listen: &str) -> bool {
+    let parts = listen.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && !host.contains([':', ' ']) && port.parse::<u16>().is_ok())
 }
 
 /// Where the tokens of the front come from.
