@@ -376,7 +376,7 @@ def system(only):
 
 PARTS = [
     Part(
-        "scheduler-core/src",
+        "scheduler/core/src",
         (
             Tests("rampmeter-scheduler-core", "lib"),
             Tests("rampmeter-scheduler-core", "behaviour"),
@@ -388,7 +388,7 @@ PARTS = [
         IN_CORE,
     ),
     Part(
-        "scheduler-core/src",
+        "scheduler/core/src",
         (Tests("rampmeter-scheduler-core", "lib"), Tests("rampmeter-scheduler-core", "behaviour")),
         bounds.IN_CORE,
     ),
@@ -403,12 +403,12 @@ PARTS = [
         IN_SESSION,
     ),
     Part(
-        "worker-sdk/processing-units/src/evalscript",
-        (Tests("rampmeter-processing-units", "lib"), Tests("rampmeter-processing-units", "refusals")),
+        "sentinel-hub/src/evalscript",
+        (Tests("rampmeter-sentinel-hub", "lib"), Tests("rampmeter-sentinel-hub", "refusals")),
         IN_SCRIPTS,
     ),
     Part("scheduler/src/serve/forecast", (SCHEDULER,), IN_FORECASTS),
-    Part("worker-sdk/jobs/src", (Tests("rampmeter-jobs", "lib"), system("jobs")), IN_JOBS, waits=True),
+    Part("jobs/src", (Tests("rampmeter-jobs", "lib"), system("jobs")), IN_JOBS, waits=True),
     Part("scheduler/src/front", (SCHEDULER, system("http")), IN_HTTP, waits=True),
     Part("scheduler/src/serve/permits/incoming", (SCHEDULER, system("pricing")), IN_PRICES, waits=True),
     Part("scheduler/src/serve", (system("micro_service"),), IN_FOUND, waits=True),

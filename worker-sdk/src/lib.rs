@@ -48,7 +48,7 @@
 //! context. The scheduler's own span becomes a part of it.
 //!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
-//! `rampmeter-processing-units` calculates the [`Cost`] of a request to Sentinel Hub from its body.
+//! `rampmeter-sentinel-hub` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
 mod builder;
 pub mod client;

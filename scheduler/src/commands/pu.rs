@@ -5,7 +5,7 @@ use super::output::table::{right_aligned, table};
 use anyhow::Context;
 use clap::ValueEnum;
 use comfy_table::Table;
-use rampmeter_processing_units::{
+use rampmeter_sentinel_hub::{
     Api, Correction, Count, Deployment, Estimate, Format, Fusion, Given, MAX_BODY, Parameters, Rules, Size,
 };
 use std::fs::File;

@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("protocol/src", &["operator", "worker", "value"]),
     ("proxy/src", &["exchange", "checked_stream", "pool", "tls"]),
     (
-        "scheduler-core/src",
+        "scheduler/core/src",
         &[
             "views",
             "durability",
@@ -40,9 +40,9 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("simulator/upstream/src", &["http", "preset", "statistics", "counting", "policy"]),
     ("worker-sdk/src", &["middleware", "permit", "connection"]),
     ("worker-sdk/session/src", &["outbox", "asks", "silence", "fallback"]),
-    ("worker-sdk/jobs/src", &["worker", "store", "lane"]),
+    ("jobs/src", &["worker", "store", "lane"]),
     ("tests/src", &["drills", "workers", "schedulers", "upstreams", "servers"]),
-    ("worker-sdk/processing-units/src", &["body", "evalscript"]),
+    ("sentinel-hub/src", &["body", "evalscript"]),
 ];
 
 /// The most files of one folder of sources.
@@ -58,16 +58,8 @@ const UPWARDS: &[(&str, &str, &str, &str)] = &[];
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[
     ("worker-sdk/src/client.rs", "worker-sdk/src/builder.rs", "`Client::builder` begins with its builder"),
-    (
-        "worker-sdk/jobs/src/queue.rs",
-        "worker-sdk/jobs/src/queue_builder.rs",
-        "`Queue::builder` begins with its builder",
-    ),
-    (
-        "worker-sdk/jobs/src/queue.rs",
-        "worker-sdk/jobs/src/worker/mod.rs",
-        "`Queue::worker` leads to the worker of the queue",
-    ),
+    ("jobs/src/queue.rs", "jobs/src/queue_builder.rs", "`Queue::builder` begins with its builder"),
+    ("jobs/src/queue.rs", "jobs/src/worker/mod.rs", "`Queue::worker` leads to the worker of the queue"),
     (
         "worker-sdk/src/permit/mod.rs",
         "worker-sdk/src/permit/request_future.rs",

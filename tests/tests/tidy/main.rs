@@ -22,7 +22,7 @@ const MAX_LINES: usize = 500;
 const MAX_TEST_LINES: usize = 700;
 
 /// The sources of packages that only decide or read.
-const PURE: [&str; 3] = ["scheduler-core/src", "scheduler/dialects/src", "scheduler/discovery/src"];
+const PURE: [&str; 3] = ["scheduler/core/src", "scheduler/dialects/src", "scheduler/discovery/src"];
 
 /// The only file of test code that may sleep: its functions take the reason.
 const SLEEPING_FILE: &str = "tests/src/patience.rs";
@@ -121,14 +121,14 @@ fn no_test_binds_a_port_of_its_own() {
 #[test]
 fn the_core_depends_on_next_to_nothing() {
     let allowed = ["hashbrown", "jiff", "rampmeter-protocol", "regex", "serde", "smallvec", "thiserror"];
-    let found = dependencies("scheduler-core", "dependencies");
+    let found = dependencies("scheduler/core", "dependencies");
     assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
 }
 
 /// What these functions of floats return depends on the platform, so that a run may not repeat.
 #[test]
 fn the_core_computes_alike_on_every_platform() {
-    for file in files("scheduler-core/src", "rs").into_iter().chain(files("scheduler/discovery/src", "rs")) {
+    for file in files("scheduler/core/src", "rs").into_iter().chain(files("scheduler/discovery/src", "rs")) {
         for function in [".powi(", ".powf(", ".exp(", ".exp2(", ".ln(", ".log2(", ".log10("] {
             assert!(!file.text.contains(function), "{}: {function}", file.path);
         }
@@ -150,7 +150,7 @@ fn only_drivers_ask_the_clock() {
 /// itself.
 #[test]
 fn no_loop_of_the_core_runs_in_the_order_of_a_hash_table() {
-    for file in files("scheduler-core/src", "rs") {
+    for file in files("scheduler/core/src", "rs") {
         assert_eq!(loops_over_hash_tables(&file.text), [], "{}: its order is random; take a BTreeMap", file.path);
     }
     let text = "struct S { by_id: HashMap<A, B>, in_order: BTreeMap<A, B> }
@@ -197,7 +197,7 @@ fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
 /// The clocks of workers may differ by any time, so jobs use only lengths of time.
 #[test]
 fn jobs_know_no_time_of_day() {
-    for file in files("worker-sdk/jobs/src", "rs") {
+    for file in files("jobs/src", "rs") {
         for time in ["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"] {
             assert!(!file.text.contains(time), "{}: {time}", file.path);
         }

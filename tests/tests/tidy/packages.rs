@@ -54,8 +54,8 @@ fn public_names_are_found() {
 fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("worker-sdk"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-session"]);
     assert_eq!(ours("worker-sdk/session"), ["rampmeter-protocol"]);
-    assert_eq!(ours("worker-sdk/jobs"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-sdk"]);
-    assert_eq!(ours("worker-sdk/processing-units"), ["rampmeter-protocol"]);
+    assert_eq!(ours("jobs"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-sdk"]);
+    assert_eq!(ours("sentinel-hub"), ["rampmeter-protocol"]);
 }
 
 /// What the scheduler and the SDK both need is in `protocol`, or in the session.

@@ -1,9 +1,9 @@
 //! What requests to Sentinel Hub cost, by their bodies.
 
 use axum::http::Method;
-use rampmeter_processing_units::{Api, Estimate, Given};
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_proxy::settings::PriceFn;
+use rampmeter_sentinel_hub::{Api, Estimate, Given};
 
 /// Computes processing units.
 pub(super) fn of_sentinel_hub() -> PriceFn {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// A body of the calculator's own tests.
 fn body(name: &str) -> String {
-    format!("{}/../worker-sdk/processing-units/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"))
+    format!("{}/../sentinel-hub/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// Exit code, standard output, standard error.

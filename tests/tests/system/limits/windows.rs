@@ -1,7 +1,7 @@
 //! Upstreams over HTTP that count in windows, and headers that tell of them. Windows begin at
 //! another time than configured, strangers use keys and windows, and a capacity changes. The
 //! figures of ten minutes are measured in virtual time
-//! (`scheduler-core/tests/behaviour/saturation.rs`); these tests show that the effects occur.
+//! (`scheduler/core/tests/behaviour/saturation.rs`); these tests show that the effects occur.
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 

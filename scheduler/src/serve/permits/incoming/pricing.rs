@@ -4,11 +4,11 @@
 use crate::config::Pricing;
 use crate::serve::messages::inbound::{Endpoint, Inbound};
 use crate::serve::permits::incoming::waiting_messages::WaitingMessages;
-use rampmeter_processing_units::{Api, Count, Deployment, Estimate, Format, Given, Size};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::price::Price;
 use rampmeter_protocol::request::PermitRequest;
+use rampmeter_sentinel_hub::{Api, Count, Deployment, Estimate, Format, Given, Size};
 use serde::Deserialize;
 use std::sync::Arc;
 use tokio::sync::mpsc;

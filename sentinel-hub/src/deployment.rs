@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 /// deployment.
 ///
 /// ```
-/// use rampmeter_processing_units::Deployment;
+/// use rampmeter_sentinel_hub::Deployment;
 /// let asked: Deployment = "https://sh.dataspace.copernicus.eu/api/v1/process".parse().unwrap();
 /// assert_eq!(asked.host(), "sh.dataspace.copernicus.eu");
 /// assert!("example.com".parse::<Deployment>().is_err());

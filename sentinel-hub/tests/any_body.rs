@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use proptest::prelude::*;
-use rampmeter_processing_units::{Api, Estimate, Given};
+use rampmeter_sentinel_hub::{Api, Estimate, Given};
 use serde_json::{Map, Value, json};
 
 const BODIES: [&str; 6] = [

@@ -3,8 +3,8 @@
 //! From parameters:
 //!
 //! ```
-//! use rampmeter_processing_units::{Api, Correction, Count, Format, Parameters, Rules, Size};
-//! # fn main() -> Result<(), rampmeter_processing_units::Error> {
+//! use rampmeter_sentinel_hub::{Api, Correction, Count, Format, Parameters, Rules, Size};
+//! # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
 //! let change = Parameters::new(Size::new(1024, 1024)?, Count::new(4)?)
 //!     .format(Format::Float32)
 //!     .samples(Count::new(2)?)
@@ -18,8 +18,8 @@
 //! From the body of a request:
 //!
 //! ```
-//! use rampmeter_processing_units::{Api, Count, Estimate, Given};
-//! # fn main() -> Result<(), rampmeter_processing_units::Error> {
+//! use rampmeter_sentinel_hub::{Api, Count, Estimate, Given};
+//! # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
 //! let body = r#"{
 //!     "input": {
 //!         "bounds": { "bbox": [500000, 5090000, 505120, 5095120], "properties": { "crs": "http://www.opengis.net/def/crs/EPSG/0/32633" } },

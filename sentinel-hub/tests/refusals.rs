@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use rampmeter_processing_units::ErrorKind::{Malformed, Missing, OutOfBounds, Script, TooMuch, Unknowable};
-use rampmeter_processing_units::{Api, Error, ErrorKind, Estimate, Format, Given, MAX_BODY};
+use rampmeter_sentinel_hub::ErrorKind::{Malformed, Missing, OutOfBounds, Script, TooMuch, Unknowable};
+use rampmeter_sentinel_hub::{Api, Error, ErrorKind, Estimate, Format, Given, MAX_BODY};
 use serde_json::{Value, json};
 
 fn body(api: Api) -> Value {
@@ -104,7 +104,7 @@ fn errors_name_the_place_and_the_remedy() {
 /// What is missing is named at once, and passing it is enough.
 #[test]
 fn one_error_names_all_that_is_missing() {
-    let count = |count| rampmeter_processing_units::Count::new(count).unwrap();
+    let count = |count| rampmeter_sentinel_hub::Count::new(count).unwrap();
     let all = Given::default().bands(count(3)).samples(count(2)).format(Format::Integer);
     let unreadable = "function setup() { return JSON.parse('{}') }";
     let orbit =

@@ -24,7 +24,7 @@ impl Estimate {
     /// What a request with this body costs.
     ///
     /// ```
-    /// use rampmeter_processing_units::{Api, ErrorKind, Estimate, Given};
+    /// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
     /// let error = Estimate::of_body(Api::Process, r#"{"output": {"width": "512"}}"#, &Given::default()).unwrap_err();
     /// assert_eq!((error.kind(), error.path()), (ErrorKind::Malformed, Some("output.width")));
     /// ```

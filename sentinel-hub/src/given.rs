@@ -5,7 +5,7 @@ use crate::{Count, Deployment, Format, Rules, Size};
 /// Facts that the caller knows and a body does not contain. They take precedence over the body.
 ///
 /// ```
-/// use rampmeter_processing_units::{Api, Count, Estimate, Given};
+/// use rampmeter_sentinel_hub::{Api, Count, Estimate, Given};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let given = Given::default()
 ///     .samples(Count::new(12)?)

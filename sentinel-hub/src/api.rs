@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// The API that a request goes to. Each API has its own minimum.
 ///
 /// ```
-/// use rampmeter_processing_units::Api;
+/// use rampmeter_sentinel_hub::Api;
 /// assert_eq!("async".parse::<Api>().unwrap(), Api::Asynchronous);
 /// assert_eq!("tiles".parse::<Api>().unwrap_err().to_string(), "`tiles` is no API; pass one of process, statistical, async, batch");
 /// ```

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use rampmeter_processing_units::{Api, Count, Error, Estimate, Format, Given, Size};
+use rampmeter_sentinel_hub::{Api, Count, Error, Estimate, Format, Given, Size};
 use serde_json::{Value, json};
 
 fn body(name: &str) -> Value {

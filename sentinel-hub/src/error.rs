@@ -5,7 +5,7 @@ use std::fmt;
 /// Why there is no estimate: the place in the body, the problem, and what to do.
 ///
 /// ```
-/// use rampmeter_processing_units::{Api, ErrorKind, Estimate, Given};
+/// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
 /// let error = Estimate::of_body(Api::Process, r#"{"input": {"data": [{}]}}"#, &Given::default()).unwrap_err();
 /// assert_eq!(error.kind(), ErrorKind::Malformed);
 /// assert_eq!(error.path(), Some("input.data[0]"));

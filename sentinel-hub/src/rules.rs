@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 /// A version of the rules by which the service charges requests.
 ///
 /// ```
-/// use rampmeter_processing_units::Rules;
+/// use rampmeter_sentinel_hub::Rules;
 /// assert_eq!(Rules::latest().version(), "2026-11");
 /// let error = Rules::named("1999-12").unwrap_err();
 /// assert_eq!(error.to_string(), "`1999-12` is no version of the rules; pass one of 2026-11, 2023-01");

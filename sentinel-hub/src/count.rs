@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// How many pixels along a side, bands, samples, intervals or tiles: from 1 to [`Count::MAX`].
 ///
 /// ```
-/// use rampmeter_processing_units::Count;
+/// use rampmeter_sentinel_hub::Count;
 /// assert_eq!(Count::new(512).unwrap().get(), 512);
 /// assert_eq!("0".parse::<Count>().unwrap_err().to_string(), "0 is out of bounds; pass a whole number from 1 to 1000000");
 /// ```

@@ -3,9 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use proptest::prelude::*;
-use rampmeter_processing_units::{
-    Api, Correction, Count, ErrorKind, Estimate, Format, Fusion, Parameters, Rules, Size,
-};
+use rampmeter_sentinel_hub::{Api, Correction, Count, ErrorKind, Estimate, Format, Fusion, Parameters, Rules, Size};
 
 fn parameters(side: u32, bands: u32) -> Parameters {
     Parameters::new(Size::new(side, side).unwrap(), Count::new(bands).unwrap())

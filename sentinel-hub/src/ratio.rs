@@ -10,7 +10,7 @@ const MICROS: u128 = 1_000_000;
 /// An exact fraction, in lowest terms. Its text is a decimal number, for people only.
 ///
 /// ```
-/// use rampmeter_processing_units::Ratio;
+/// use rampmeter_sentinel_hub::Ratio;
 /// assert_eq!(Ratio::of(4, 6).to_string(), "0.6666667");
 /// assert_eq!(Ratio::of(7, 5).to_string(), "1.4");
 /// ```

@@ -7,8 +7,8 @@ use serde::Serialize;
 /// What a request costs, and why.
 ///
 /// ```
-/// use rampmeter_processing_units::{Api, Count, Parameters, Rules, Size};
-/// # fn main() -> Result<(), rampmeter_processing_units::Error> {
+/// use rampmeter_sentinel_hub::{Api, Count, Parameters, Rules, Size};
+/// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
 /// let parcel = Parameters::new(Size::new(20, 20)?, Count::new(2)?);
 /// let estimate = Rules::latest().estimate(Api::Process, &parcel)?;
 /// assert_eq!(estimate.exact().to_string(), "0.0066667");
@@ -75,8 +75,8 @@ impl Estimate {
     /// it directly, as in `hub.run(estimate.cost(), || send(&body))`.
     ///
     /// ```
-    /// use rampmeter_processing_units::{Api, Count, Estimate, Format, Given};
-    /// # fn main() -> Result<(), rampmeter_processing_units::Error> {
+    /// use rampmeter_sentinel_hub::{Api, Count, Estimate, Format, Given};
+    /// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
     /// let body = r#"{
     ///     "input": { "data": [{ "type": "sentinel-1-grd", "processing": { "orthorectify": true } }] },
     ///     "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },

@@ -5,7 +5,7 @@ use crate::{Count, Error, ErrorKind};
 /// Pixels of the output, or of one tile.
 ///
 /// ```
-/// use rampmeter_processing_units::Size;
+/// use rampmeter_sentinel_hub::Size;
 /// assert_eq!(Size::new(512, 256).unwrap().pixels(), 131_072);
 /// assert!(Size::new(512, 0).is_err());
 /// ```
@@ -42,7 +42,7 @@ pub enum Correction {
 /// Several collections in one request.
 ///
 /// ```
-/// use rampmeter_processing_units::Fusion;
+/// use rampmeter_sentinel_hub::Fusion;
 /// assert!(Fusion::new(2, 1).is_ok());
 /// assert_eq!(Fusion::new(1, 0).unwrap_err().to_string(), "data fusion is of two collections or more, not of 1; leave it out for one");
 /// ```
@@ -55,8 +55,8 @@ pub struct Fusion {
 /// What a request asks for.
 ///
 /// ```
-/// use rampmeter_processing_units::{Count, Fusion, Parameters, Size};
-/// # fn main() -> Result<(), rampmeter_processing_units::Error> {
+/// use rampmeter_sentinel_hub::{Count, Fusion, Parameters, Size};
+/// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
 /// let fused = Parameters::new(Size::new(512, 512)?, Count::new(3)?).fusion(Fusion::new(2, 1)?);
 /// # Ok(())
 /// # }
