@@ -5,9 +5,4 @@
 
 pub mod cli;
 pub mod commands;
-pub mod config;
-pub mod front;
-pub mod provider;
 pub mod running;
-pub mod serve;
-pub mod store;

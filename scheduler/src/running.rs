@@ -2,10 +2,10 @@
 
 use crate::commands::process::logging;
 use crate::commands::simulate::what_if::WhatIfSimulator;
-use crate::config::Config;
-use crate::front::{BoundSocket, HttpServer, Program};
-use crate::serve::{self, Scheduler};
+use rampmeter_config::Config;
+use rampmeter_front::{BoundSocket, HttpServer, Program};
 use rampmeter_protocol::name::Name;
+use rampmeter_serve::{self as serve, Scheduler};
 use rampmeter_telemetry::Spans;
 use std::net::SocketAddr;
 

@@ -1,9 +1,9 @@
 //! `rampmeter check`
 
 use super::output;
-use crate::config::{self, Config, Configured};
-use crate::provider::matching::{new_limits, unmatched};
-use crate::provider::{Provider, ProviderSettings};
+use rampmeter_account::matching::{new_limits, unmatched};
+use rampmeter_account::{Provider, ProviderSettings};
+use rampmeter_config::{self as config, Config, Configured};
 use rampmeter_protocol::clock::Clock;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let path = args.file.as_ref().unwrap_or(&args.config);
     let config = config::load(path)?;
     config.nats.servers()?;
-    crate::front::check_settings(&config.http)?;
+    rampmeter_front::check_settings(&config.http)?;
     for note in &config.notes {
         output::line(format_args!("note: {note}"))?;
     }

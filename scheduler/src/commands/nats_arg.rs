@@ -1,6 +1,6 @@
 //! The arguments by which commands find a running scheduler.
 
-use crate::config::NatsTable;
+use rampmeter_config::NatsTable;
 use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::name::Name;
 use std::path::PathBuf;

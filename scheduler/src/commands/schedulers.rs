@@ -1,7 +1,6 @@
 //! Running schedulers, as commands ask them over NATS.
 
 use super::nats_arg::NatsArg;
-use crate::serve::connection::connect;
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
 use futures::StreamExt;
@@ -9,6 +8,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_serve::connection::connect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;

@@ -3,9 +3,9 @@
 use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
 use super::proxy::{self, Proxies};
-use crate::config::{self, Config, ProxySettings};
 use crate::running::{self, Running};
 use anyhow::bail;
+use rampmeter_config::{self as config, Config, ProxySettings};
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;

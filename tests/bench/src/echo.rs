@@ -2,8 +2,8 @@
 
 use anyhow::Context;
 use futures::StreamExt;
-use rampmeter_scheduler::config::NatsTable;
-use rampmeter_scheduler::serve::connection::connect;
+use rampmeter_config::NatsTable;
+use rampmeter_serve::connection::connect;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 

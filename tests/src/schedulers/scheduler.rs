@@ -2,8 +2,8 @@
 
 use crate::api::http;
 use crate::patience::within;
+use rampmeter_config as config;
 use rampmeter_nats_server::Server;
-use rampmeter_scheduler::config;
 use rampmeter_scheduler::running::{self, Running};
 use std::path::Path;
 

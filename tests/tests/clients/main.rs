@@ -28,7 +28,7 @@ fn the_typescript_client() {
 #[test]
 fn the_web_page() {
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    check("scheduler/page/check");
+    check("scheduler/front/page/check");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler::store::{RuleStore, RulesRevision, StoreError};
+use rampmeter_store::{RuleStore, RulesRevision, StoreError};
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::patience::until;
 use rampmeter_tests::process::Process;

@@ -43,7 +43,7 @@ fn folders_to_be_shown() -> Vec<String> {
     let packages = manifests.filter_map(|path| Some(path.strip_suffix("Cargo.toml")?.to_owned()));
     let packages: Vec<String> = packages.filter(|path| !path.is_empty()).collect();
     let sources = packages.iter().map(|package| format!("{package}src/"));
-    let parents = sources.chain(["scheduler/src/serve/".to_owned()]);
+    let parents = sources.chain(["scheduler/serve/src/".to_owned()]);
     let below = parents.flat_map(|parent| {
         let entries = std::fs::read_dir(repository::root().join(&parent)).unwrap().map(Result::unwrap);
         let folders = entries.filter(|entry| entry.path().is_dir());

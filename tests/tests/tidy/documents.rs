@@ -1,10 +1,10 @@
 //! What documents show exists: commands, configuration, messages, files.
 
 use clap::Parser;
+use rampmeter_config as config;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_scheduler::cli::Cli;
-use rampmeter_scheduler::config;
 use rampmeter_tests::repository::{self, File, file, files};
 use std::collections::BTreeSet;
 use std::path::Path;

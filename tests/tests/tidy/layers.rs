@@ -34,7 +34,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
     ),
     ("scheduler/src/config", &["proxy", "http", "limits", "reading"]),
-    ("scheduler/src/serve/permits", &["incoming", "answers", "watch"]),
+    ("scheduler/serve/src/permits", &["incoming", "answers", "watch"]),
     ("scheduler/src/serve", &["leadership", "permits", "limits", "messages", "forecast"]),
     ("simulator/src", &["judge", "run", "results", "workers"]),
     ("simulator/upstream/src", &["http", "preset", "statistics", "counting", "policy"]),

@@ -11,7 +11,7 @@ mod package;
 mod packages;
 mod supply;
 
-use rampmeter_scheduler::config;
+use rampmeter_config as config;
 use rampmeter_tests::repository::{self, File, file, files};
 use std::collections::BTreeSet;
 use std::path::Path;

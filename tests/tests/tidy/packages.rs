@@ -14,7 +14,7 @@ const CLIENTS: [&str; 4] = [
     "scheduler/src/commands/demo/",
     "scheduler/src/commands/jobs/",
     "scheduler/src/commands/proxy/",
-    "scheduler/src/front/page/jobs.rs",
+    "scheduler/front/src/page/jobs.rs",
 ];
 
 fn ours(package: &str) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! The account and its limits, for the upstream that enforces them and the scheduler that keeps to
 //! them, and the classes of its workers.
 
-use crate::config::{self, Config};
+use rampmeter_config::{self as config, Config};
 use rampmeter_protocol::time::Span;
 use rampmeter_upstream::{Policy, ResponseTime};
 use std::path::Path;

@@ -3,8 +3,8 @@
 mod governor;
 
 use super::output;
-use crate::config;
 use anyhow::Context;
+use rampmeter_config as config;
 use rampmeter_protocol::name::Name;
 use std::path::{Path, PathBuf};
 

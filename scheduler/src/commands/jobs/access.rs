@@ -1,10 +1,10 @@
 //! The way to queues of jobs on the NATS servers of an argument.
 
 use crate::commands::nats_arg::NatsArg;
-use crate::serve::connection::login;
 use rampmeter_jobs::{Queue, QueueBuilder};
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
+use rampmeter_serve::connection::login;
 
 /// An existing queue.
 pub(super) async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {

@@ -5,13 +5,13 @@ use super::rules_edit::{EditConditions, replace};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::schedulers::Schedulers;
-use crate::config::{ResourceRules, Rules, parse_rules};
-use crate::serve::limits::present_rules::{PresentRules, written_by};
-use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
+use rampmeter_config::{ResourceRules, Rules, parse_rules};
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
+use rampmeter_serve::limits::present_rules::{PresentRules, written_by};
+use rampmeter_store::{RuleStore, RulesRevision};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

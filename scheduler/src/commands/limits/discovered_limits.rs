@@ -3,8 +3,8 @@
 use crate::commands::output;
 use crate::commands::output::human::duration;
 use crate::commands::schedulers::Schedulers;
-use crate::config::{ResourceRules, limit_text, limits_in_force};
 use anyhow::bail;
+use rampmeter_config::{ResourceRules, limit_text, limits_in_force};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{DiscoveredStatus, Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;

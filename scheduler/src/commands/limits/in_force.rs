@@ -1,7 +1,7 @@
 //! The limits in force now, as the leaders say.
 
 use crate::commands::schedulers::Schedulers;
-use crate::config::{Rules, limits_in_force};
+use rampmeter_config::{Rules, limits_in_force};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::subject::Subjects;

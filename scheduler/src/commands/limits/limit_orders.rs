@@ -4,7 +4,7 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human::duration as duration_text;
 use crate::commands::schedulers::Schedulers;
-use crate::provider::duration;
+use rampmeter_account::duration;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;

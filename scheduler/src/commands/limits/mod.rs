@@ -11,12 +11,12 @@ pub(super) mod rules_edit;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::schedulers::Schedulers;
-use crate::config::{ResourceRules, Rules};
-use crate::serve::limits::present_rules::PresentRules;
-use crate::store::{RuleStore, RulesRevision};
 use anyhow::{Context, bail};
 use in_force::limits_of_leaders;
+use rampmeter_config::{ResourceRules, Rules};
 use rampmeter_protocol::name::Name;
+use rampmeter_serve::limits::present_rules::PresentRules;
+use rampmeter_store::{RuleStore, RulesRevision};
 use rules_edit::{EditConditions, replace};
 use serde_json::{Value, json};
 

@@ -2,13 +2,13 @@
 
 use crate::commands::output;
 use crate::commands::schedulers::Schedulers;
-use crate::config::Rules;
-use crate::serve::limits::present_rules::{Paint, PresentRules, write};
-use crate::store::{RuleStore, RulesRevision};
 use anyhow::bail;
+use rampmeter_config::Rules;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use rampmeter_serve::limits::present_rules::{Paint, PresentRules, write};
+use rampmeter_store::{RuleStore, RulesRevision};
 use std::io::IsTerminal;
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Where a proxy's credential comes from: a secret, a token endpoint, or the scheduler.
 
-use crate::config::{CredentialFrom, CredentialSettings};
-use crate::provider::{OAuth, SecretSource};
 use axum::http::HeaderValue;
+use rampmeter_account::{OAuth, SecretSource};
+use rampmeter_config::{CredentialFrom, CredentialSettings};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_proxy::credential::{Credential, CredentialSource, CredentialValue};

@@ -1,15 +1,15 @@
 //! The proxies of one process.
 
 use super::{credential, pages, price};
-use crate::config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
-use crate::front::forwarded_labels;
-use crate::serve::connection::login;
 use anyhow::Context;
 use futures::future::join_all;
+use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
+use rampmeter_front::forwarded_labels;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_proxy::settings::{Asking, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
+use rampmeter_serve::connection::login;
 use rampmeter_telemetry::Spans;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};

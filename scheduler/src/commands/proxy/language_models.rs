@@ -1,7 +1,7 @@
 //! The defaults of a proxy in front of a language model: what it counts if its file does not say
 //! it.
 
-use crate::config::{Configured, ProxySettings};
+use rampmeter_config::{Configured, ProxySettings};
 use rampmeter_dialects::Dialect;
 use rampmeter_proxy::tokens::TokenUnits;
 

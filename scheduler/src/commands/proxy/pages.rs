@@ -1,9 +1,9 @@
 //! The pages `/metrics` and `/healthz` of a proxy.
 
-use crate::front::metrics::exposition;
 use anyhow::Context;
 use axum::Router;
 use axum::routing::get;
+use rampmeter_front::metrics::exposition;
 use rampmeter_proxy::metrics::Metrics;
 use std::sync::Arc;
 use tokio::net::TcpListener;

@@ -1,7 +1,7 @@
 //! A fleet of simulated workers, in the file.
 
-use crate::config::reading::source::{ConfigError, Source};
-use crate::config::reading::value::span;
+use rampmeter_config::reading::source::{ConfigError, Source};
+use rampmeter_config::reading::value::span;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::cost::{CostModel, Draw};

@@ -1,10 +1,10 @@
 //! The file of a scenario: a world to simulate.
 
 use super::fleet::{FleetTable, time};
-use crate::config::LimitedResource;
-use crate::config::reading::faults::read_prepared;
-use crate::config::reading::source::{ConfigError, Source};
-use crate::config::reading::value::{parsed, span};
+use rampmeter_config::LimitedResource;
+use rampmeter_config::reading::faults::read_prepared;
+use rampmeter_config::reading::source::{ConfigError, Source};
+use rampmeter_config::reading::value::{parsed, span};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;

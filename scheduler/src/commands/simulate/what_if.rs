@@ -1,7 +1,7 @@
 //! The page's question of what would happen with other limits and other callers, as a scenario.
 
 use super::scenario;
-use crate::front::{Callers, ForecastError, Forecaster, WhatIf};
+use rampmeter_front::{Callers, ForecastError, Forecaster, WhatIf};
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::outcome::Outcome;

@@ -1,12 +1,9 @@
 //! Writes fresh state.
 
 use crate::commands::output;
-use crate::config::{self, Configured, Rules};
-use crate::serve::connection::connect;
-use crate::serve::limits::present_rules::PresentRules;
-use crate::store::{ClockReading, KeysRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState};
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
+use rampmeter_config::{self as config, Configured, Rules};
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
@@ -14,6 +11,11 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_serve::connection::connect;
+use rampmeter_serve::limits::present_rules::PresentRules;
+use rampmeter_store::{
+    ClockReading, KeysRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,
+};
 use std::path::PathBuf;
 use std::time::Duration;
 

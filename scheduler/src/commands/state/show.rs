@@ -4,11 +4,11 @@ use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human::{amount, count, duration, escaped, wrapped};
 use crate::commands::output::table::{right_aligned, table, text_width, trimmed};
-use crate::serve::connection::connect;
-use crate::store::{ClockReading, FullestKey, StateRecord, Store, StoredEntry, StoredState};
 use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
+use rampmeter_serve::connection::connect;
+use rampmeter_store::{ClockReading, FullestKey, StateRecord, Store, StoredEntry, StoredState};
 use serde_json::{Value, json};
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,6 @@
 //! The configuration: faults are reported with their place, and shipped files are valid.
 
-use rampmeter_scheduler::config;
+use rampmeter_config as config;
 use std::path::Path;
 
 /// A valid configuration; its lines count from 1.

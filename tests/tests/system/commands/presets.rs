@@ -1,7 +1,7 @@
 //! `rampmeter init`: each preset is a configuration that holds in the simulator and serves.
 
 use crate::RAMPMETER;
-use rampmeter_scheduler::config;
+use rampmeter_config as config;
 use rampmeter_tests::front::Front;
 use rampmeter_tests::{nats, process, repository};
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@ use crate::RAMPMETER;
 use crate::clients::examples;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use rampmeter_scheduler::config;
+use rampmeter_config as config;
 use rampmeter_tests::patience::{until, within};
 use rampmeter_tests::worker::Worker;
 use rampmeter_tests::{process, python, repository, scheduler};

@@ -559,7 +559,7 @@ async fn other_subjects_of_a_resource_are_refused() {
 async fn the_prefix_is_configurable() {
     let nats = nats::start().await;
     let text = scheduler::configuration(nats.url(), HUB).replace("[nats]", "[nats]\nprefix = \"fleet\"");
-    let config = rampmeter_scheduler::config::parse("fleet.toml".as_ref(), &text).unwrap();
+    let config = rampmeter_config::parse("fleet.toml".as_ref(), &text).unwrap();
     let running = rampmeter_scheduler::running::start(config).await.unwrap();
     running.ready().await;
     let client = nats::connect(&nats).await;

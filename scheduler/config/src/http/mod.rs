@@ -1,0 +1,265 @@
+//! `[http]` and `[http.check]` of the file.
+
+pub(super) mod settings;
+pub(super) mod token_file;
+
+use super::keys::{keys, words};
+use super::nats::NatsTable;
+use super::provider::variable;
+use super::reading::source::{ConfigError, Source};
+use super::reading::value::{name, within};
+use axum::http::HeaderName;
+use axum::http::uri::Authority;
+use ipnet::IpNet;
+use rampmeter_account::SecretSource;
+use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use serde::Deserialize;
+use settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource};
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use toml::Spanned;
+
+/// A shorter delay has no effect, and proxies themselves give up after a minute.
+const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
+/// Health needs one connection, and an address has no more ports than this.
+const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
+/// The most names in `hosts`. The Host of each request is compared with all of them.
+const MAX_HOSTS: usize = 64;
+/// A longer chain of proxies would be a loop.
+const TRUSTED_HOPS: RangeInclusive<usize> = 1..=16;
+
+keys! {
+    /// `[http]`
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct HttpTable {
+        /// The address of /healthz, /readyz, /metrics and the front; "" serves nothing over HTTP.
+        /// Also: `--listen`, `RAMPMETER_LISTEN`.
+        listen: Option<String> = Default(r#""127.0.0.1:9480""#),
+        /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
+        /// false leaves health and metrics.
+        front: Option<bool> = Default("true"),
+        /// Whether the front has a page for people at /. It shows the names of clients to all that
+        /// get permits here; if there are tokens, to those with `page = "view"` or "operate".
+        page: Option<bool> = Default("true"),
+        /// The queues of jobs that the page shows.
+        #[serde(default)]
+        jobs: Vec<Name> = Example(r#"["roles"]"#),
+        /// The account of NATS with these queues, with the keys of `[nats]`. Without this, that of
+        /// the scheduler.
+        jobs_nats: Option<NatsTable> = Example(r#"{ url = "nats://jobs-operator:password@127.0.0.1:4222" }"#),
+        /// The names by which clients and proxies call this scheduler, without a port, beside its
+        /// addresses and `localhost`. A request for another Host is answered with 421, because web
+        /// pages can have their own names lead here.
+        hosts: Option<Vec<Spanned<String>>> = Default(r#"["rampmeter"]"#),
+        /// The environment variable with the token that clients of the front show
+        /// (Authorization: Bearer ...), 16 bytes or more. An address beyond loopback needs a token.
+        token_env: Option<Spanned<String>> = Example(r#""RAMPMETER_TOKEN""#),
+        /// The file with that token, in place of the variable. It is read again when it changes.
+        token_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-token""#),
+        /// The file with several tokens, in place of the one: a [[token]] has a `name`, a `secret`,
+        /// and perhaps the `resources`, the `classes` and the `client` that its holder may name.
+        /// It is read again when it changes.
+        tokens_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-tokens.toml""#),
+        /// How many connections may wait for permits at once. Beyond it, idle and slow ones are
+        /// closed. 64 more are kept for /healthz, /readyz and /metrics.
+        max_connections: Option<Spanned<usize>> = Default("4096"),
+        /// What reverse proxies ask.
+        check: Option<Spanned<CheckTable>> = Table,
+    }
+}
+
+keys! {
+    /// `[http.check]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct CheckTable {
+        /// The resource that is asked. A request costs one of "requests".
+        resource: Spanned<String> = Given(r#""my-api""#),
+        /// The class of the requests. Without this: the default class of the resource.
+        class: Option<Spanned<String>> = Example(r#""standard""#),
+        /// How long an answer is held back before it is a 429. Without this, not at all.
+        throttle: Option<Spanned<String>> = Example(r#""2s""#),
+        /// What is answered when no scheduler is there: "refuse" is 503, "allow" lets all through.
+        on_unavailable: Option<OnUnavailableTable> = Default(r#""refuse""#),
+        /// The proxies whose X-Original-URI, X-Forwarded-For and the like are believed.
+        /// Without this, none.
+        #[serde(default)]
+        trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
+        /// How many proxies have added an address to X-Forwarded-For, if their own addresses are
+        /// not known. Without this, addresses in `trusted_proxies` are passed over.
+        trusted_hops: Option<Spanned<usize>> = Example("2"),
+        /// Whether spellings of a path that mean the same become one before limits match it
+        /// (RFC 3986): `/%64ear` and `/a/../dear` are `/dear`. true is right if the backend takes
+        /// them for the same page; false leaves paths as they were written.
+        normalise: Option<bool> = Default("false"),
+        /// The labels, and where each comes from: "header:NAME", "path", "method",
+        /// "client-address".
+        #[serde(default)]
+        labels: BTreeMap<Spanned<String>, Spanned<String>> =
+            Example(r#"{ client = "header:x-api-key", route = "path" }"#),
+    }
+}
+
+words! {
+    /// What a reverse proxy is told when no scheduler answers.
+    enum OnUnavailableTable for (OnUnavailable) { Refuse, Allow }
+}
+
+/// The settings of `table`.
+pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSettings, ConfigError> {
+    let defaults = HttpSettings::default();
+    let front = table.front.unwrap_or(defaults.front);
+    if let (false, Some(check)) = (front, &table.check) {
+        return Err(source.fault(&check.span(), "`[http.check]` is part of the front; leave out `front = false`"));
+    }
+    Ok(HttpSettings {
+        listen: table.listen.clone().unwrap_or(defaults.listen),
+        front,
+        page: table.page.unwrap_or(defaults.page),
+        jobs: table.jobs.clone(),
+        jobs_nats: table.jobs_nats.clone(),
+        hosts: table.hosts.as_ref().map(|names| hosts(source, names)).transpose()?.unwrap_or(defaults.hosts),
+        tokens: tokens(source, table)?,
+        max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?
+            .unwrap_or(defaults.max_connections),
+        check: table.check.as_ref().map(|check| check_settings(source, check.get_ref())).transpose()?,
+    })
+}
+
+fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, ConfigError> {
+    if let Some(beyond) = hosts.get(MAX_HOSTS) {
+        return Err(source.fault(&beyond.span(), format!("at most {MAX_HOSTS} hosts")));
+    }
+    hosts.iter().map(|name| host(source, name)).collect()
+}
+
+/// A name of `hosts`: a host without a port or a wildcard.
+fn host(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
+    let bare: Option<Authority> = name.get_ref().parse().ok();
+    match bare.is_some_and(|authority| authority.host() == name.get_ref() && !name.get_ref().contains('*')) {
+        true => Ok(name.get_ref().clone()),
+        false => {
+            Err(source.fault(&name.span(), "a host is one name like \"scheduler-a.internal\", without scheme and port"))
+        }
+    }
+}
+
+fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenSource>, ConfigError> {
+    let mut given = [&table.token_env, &table.token_file, &table.tokens_file].into_iter().flatten();
+    if let Some(second) = given.nth(1) {
+        return Err(source.fault(&second.span(), "give one of `token_env`, `token_file` and `tokens_file`"));
+    }
+    let file = |path: &Spanned<String>| SecretSource::File(path.get_ref().into());
+    Ok(match (&table.token_env, &table.token_file, &table.tokens_file) {
+        (Some(name), ..) => Some(TokenSource::One(SecretSource::Env(variable(source, name)?))),
+        (None, Some(path), _) => Some(TokenSource::One(file(path))),
+        (None, None, Some(path)) => Some(TokenSource::Several(path.get_ref().into())),
+        (None, None, None) => None,
+    })
+}
+
+/// A number, which has to be within `range`.
+pub(super) fn counted(
+    source: &Source,
+    number: Option<&Spanned<usize>>,
+    range: &RangeInclusive<usize>,
+) -> Result<Option<usize>, ConfigError> {
+    match number {
+        Some(number) if !range.contains(number.get_ref()) => {
+            let (from, to) = (range.start(), range.end());
+            Err(source.fault(&number.span(), format!("this is from {from} to {to}, not {}", number.get_ref())))
+        }
+        number => Ok(number.map(|number| *number.get_ref())),
+    }
+}
+
+/// The checked `trusted_hops`. It needs `trusted_proxies`, because a client that is no proxy may
+/// write any header.
+fn trusted_hops(source: &Source, table: &OriginTable<'_>) -> Result<Option<usize>, ConfigError> {
+    match table.trusted_hops {
+        Some(hops) if table.trusted_proxies.is_empty() => {
+            Err(source.fault(&hops.span(), "`trusted_hops` needs `trusted_proxies` with the proxy that asks here"))
+        }
+        hops => counted(source, hops, &TRUSTED_HOPS),
+    }
+}
+
+fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, ConfigError> {
+    if let Some(from) = table.labels.values().find(|from| from.get_ref() == "client-certificate") {
+        let reason = "\"client-certificate\" is for [[proxy]]; a reverse proxy tells the name in a header";
+        return Err(source.fault(&from.span(), reason));
+    }
+    Ok(CheckSettings {
+        resource: name(source, &table.resource)?,
+        class: table.class.as_ref().map(|class| name(source, class)).transpose()?,
+        throttle: within(source, table.throttle.as_ref(), &THROTTLE)?,
+        on_unavailable: table.on_unavailable.map(OnUnavailable::from).unwrap_or_default(),
+        origin: origin(
+            source,
+            &OriginTable {
+                trusted_proxies: &table.trusted_proxies,
+                trusted_hops: table.trusted_hops.as_ref(),
+                normalise: table.normalise,
+                labels: &table.labels,
+            },
+        )?,
+    })
+}
+
+/// The keys that `[http.check]` and `[[proxy]]` share.
+pub(super) struct OriginTable<'a> {
+    pub(super) trusted_proxies: &'a [Spanned<String>],
+    pub(super) trusted_hops: Option<&'a Spanned<usize>>,
+    pub(super) normalise: Option<bool>,
+    pub(super) labels: &'a BTreeMap<Spanned<String>, Spanned<String>>,
+}
+
+/// The settings that say how the origin of a request is found.
+pub(super) fn origin(source: &Source, table: &OriginTable<'_>) -> Result<OriginSettings, ConfigError> {
+    Ok(OriginSettings {
+        trusted_proxies: table.trusted_proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,
+        trusted_hops: trusted_hops(source, table)?,
+        normalise: table.normalise.unwrap_or_default(),
+        labels: labels(source, table.labels)?,
+    })
+}
+
+/// A network. An address alone is a network of one address.
+fn network(source: &Source, text: &Spanned<String>) -> Result<IpNet, ConfigError> {
+    let parsed =
+        text.get_ref().parse().or_else(|_| text.get_ref().parse().map(IpNet::from as fn(std::net::IpAddr) -> _));
+    parsed.map_err(|_| source.fault(&text.span(), "a network is written like \"127.0.0.1/32\" or \"fd00::/8\""))
+}
+
+fn labels(
+    source: &Source,
+    table: &BTreeMap<Spanned<String>, Spanned<String>>,
+) -> Result<Vec<(String, LabelSource)>, ConfigError> {
+    if let Some(beyond) = table.keys().nth(MAX_LABELS) {
+        return Err(source.fault(&beyond.span(), format!("at most {MAX_LABELS} labels")));
+    }
+    table.iter().map(|(key, from)| Ok((label_key(source, key)?, label_source(source, from)?))).collect()
+}
+
+pub(super) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
+    match (1..=MAX_LABEL_KEY).contains(&key.get_ref().chars().count()) {
+        true => Ok(key.get_ref().clone()),
+        false => Err(source.fault(&key.span(), format!("a label's key has 1 to {MAX_LABEL_KEY} characters"))),
+    }
+}
+
+fn label_source(source: &Source, text: &Spanned<String>) -> Result<LabelSource, ConfigError> {
+    let header = text.get_ref().strip_prefix("header:").and_then(|name| name.parse::<HeaderName>().ok());
+    match (text.get_ref().as_str(), header) {
+        (_, Some(name)) => Ok(LabelSource::Header(name)),
+        ("path", None) => Ok(LabelSource::Path),
+        ("method", None) => Ok(LabelSource::Method),
+        ("client-address", None) => Ok(LabelSource::ClientAddress),
+        ("client-certificate", None) => Ok(LabelSource::ClientCertificate),
+        (_, None) => Err(source
+            .fault(&text.span(), "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"")),
+    }
+}

@@ -1,0 +1,151 @@
+//! The settings of HTTP, checked.
+
+use crate::nats::NatsTable;
+use anyhow::bail;
+use axum::http::HeaderName;
+use ipnet::IpNet;
+use rampmeter_account::SecretSource;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Span;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// The default number of connections at once: far more than a few reverse proxies keep open, with
+/// room for long polls.
+pub const DEFAULT_MAX_CONNECTIONS: usize = 4096;
+
+/// `[http]`, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// The address to listen on; none if it is empty.
+    pub listen: String,
+    /// Whether permits are served too, beside health and metrics.
+    pub front: bool,
+    /// Whether the front has a page for people, too.
+    pub page: bool,
+    /// The queues of jobs that the page shows.
+    pub jobs: Vec<Name>,
+    /// Where these queues are, if not in the account of the scheduler.
+    pub jobs_nats: Option<NatsTable>,
+    /// The names of this scheduler, beside its addresses and `localhost`.
+    pub hosts: Vec<String>,
+    /// Where the tokens come from, of which each client of the front has to show one.
+    pub tokens: Option<TokenSource>,
+    /// The largest number of connections that have a request under way at the same time.
+    pub max_connections: usize,
+    /// The settings of the check for reverse proxies, if it is served.
+    pub check: Option<CheckSettings>,
+}
+
+impl HttpSettings {
+    /// Checks that the front may be served at `listen`, which may also be empty.
+    ///
+    /// # Errors
+    /// If it is no address, or if other hosts would reach the front without a token.
+    pub fn check_address(&self) -> anyhow::Result<()> {
+        match self.listen.parse::<SocketAddr>() {
+            Ok(address) => self.check_reach(address.ip()),
+            Err(_) if self.listen.is_empty() || has_host_and_port(&self.listen) => Ok(()),
+            Err(_) => bail!("`http.listen`: {:?} is no address with a port, like \"127.0.0.1:9480\"", self.listen),
+        }
+    }
+
+    /// Checks that the front may be served at `address`.
+    ///
+    /// # Errors
+    /// If other hosts would reach it without a token.
+    pub fn check_reach(&self, address: IpAddr) -> anyhow::Result<()> {
+        if address.to_canonical().is_loopback() || !self.front || self.tokens.is_some() {
+            return Ok(());
+        }
+        bail!(
+            "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env`, \
+             `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
+        )
+    }
+}
+
+fn has_host_and_port(listen: &str) -> bool {
+    let parts = listen.rsplit_once(':');
+    parts.is_some_and(|(host, port)| !host.is_empty() && !host.contains([':', ' ']) && port.parse::<u16>().is_ok())
+}
+
+/// Where the tokens of the front come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TokenSource {
+    /// One token, whose holder may ask for everything.
+    One(SecretSource),
+    /// A file of tokens, each with what its holder may ask for.
+    Several(PathBuf),
+}
+
+/// `[http.check]`, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckSettings {
+    /// The resource of the requests.
+    pub resource: Name,
+    /// The class of the requests; by default that of the resource.
+    pub class: Option<Name>,
+    /// How long an answer may be held back before it is a 429. Without it, no answer is held back.
+    pub throttle: Option<Span>,
+    /// The answer when no scheduler answers.
+    pub on_unavailable: OnUnavailable,
+    /// What is read of the original request.
+    pub origin: OriginSettings,
+}
+
+/// What is read of a request: its labels, and the proxies that are believed about its client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OriginSettings {
+    /// The proxies whose headers on the origin of a request count.
+    pub trusted_proxies: Vec<IpNet>,
+    /// The number of proxies that have added an address. Without it, all trusted addresses are
+    /// passed over.
+    pub trusted_hops: Option<usize>,
+    /// Whether equivalent spellings of a path become one.
+    pub normalise: bool,
+    /// The labels and their sources.
+    pub labels: Vec<(String, LabelSource)>,
+}
+
+/// The answer to a reverse proxy when no scheduler answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnavailable {
+    /// 503.
+    #[default]
+    Refuse,
+    /// 200: calls go through uncounted.
+    Allow,
+}
+
+/// The source of a label's value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LabelSource {
+    /// A header of the original request.
+    Header(HeaderName),
+    /// The path of the original request, without its query.
+    Path,
+    /// The method of the original request.
+    Method,
+    /// The address of the original client.
+    ClientAddress,
+    /// The name in the certificate that the client of a proxy has shown.
+    ClientCertificate,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        HttpSettings {
+            listen: "127.0.0.1:9480".to_owned(),
+            front: true,
+            page: true,
+            jobs: Vec::new(),
+            jobs_nats: None,
+            // The name that the shipped configuration of nginx sends.
+            hosts: vec!["rampmeter".to_owned()],
+            tokens: None,
+            max_connections: DEFAULT_MAX_CONNECTIONS,
+            check: None,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The keys of the configuration as a table: name, parser, default, and documentation.
+//!
+//! [`keys!`] makes three things of one list: the struct that serde reads, [`Key`]s for the
+//! [commented default file](super::default_file), and `fill`, which puts values into settings.
+
+use std::fmt::Write;
+use toml::Spanned;
+
+/// A key with its documentation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Key {
+    /// The name in Rust, which is `r#match` where the file has `match`.
+    pub(super) rust_name: &'static str,
+    /// The documentation, a line each.
+    pub(super) doc: &'static [&'static str],
+    /// The value beside it.
+    pub(super) shown: Shown,
+}
+
+/// The value that is shown beside a key, as TOML.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown {
+    /// The value that counts if the key is left out.
+    Default(&'static str),
+    /// One possible value. There is no default.
+    Example(&'static str),
+    /// The value that a first configuration has.
+    Given(&'static str),
+    /// The key is a table with keys of its own.
+    Table,
+}
+
+impl Key {
+    /// The name in the file.
+    pub(super) fn name(&self) -> &'static str {
+        self.rust_name.trim_start_matches("r#")
+    }
+
+    /// Writes the key into the commented file. Writes nothing for a table.
+    pub(super) fn write(&self, file: &mut String, beneath: &str) {
+        let (mark, value) = match self.shown {
+            Shown::Default(value) | Shown::Example(value) => ("#", value),
+            Shown::Given(value) => ("", value),
+            Shown::Table => return,
+        };
+        self.doc.iter().for_each(|line| line_of(file, format_args!("#{line}")));
+        file.push_str(beneath);
+        line_of(file, format_args!("{mark}{} = {value}\n", self.name()));
+    }
+
+    /// The key as an item of a list in another key's documentation.
+    pub(super) fn item(&self) -> String {
+        let (Shown::Default(value) | Shown::Example(value) | Shown::Given(value)) = self.shown else {
+            return String::new();
+        };
+        let mut item = format!("# * `{} = {value}`\n", self.name());
+        self.doc.iter().for_each(|line| line_of(&mut item, format_args!("#  {line}")));
+        item
+    }
+}
+
+fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
+    writeln!(file, "{line}").expect("a string takes every text");
+}
+
+/// The value of a key, in the type of the settings.
+pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
+    given.get_ref().clone().into()
+}
+
+/// Declares a table of the file. A row is
+///
+/// ```text
+/// /// The documentation of the key.
+/// name: Option<Spanned<Parser>> = Default("value") => field,
+/// ```
+///
+/// The type reads the value and reports what is wrong with it. `=> field` is for values that depend
+/// on no other key. The generated `fill` puts them into that field of the settings, whose type
+/// follows `fills`.
+macro_rules! keys {
+    (
+        $(#[$outer:meta])*
+        $vis:vis struct $table:ident fills $settings:ty {
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[serde($($serde:tt)+)])?
+                $key_vis:vis $key:ident: $type:ty = $shown:ident $(($value:literal))? $(=> $($field:ident).+)?,
+            )+
+        }
+    ) => {
+        $crate::keys::keys! {
+            $(#[$outer])*
+            $vis struct $table {
+                $(
+                    $(#[doc = $doc])+
+                    $(#[serde($($serde)+)])?
+                    $key_vis $key: $type = $shown $(($value))?,
+                )+
+            }
+        }
+
+        impl $table {
+            /// Puts the values that are given into `settings`, and leaves all other fields as they
+            /// are.
+            pub(crate) fn fill(&self, settings: &mut $settings) {
+                $($(
+                    if let Some(given) = &self.$key {
+                        settings.$($field).+ = $crate::keys::value(given);
+                    }
+                )?)+
+            }
+        }
+    };
+    (
+        $(#[$outer:meta])*
+        $vis:vis struct $table:ident {
+            $(
+                $(#[doc = $doc:literal])+
+                $(#[serde($($serde:tt)+)])?
+                $key_vis:vis $key:ident: $type:ty = $shown:ident $(($value:literal))?,
+            )+
+        }
+    ) => {
+        $(#[$outer])*
+        $vis struct $table {
+            $(
+                $(#[doc = $doc])+
+                $(#[serde($($serde)+)])?
+                $key_vis $key: $type,
+            )+
+        }
+
+        impl $table {
+            /// The keys, in the order of the commented file.
+            pub(crate) const KEYS: &'static [$crate::keys::Key] = &[
+                $($crate::keys::Key {
+                    rust_name: stringify!($key),
+                    doc: &[$($doc),+],
+                    shown: $crate::keys::Shown::$shown $(($value))?,
+                },)+
+            ];
+        }
+    };
+}
+
+/// Declares the words that a key takes, in kebab-case. Behind `for` stand types of the settings with
+/// a variant for each word.
+macro_rules! words {
+    ($(#[$outer:meta])* $vis:vis enum $table:ident for ($($settings:ident),+) $words:tt) => {
+        $crate::keys::words! { $(#[$outer])* $vis enum $table $words }
+        $($crate::keys::words! { $table into $settings $words })+
+    };
+    ($(#[$outer:meta])* $vis:vis enum $table:ident { $($word:ident),+ }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        $vis enum $table { $($word),+ }
+    };
+    ($table:ident into $settings:ident { $($word:ident),+ }) => {
+        impl From<$table> for $settings {
+            fn from(written: $table) -> Self {
+                match written {
+                    $($table::$word => $settings::$word,)+
+                }
+            }
+        }
+    };
+}
+
+pub(super) use {keys, words};

@@ -1,0 +1,397 @@
+//! Turns the file into checked settings.
+
+use super::http::HttpTable;
+use super::http::settings::HttpSettings;
+use super::limits::algorithm::{algorithm, period};
+use super::limits::parts::{applies, fair_share, label_name, on_store_loss, reader};
+use super::limits::pricing::Pricing;
+use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
+use super::nats::NatsTable;
+use super::provider;
+use super::proxy::{ProxySettings, ProxyTable, proxies};
+use super::reading::faults::{Faults, read};
+use super::reading::source::{ConfigError, Source};
+use super::reading::value::{amount, name, parsed};
+use super::telemetry::{TelemetrySettings, TelemetryTable};
+use rampmeter_account::ProviderSettings;
+use rampmeter_dialects::Reader;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::suggestion::{closest, quoted};
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{
+    ClassField, ClassSpec, Learn, LimitField, LimitSpec, Margin, ResourceField, ResourceSpec, SpecError, SpecField,
+    StartPolicy,
+};
+use serde::Deserialize;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::Path;
+use toml::Spanned;
+
+/// The whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTable {
+    nats: Option<NatsTable>,
+    #[serde(default)]
+    http: HttpTable,
+    #[serde(default)]
+    telemetry: TelemetryTable,
+    #[serde(default)]
+    proxy: Vec<Spanned<ProxyTable>>,
+    #[serde(default)]
+    resource: Vec<Spanned<ResourceTable>>,
+}
+
+/// A valid configuration.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The settings of NATS.
+    pub nats: NatsTable,
+    /// The settings of HTTP.
+    pub http: HttpSettings,
+    /// Where spans go, if anywhere.
+    pub telemetry: Option<TelemetrySettings>,
+    /// The resources, none twice; at least one if there is no proxy.
+    pub resources: Vec<Configured>,
+    /// The proxies.
+    pub proxies: Vec<ProxySettings>,
+    /// Whether the file has a table `[nats]`.
+    pub has_nats: bool,
+    /// Remarks on settings that have no effect.
+    pub notes: Vec<Note>,
+}
+
+/// A valid resource.
+#[derive(Clone, Debug)]
+pub struct Configured {
+    /// The resource in the file. It has no limits if they come from the provider.
+    pub spec: ResourceSpec,
+    /// The provider of the limits, if there is one.
+    pub provider: Option<ProviderSettings>,
+    /// The reader of the upstream's responses.
+    pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
+}
+
+impl Configured {
+    /// The name of the resource.
+    #[must_use]
+    pub fn name(&self) -> &Name {
+        &self.spec.name
+    }
+
+    /// The resource with the limits of the file; `None` if the file has no limits for it and
+    /// `discover` finds none.
+    #[must_use]
+    pub fn resource(&self) -> Option<Resource> {
+        self.spec.has_limits().then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
+    }
+}
+
+/// A remark on a valid configuration.
+pub type Note = String;
+
+/// Reads and checks the file at `path`.
+///
+/// # Errors
+/// If it can't be read, or all faults in it.
+pub fn load(path: &Path) -> Result<Config, ConfigError> {
+    let text =
+        std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    parse(path, &text)
+}
+
+/// Checks the configuration in `text`. Faults name `path` as its file.
+///
+/// # Errors
+/// All faults in it.
+pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+    let source = Source::new(path, text);
+    let (file, mut faults) = read::<FileTable>(&source, |_| "")?;
+    if file.resource.is_empty() && file.proxy.is_empty() && faults.is_empty() {
+        faults.add(source.fault(&(0..0), "there is no [[resource]]"));
+    }
+    let resources = resources(&source, &mut faults, &file.resource);
+    let proxies = proxies(&source, &mut faults, &file.proxy);
+    let http = faults.take(super::http::settings(&source, &file.http));
+    let telemetry = faults.take(super::telemetry::settings(&source, &file.telemetry));
+    let notes = notes(&file.resource);
+    let has_nats = file.nats.is_some();
+    let nats = file.nats.unwrap_or_default();
+    let whole = http.zip(telemetry);
+    faults.or(whole.map(|(http, telemetry)| Config { nats, http, telemetry, resources, proxies, has_nats, notes }))
+}
+
+fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTable>]) -> Vec<Configured> {
+    for (index, table) in tables.iter().enumerate() {
+        let name = &table.get_ref().name;
+        if tables[..index].iter().any(|other| other.get_ref().name.get_ref() == name.get_ref()) {
+            faults.add(source.fault(&name.span(), format!("there are two resources `{}`", name.get_ref())));
+        }
+    }
+    tables.iter().filter_map(|table| configured(source, faults, table)).collect()
+}
+
+fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTable>) -> Option<Configured> {
+    let parts = written_parts(source, faults, spanned);
+    let reader = faults.take(reader(source, spanned.get_ref(), Reader::default()));
+    let pricing = faults.take(parsed(source, spanned.get_ref().pricing.as_ref()));
+    let Some(table) = &spanned.get_ref().provider else {
+        let spec = checked(source, faults, spanned, parts?)?;
+        return Some(Configured { spec, provider: None, reader: reader?, pricing: pricing? });
+    };
+    let parts = parts.filter(|_| !faults.spoiled(table))?;
+    let provider = faults.take(provider::settings(source, table.get_ref(), &parts.spec.limits));
+    let spec = match spanned.get_ref().limit.is_empty() {
+        // A placeholder limit lets the core check everything else.
+        true => {
+            let limits = vec![placeholder_limit()];
+            let spec = checked(
+                source,
+                faults,
+                spanned,
+                WrittenResource { spec: ResourceSpec { limits, ..parts.spec }, ..parts },
+            )?;
+            ResourceSpec { limits: Vec::new(), ..spec }
+        }
+        false => checked(source, faults, spanned, parts)?,
+    };
+    Some(Configured { spec, provider: Some(provider?), reader: reader?, pricing: pricing? })
+}
+
+/// A limit in place of the provider's, which are not known yet.
+fn placeholder_limit() -> LimitSpec {
+    let unit = Name::new(REQUESTS).expect("a valid name");
+    LimitSpec::new(unit.clone(), unit, Amount::ONE, Span::from_secs(1))
+}
+
+/// What could be read of a resource.
+pub(super) struct WrittenResource {
+    spec: ResourceSpec,
+    /// The places in the file of its limits and classes.
+    limits: Vec<usize>,
+    classes: Vec<usize>,
+    /// Whether all classes could be read.
+    all_classes: bool,
+    /// Whether all parts could be read.
+    whole: bool,
+}
+
+/// The resource, if the core finds no fault in it either.
+pub(super) fn checked(
+    source: &Source,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceTable>,
+    parts: WrittenResource,
+) -> Option<ResourceSpec> {
+    let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
+    let mut found = Resource::faults(&spec);
+    // Faults of parts that could not be read are noted already, and are not noted again here.
+    found.retain(|fault| match fault.field {
+        SpecField::Resource(ResourceField::Limits) => whole,
+        SpecField::Resource(ResourceField::DefaultClass) => all_classes,
+        SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
+    });
+    for fault in &mut found {
+        fault.field = match fault.field {
+            SpecField::Resource(field) => SpecField::Resource(field),
+            SpecField::Limit(index, field) => SpecField::Limit(limits[index], field),
+            SpecField::Class(index, field) => SpecField::Class(classes[index], field),
+        };
+        faults.add(source.fault(&span_of(spanned, fault), fault.to_string()));
+    }
+    (whole && found.is_empty()).then_some(spec)
+}
+
+/// The resource in the file, as far as it can be read; not yet checked by the core.
+pub(super) fn written_parts(
+    source: &Source,
+    faults: &mut Faults,
+    spanned: &Spanned<ResourceTable>,
+) -> Option<WrittenResource> {
+    let table = spanned.get_ref();
+    let (limits, specs) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
+    let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
+    let on_store_loss = faults.take(on_store_loss(source, table));
+    let fair_share = faults.take(fair_share(source, table));
+    let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
+    let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
+    let discover_route = table.discover_route.as_ref().map(|label| label_name(source, label)).transpose();
+    let discover_route = faults.take(discover_route);
+    let name = faults.take(name(source, &table.name))?;
+    let spoiled = faults.spoiled(spanned);
+    let all_classes = classes.len() == table.classes.len() && !(spoiled && classes.is_empty());
+    let whole = all_classes && limits.len() == table.limit.len() && !spoiled;
+    let mut spec = ResourceSpec::new(name, specs);
+    // A scheduler can't know that the account was not used before.
+    spec.start = StartPolicy::Unproven;
+    spec.classes = class_specs;
+    spec.on_store_loss = on_store_loss?;
+    spec.fair_share = fair_share?;
+    spec.learn_costs = learn_costs;
+    (spec.discover_key, spec.discover_route) = (discover_key, discover_route?);
+    table.fill(&mut spec);
+    Some(WrittenResource { spec, limits, classes, all_classes, whole })
+}
+
+/// The tables that could be read: their indexes, and their contents. Other tables leave faults.
+pub(super) fn readable<T, S>(
+    faults: &mut Faults,
+    tables: &[Spanned<T>],
+    read: impl Fn(&T) -> Result<S, ConfigError>,
+) -> (Vec<usize>, Vec<S>) {
+    let mut found = (Vec::new(), Vec::new());
+    for (index, table) in tables.iter().enumerate() {
+        if !faults.spoiled(table)
+            && let Some(spec) = faults.take(read(table.get_ref()))
+        {
+            found.0.push(index);
+            found.1.push(spec);
+        }
+    }
+    found
+}
+
+pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
+    let capacity = amount(source, &table.capacity)?;
+    let algorithm = algorithm(source, table)?;
+    let unit = Name::new(REQUESTS).expect("a valid name");
+    let period = period(source, table, &algorithm, capacity)?;
+    let mut spec = LimitSpec::new(name(source, &table.name)?, unit, capacity, period);
+    spec.algorithm = algorithm;
+    spec.margin = margin(source, table)?;
+    spec.learn = learn(source, table)?;
+    spec.applies = applies(source, table)?;
+    table.fill(&mut spec);
+    Ok(spec)
+}
+
+/// Whether the limit follows its upstream, and how far down.
+fn learn(source: &Source, table: &LimitTable) -> Result<Learn, ConfigError> {
+    match (table.learn, &table.floor) {
+        (Some(false), Some(floor)) => {
+            Err(source.fault(&floor.span(), "`floor` has no meaning beside `learn = false`; leave one out".to_owned()))
+        }
+        (Some(false), None) => Ok(Learn::Never),
+        (Some(true) | None, Some(floor)) => Ok(Learn::Above(*floor.get_ref())),
+        (Some(true) | None, None) => Ok(Learn::default()),
+    }
+}
+
+fn margin(source: &Source, table: &LimitTable) -> Result<Margin, ConfigError> {
+    let Some(margin) = &table.margin else { return Ok(Margin::Auto) };
+    match margin.get_ref() {
+        MarginTable::Word(word) if word == "auto" => Ok(Margin::Auto),
+        MarginTable::Word(_) => Err(source.fault(&margin.span(), "a margin is \"auto\" or a number of tokens")),
+        MarginTable::Tokens(tokens) => {
+            let tokens = Amount::new(*tokens).map_err(|error| source.fault(&margin.span(), error.to_string()))?;
+            Ok(Margin::Fixed(tokens))
+        }
+    }
+}
+
+fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigError> {
+    let mut spec = ClassSpec::new(name(source, &table.name)?);
+    table.fill(&mut spec);
+    Ok(spec)
+}
+
+/// The span in the file of the part that the core refuses.
+fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
+    let table = resource.get_ref();
+    match error.field {
+        SpecField::Resource(field) => resource_field(resource, field),
+        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
+        SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
+    }
+}
+
+fn resource_field(resource: &Spanned<ResourceTable>, field: ResourceField) -> Range<usize> {
+    let table = resource.get_ref();
+    let name = table.name.span();
+    match field {
+        // A provider may give the limits, and classes have a default: the file may lack both.
+        ResourceField::Limits | ResourceField::Classes => name,
+        ResourceField::DiscoverKey => table.discover_key.first().map_or(name, Spanned::span),
+        ResourceField::DefaultClass => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
+        ResourceField::Horizon => table.horizon.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxWaiting => table.max_waiting.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxPermits => table.max_permits.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxKeys => table.max_keys.as_ref().map_or(name, Spanned::span),
+        ResourceField::Reservation => table.reservation.as_ref().map_or(name, Spanned::span),
+        ResourceField::Validity => table.validity.as_ref().map_or(name, Spanned::span),
+        ResourceField::MaxAhead => table.max_ahead.as_ref().map_or(name, Spanned::span),
+        ResourceField::RideFor => table.ride_for.as_ref().map_or(name, Spanned::span),
+    }
+}
+
+pub(super) fn limit_field(limit: &LimitTable, field: LimitField) -> Range<usize> {
+    let velocity = limit.drain_velocity.as_ref().map(Spanned::span);
+    let period = limit
+        .period
+        .as_ref()
+        .or(limit.refill_interval.as_ref())
+        .or(limit.time_to_live.as_ref())
+        .map(Spanned::span)
+        .or(velocity);
+    match field {
+        LimitField::Capacity => limit.capacity.span(),
+        LimitField::Period => period.unwrap_or(limit.name.span()),
+        LimitField::Margin => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
+        LimitField::Match => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
+        LimitField::Key => limit.key.first().map_or(limit.name.span(), Spanned::span),
+        LimitField::Floor => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
+        LimitField::Pace => limit.pace.as_ref().map_or(limit.name.span(), Spanned::span),
+        LimitField::Name => limit.name.span(),
+    }
+}
+
+fn class_field(class: &ClassTable, field: ClassField) -> Range<usize> {
+    match field {
+        ClassField::Headroom => class.headroom.as_ref().map_or(class.name.span(), Spanned::span),
+        ClassField::MaxStarvation => class.max_starvation.as_ref().map_or(class.name.span(), Spanned::span),
+        ClassField::Name => class.name.span(),
+    }
+}
+
+fn notes(tables: &[Spanned<ResourceTable>]) -> Vec<Note> {
+    tables.iter().flat_map(|table| notes_on(table.get_ref())).collect()
+}
+
+fn notes_on(table: &ResourceTable) -> Vec<Note> {
+    let name = table.name.get_ref();
+    let mut notes = Vec::new();
+    let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().r#match.is_empty() && limit.get_ref().key.is_empty();
+    let refuses = table.unmatched.as_ref().is_some_and(|what| matches!(what.get_ref(), AllowOrRefuse::Refuse));
+    if refuses && table.limit.iter().any(for_all) {
+        notes.push(format!(
+            "resource `{name}`: `unmatched` has no effect, because one of its limits is for every request"
+        ));
+    }
+    notes.extend(uncounted_requests(table));
+    notes
+}
+
+/// The remark that requests without a `cost` are refused, unless the file says that they are meant
+/// to be.
+fn uncounted_requests(table: &ResourceTable) -> Option<Note> {
+    let units = table.limit.iter().map(|limit| limit.get_ref().unit.as_ref().map_or(REQUESTS, |unit| unit.get_ref()));
+    let units: BTreeSet<&str> = units.collect();
+    if table.uncounted.is_some() || units.is_empty() || units.contains(REQUESTS) {
+        return None;
+    }
+    let (name, counted) = (table.name.get_ref(), quoted(units.iter().copied()));
+    let meant = match closest(REQUESTS, units) {
+        Some(unit) => format!("did you mean `unit = \"{REQUESTS}\"` in place of \"{unit}\"?"),
+        None => "if that is meant, say `uncounted = \"refuse\"`".to_owned(),
+    };
+    Some(format!(
+        "resource `{name}`: no limit counts `{REQUESTS}`, so that requests without a `cost` are refused \
+         (`unknown_unit`). Limits count {counted}; {meant}"
+    ))
+}

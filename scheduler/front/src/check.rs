@@ -1,0 +1,124 @@
+//! `/check`: reverse proxies ask here before they let a request through.
+
+use super::original_request::OriginalRequest;
+use super::permits::{Front, one};
+use super::rate_limit::Policies;
+use super::token::Caller;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use rampmeter_config::{CheckSettings, OnUnavailable};
+use rampmeter_listener::Connection;
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::text::Text;
+use rampmeter_protocol::time::Span;
+use rampmeter_serve::messages::message_trace::MessageTrace;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All that is needed to answer a proxy.
+#[derive(Debug)]
+pub(super) struct Check {
+    front: Arc<Front>,
+    settings: CheckSettings,
+    policies: Policies,
+    /// Whether the last question got no answer from a scheduler. The log has a line for each change
+    /// of it, not for each question.
+    is_alone: AtomicBool,
+}
+
+impl Check {
+    pub(super) fn new(front: Arc<Front>, settings: CheckSettings) -> Self {
+        let policies = Policies::new(front.front_client().clone(), settings.resource.clone());
+        Check { front, settings, policies, is_alone: AtomicBool::new(false) }
+    }
+
+    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Answer<'static> {
+        let request = PermitRequest {
+            class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
+            labels,
+            mode: self.settings.throttle.map_or(Mode::Allow, |_| Mode::Wait),
+            max_wait_ms: self.settings.throttle.map(Millis::from),
+            left: true,
+            ..PermitRequest::default()
+        };
+        let answers = self.front.permits(caller, &self.settings.resource, trace, vec![Ok(request)]).await;
+        answers.into_iter().next().expect("every element is answered")
+    }
+
+    async fn respond(&self, answer: Answer<'static>) -> Response {
+        let is_unserved = matches!(&answer, Answer::Refused(refused) if is_of_the_front(refused.code));
+        self.log_change(is_unserved);
+        match (is_unserved, self.settings.on_unavailable) {
+            (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
+            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(&answer)).into_response(),
+            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(&answer).await,
+        }
+    }
+
+    /// The scheduler's answer as a response. A granted request gets no body: nginx would not read
+    /// it, and would close the connection.
+    async fn pass_on(&self, answer: &Answer<'_>) -> Response {
+        let fields = self.policies.fields(answer);
+        match answer {
+            Answer::Granted(granted) => {
+                wait_out(granted.delay_ms).await;
+                (StatusCode::OK, fields).into_response()
+            }
+            Answer::Queued(_) | Answer::Settled { .. } => StatusCode::OK.into_response(),
+            Answer::Refused(_) => (fields, one(answer)).into_response(),
+        }
+    }
+
+    /// What happens to calls while no scheduler answers, as text for the log.
+    fn fallback(&self) -> &'static str {
+        match self.settings.on_unavailable {
+            OnUnavailable::Refuse => "refused",
+            OnUnavailable::Allow => "let through uncounted",
+        }
+    }
+
+    fn log_change(&self, is_alone: bool) {
+        if self.is_alone.swap(is_alone, Ordering::Relaxed) == is_alone {
+            return;
+        }
+        let resource = &self.settings.resource;
+        match is_alone {
+            true => tracing::warn!(%resource, "no scheduler answers what proxies ask; calls are {}", self.fallback()),
+            false => tracing::info!(%resource, "a scheduler answers what proxies ask"),
+        }
+    }
+}
+
+/// The proxy forwards at once, so the rest of the delay passes here. Without a delay there is no
+/// timer, because the shortest takes a millisecond.
+async fn wait_out(delay_ms: f64) {
+    let delay = Millis::new(delay_ms).map_or(Span::ZERO, Millis::span);
+    if delay > Span::ZERO {
+        tokio::time::sleep(delay.duration()).await;
+    }
+}
+
+/// Whether the front itself has refused, because no scheduler has answered.
+fn is_of_the_front(code: Code) -> bool {
+    matches!(code, Code::Unavailable | Code::UnknownResource)
+}
+
+/// Any request to `/check` or below it.
+pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
+    let (asked, _body) = request.into_parts();
+    let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
+    let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
+    match OriginalRequest::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
+        Ok(labels) => {
+            let trace = MessageTrace::of_http(&asked.headers);
+            let (answer, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());
+            check.respond(answer).await
+        }
+        Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),
+    }
+}

@@ -1,0 +1,242 @@
+//! Everything that is served over HTTP.
+//!
+//! `probes` tell programs how the scheduler is doing, and `page` tells people. The front gives
+//! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.
+//! Both ask with the session of the worker SDK (`conversation`; `settling` reports calls). Its
+//! messages go over NATS, so that every scheduler serves all resources, or directly to this process
+//! if it leads (`front_client`). `connection_limiter`, `browser`, `reading` and `token` decide which
+//! requests get that far, and `token_holder` what they may ask for.
+//!
+//! # How it works
+//!
+//! * The front is an ordinary NATS client with a connection of its own. Each HTTP request for
+//!   permits has a session, which asks until every element is answered, and ends after a second of
+//!   silence. Requests share what is known of the time that answers take.
+//! * Every permit needs an id, and the session makes one if the client gives none. Only the front
+//!   asks for progress while a request waits. The progress tells a living scheduler from a dead
+//!   one.
+//! * A client that hangs up drops its conversation. The front then returns all permits of the
+//!   conversation, including those that are granted later.
+//! * A connection is either owed an answer or not. If all places are taken, the oldest connection
+//!   that is owed none is closed: an idle, slow or still reading one. Requests are therefore read
+//!   to their end first. Requests of the front cannot take all places: some are kept for health.
+//! * Any web page can make a browser send a request. The browser says so, and such a request is
+//!   refused.
+//! * A client may speak for another one only if it is configured as a proxy. A request that
+//!   contradicts itself is refused.
+//! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and
+//!   sends it with the permit. `RateLimit-Policy` hardly ever changes, and the front reads it from
+//!   the status.
+
+mod browser;
+mod check;
+mod connection_limiter;
+mod conversation;
+mod front_client;
+pub mod metrics;
+mod original_request;
+mod page;
+mod path;
+mod permits;
+mod probes;
+mod rate_limit;
+mod reading;
+mod settling;
+mod token;
+mod token_holder;
+mod token_reader;
+
+use anyhow::Context;
+use axum::Router;
+use axum::http::{Method, StatusCode, Uri, request};
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::routing::{any, post};
+use browser::BrowserGuard;
+use check::Check;
+use connection_limiter::ConnectionLimiter;
+use front_client::FrontClient;
+use original_request::OriginalRequest;
+pub use page::{Callers, ForecastError, Forecaster, WhatIf};
+use page::{JobQueues, WebPage};
+use permits::Front;
+use rampmeter_config::{HttpSettings, OriginSettings};
+use rampmeter_protocol::labels::Labels;
+use rampmeter_serve::SchedulerView;
+use rampmeter_serve::connection::connect_noting;
+use rampmeter_serve::denials::Denials;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use token::Guard;
+pub use token::check as check_settings;
+use tokio::net::TcpListener;
+
+/// An address at which nothing is served yet.
+#[derive(Debug)]
+pub struct BoundSocket {
+    listener: TcpListener,
+    address: SocketAddr,
+    guard: Guard,
+    settings: HttpSettings,
+}
+
+/// What the program around the front knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    /// Tells the page what would happen.
+    pub forecaster: &'static dyn Forecaster,
+    /// Returns how many lines of the log were lost.
+    pub lost_lines: fn() -> u64,
+}
+
+/// HTTP that is served.
+#[derive(Debug)]
+pub struct HttpServer {
+    address: SocketAddr,
+    connection_limiter: ConnectionLimiter,
+    front_client: Option<FrontClient>,
+}
+
+impl BoundSocket {
+    /// Listens at the address in `settings`, if there is one.
+    ///
+    /// # Errors
+    /// If the address is not available, the token can't be read, or other hosts would reach the
+    /// front without a token.
+    pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
+        if settings.listen.is_empty() {
+            return Ok(None);
+        }
+        settings.check_address()?;
+        let guard = Guard::new(settings.tokens.as_ref().filter(|_| settings.front))?;
+        let listen = &settings.listen;
+        let bound = TcpListener::bind(listen).await;
+        let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
+        let address = listener.local_addr()?;
+        settings.check_reach(address.ip())?;
+        Ok(Some(BoundSocket { listener, address, guard, settings }))
+    }
+
+    /// Serves until the process ends. The front asks on a connection of its own, as any client
+    /// does.
+    ///
+    /// # Errors
+    /// If the front can't connect, or can't listen for answers.
+    pub async fn serve(self, scheduler: &Arc<SchedulerView>, program: Program) -> anyhow::Result<HttpServer> {
+        let mut router = probes::router(scheduler.clone(), program.lost_lines).method_not_allowed_fallback(misused);
+        let (mut front_client, has_front) = (None, self.settings.front);
+        let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
+        if has_front {
+            let asking = front_client.insert(connect(scheduler).await?).clone();
+            let front = Front::new(asking.clone(), scheduler.stopping.clone());
+            let mut asked = routes(Arc::new(front), &self.settings);
+            if self.settings.page {
+                let jobs_nats = self.settings.jobs_nats.clone().unwrap_or_else(|| scheduler.nats.clone());
+                let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
+                asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, program.forecaster)));
+                router = router.merge(page::files());
+            }
+            router = router.merge(guarded(asked, self.guard, &connection_limiter));
+        }
+        let router = with_directions(router, has_front, &self.settings);
+        let browser_guard = BrowserGuard::new(&self.settings);
+        let router = router.layer(from_fn(reading::whole)).layer(from_fn_with_state(browser_guard, browser::guard));
+        tokio::spawn(connection_limiter.clone().open(self.listener, router));
+        Ok(HttpServer { address: self.address, connection_limiter, front_client })
+    }
+}
+
+/// Connects the front as a client of schedulers.
+async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
+    let SchedulerView { name, nats, stopping, subjects, led, clock, .. } = scheduler;
+    let client = connect_noting(&Denials::default(), stopping, nats, &format!("{name}-http")).await?;
+    FrontClient::start(client, subjects.clone(), led.clone(), *clock).await
+}
+
+/// The labels of the request that a proxy at `peer` asks about.
+///
+/// # Errors
+/// Why the original request is not clear.
+pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &OriginSettings) -> Result<Labels<'static>, String> {
+    OriginalRequest::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
+}
+
+/// The labels of a request that this process forwards, and that came from `peer`.
+///
+/// # Errors
+/// Why the request is not clear.
+pub fn forwarded_labels(
+    request: &request::Parts,
+    peer: IpAddr,
+    settings: &OriginSettings,
+) -> Result<Labels<'static>, String> {
+    OriginalRequest::direct(request, peer, settings)
+        .and_then(|origin| origin.labels())
+        .map_err(|error| error.to_string())
+}
+
+/// Answers requests for unknown paths with a list of the pages.
+fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> Router {
+    let pages = [
+        ("GET / for people", has_front && settings.page),
+        ("GET /healthz, /readyz and /metrics", true),
+        ("POST /v1/permit/RESOURCE and /v1/settle/RESOURCE", has_front),
+        ("any method for /check and below it", has_front && settings.check.is_some()),
+    ];
+    let pages: Vec<&str> = pages.into_iter().filter(|(_, is_there)| *is_there).map(|(page, _)| page).collect();
+    let pages = pages.join("; ");
+    let absent = move |uri: Uri| async move {
+        (StatusCode::NOT_FOUND, format!("there is no {}; there are: {pages}\n", uri.path()))
+    };
+    router.fallback(absent)
+}
+
+/// Answers a method that a page does not take.
+async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
+    let takes_post = ["/v1/", "/page/waiting/", "/page/what-if/", "/page/order/"]
+        .iter()
+        .any(|begins| uri.path().starts_with(begins));
+    let right = if takes_post { "POST" } else { "GET" };
+    (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
+}
+
+/// The routes of the front.
+fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
+    let mut router = Router::new()
+        .route("/v1/permit/{resource}", post(permits::permit))
+        .route("/v1/settle/{resource}", post(permits::settle))
+        .route_layer(from_fn(browser::json_only))
+        .with_state(front.clone());
+    if let Some(settings) = &settings.check {
+        let check = Arc::new(Check::new(front, settings.clone()));
+        let paths = ["/check", "/check/", "/check/{*path}"];
+        let checks = paths.into_iter().fold(Router::new(), |checks, path| checks.route(path, any(check::check)));
+        router = router.merge(checks.with_state(check));
+    }
+    router
+}
+
+/// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens,
+/// and a place.
+fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
+    asked
+        .method_not_allowed_fallback(misused)
+        .route_layer(from_fn_with_state(connection_limiter.clone(), connection_limiter::in_a_place))
+        .route_layer(from_fn_with_state(guard, token::guard))
+}
+
+impl HttpServer {
+    /// The address.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Closes all connections, after their answers. A later client still sees how the scheduler is
+    /// doing.
+    pub async fn clear(&self) {
+        self.connection_limiter.clear().await;
+        if let Some(front_client) = &self.front_client {
+            front_client.flush().await;
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Orders of operators: freeze, thaw, cancel, purge, delete jobs, apply.
+
+use super::page_error::PageError;
+use super::question::ask;
+use super::web_page::{WebPage, check_all, unreadable};
+use crate::front_client::FrontClient;
+use crate::token::{Caller, PageRight};
+use axum::Json;
+use axum::extract::{Extension, Path, State};
+use axum::http::StatusCode;
+use rampmeter_config::{Rules, limits_in_force, parse_rules};
+use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::purge::{Purge, Purged};
+use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::status::{Status, StatusQuery};
+use rampmeter_serve::limits::present_rules::{Paint, PresentRules, write, written_by};
+use rampmeter_serve::messages::inbound::Endpoint;
+use rampmeter_store::RulesRevision;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The name of the page: faults in rules name it as their file, and `rampmeter status` as their
+/// source.
+const PAGE: &str = "page";
+/// The most times that one order thaws a limit. Each time thaws four thousand keys.
+const MAX_THAWS: usize = 64;
+
+type OrderAnswer = Result<Json<Value>, PageError>;
+
+/// `POST /page/order/thaw/<resource>`
+pub(super) async fn thaw(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<LimitOrder>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "thaw", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let limits = thawed(|| ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone())).await?;
+    Ok(Json(json!({"limits": limits})))
+}
+
+/// Repeats an order while it leaves keys paused. Returns the limits that were thawed.
+async fn thawed<F, E>(mut order: impl FnMut() -> F) -> Result<Vec<Name>, E>
+where
+    F: Future<Output = Result<LimitOrderDone, E>>,
+{
+    let mut limits = Vec::new();
+    for _ in 0..MAX_THAWS {
+        let done = order().await?;
+        limits = if limits.is_empty() { done.limits } else { limits };
+        if !done.more {
+            break;
+        }
+    }
+    Ok(limits)
+}
+
+/// `POST /page/order/freeze/<resource>`
+pub(super) async fn freeze(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<FreezeOrder>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "freeze", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, payload).await?;
+    Ok(Json(json!({"limits": done.limits})))
+}
+
+/// The request to be cancelled.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cancellation {
+    request: String,
+}
+
+/// `POST /page/order/cancel/<resource>`
+pub(super) async fn cancel(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(Cancellation { request }): Json<Cancellation>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    let id = page.waiting.id(&request)?;
+    note(&caller, "cancel", &name);
+    let payload = serde_json::to_vec(&Settle::unused(id)).expect("a settle is plain data");
+    let answer: Value = ask(&page.front_client, &name, &Endpoint::Settle, payload).await?;
+    Ok(Json(json!({"status": answer["status"]})))
+}
+
+/// `POST /page/order/purge/<resource>`
+pub(super) async fn purge(
+    State(page): State<Arc<WebPage>>,
+    Path(resource): Path<String>,
+    Extension(caller): Extension<Caller>,
+    Json(order): Json<Purge>,
+) -> OrderAnswer {
+    let name = page.resource(&caller, &resource, PageRight::Operate)?;
+    note(&caller, "purge", &name);
+    let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, payload).await?;
+    Ok(Json(json!({"ended": purged.ended})))
+}
+
+/// The job to be deleted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct JobDeletion {
+    queue: String,
+    sequence: u64,
+}
+
+/// `POST /page/order/delete-job`. Queues belong to no resource. A token that is limited to some
+/// resources therefore may not delete jobs.
+pub(super) async fn delete_job(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+    Json(JobDeletion { queue, sequence }): Json<JobDeletion>,
+) -> OrderAnswer {
+    caller.check_page(PageRight::Operate).map_err(PageError::forbidden)?;
+    check_all(&caller)?;
+    tracing::info!(queue, sequence, order = "delete job", token = token(&caller), "an operator's order from the page");
+    let deleted = page.jobs.delete(&queue, sequence).await?;
+    Ok(Json(json!({"deleted": deleted})))
+}
+
+/// Rules that replace the present ones of some resources.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RuleChange {
+    rules: String,
+    /// The revision to which the operator has seen the difference. Without it, nothing is written.
+    if_revision: Option<RulesRevision>,
+}
+
+/// `POST /page/order/apply`
+pub(super) async fn apply(
+    State(page): State<Arc<WebPage>>,
+    Extension(caller): Extension<Caller>,
+    Json(RuleChange { rules: text, if_revision }): Json<RuleChange>,
+) -> OrderAnswer {
+    caller.check_page(PageRight::Operate).map_err(PageError::forbidden)?;
+    let rules =
+        parse_rules(std::path::Path::new(PAGE), &text).map_err(|error| PageError::invalid(error.to_string()))?;
+    for name in rules.names() {
+        page.resource(&caller, name, PageRight::Operate)?;
+    }
+    let author = caller.holder().map_or_else(String::new, |holder| holder.name().to_string());
+    let rules = written_by(rules, &author, PAGE, &text);
+    let store = page.rule_store().await?;
+    let mut present = PresentRules::read(&store).await.map_err(unreadable)?;
+    present.in_force = limits_in_force_of(&page.front_client, &rules).await?;
+    let after = present.rules.with(&rules);
+    let difference = present.diff(&after, Paint { coloured: false });
+    let Some(expected) = if_revision else {
+        return Ok(Json(json!({"revision": present.revision, "difference": difference})));
+    };
+    if expected != present.revision {
+        let why = format!("the rules have revision {}, not {expected}: look at the difference again", present.revision);
+        return Err(PageError(StatusCode::CONFLICT, why));
+    }
+    rules.names().for_each(|name| note(&caller, "apply", name));
+    let written = write(&store, &present, &after).await;
+    let written = written.map_err(|error| PageError(StatusCode::CONFLICT, format!("{error:#}")))?;
+    Ok(Json(json!({"written": written})))
+}
+
+/// The limits in force now, for the resources of `rules`.
+async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
+    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })
+        .expect("a question is plain data");
+    let mut in_force = Rules::default();
+    for name in rules.names() {
+        let status: Status = ask(front_client, name, &Endpoint::Status, question.clone()).await?;
+        if let Some(text) = &status.limits_toml {
+            let limits = limits_in_force(name, text).map_err(unreadable)?;
+            in_force.resources.push(limits);
+        }
+    }
+    Ok(in_force)
+}
+
+/// Every order leaves a line in the log, with the name of its token.
+fn note(caller: &Caller, order: &str, resource: &Name) {
+    tracing::info!(%resource, order, token = token(caller), "an operator's order from the page");
+}
+
+fn token(caller: &Caller) -> String {
+    caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::epoch::Epoch;
+    use std::convert::Infallible;
+
+    /// How often a thaw is ordered if the last of this many orders leaves no key paused.
+    async fn orders(needed: usize) -> usize {
+        let mut given = 0;
+        let limits = thawed(|| {
+            given += 1;
+            let (resource, limits, more) =
+                (Name::new("hub").unwrap(), vec![Name::new("each").unwrap()], given < needed);
+            std::future::ready(Ok::<_, Infallible>(LimitOrderDone { resource, epoch: Epoch::FIRST, limits, more }))
+        });
+        assert_eq!(limits.await.unwrap().len(), 1);
+        given
+    }
+
+    #[tokio::test]
+    async fn a_thaw_is_given_again_within_bounds() {
+        assert_eq!((orders(1).await, orders(3).await), (1, 3));
+        assert_eq!((orders(64).await, orders(1000).await), (MAX_THAWS, MAX_THAWS));
+    }
+}

@@ -1,0 +1,120 @@
+//! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
+
+use super::front_client::FrontClient;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use rampmeter_nats::inbox::InboxReply;
+use rampmeter_protocol::answer::{Answer, Refused};
+use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::rate_limit::{exhausted, remaining};
+use rampmeter_protocol::status::{LimitStatus, Status};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_serve::messages::inbound::Endpoint;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+/// How long a status counts before it is asked for again: limits change by hand, or with an
+/// account's contract.
+const FRESH: Span = Span::from_secs(10);
+/// How long a status may take: a leader answers at once.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
+/// The most limits that are sent: more would not fit into the headers that proxies take from an
+/// upstream.
+const MAX_POLICIES: usize = 8;
+
+/// What is known of a resource's limits. Requests do not wait while it is asked for. Only the first
+/// requests wait, so that their answers tell it too.
+#[derive(Debug)]
+pub(super) struct Policies {
+    /// The lock is held by the request that asks on behalf of all requests.
+    first: tokio::sync::Mutex<()>,
+    front_client: FrontClient,
+    resource: Name,
+    /// The lock guards what is known, for the time of a copy.
+    known: Arc<Mutex<KnownPolicies>>,
+}
+
+#[derive(Debug, Default)]
+struct KnownPolicies {
+    /// Whether a leader ever sent the limits.
+    is_known: bool,
+    policies: Option<HeaderValue>,
+    asked: Option<Time>,
+}
+
+impl Policies {
+    pub(super) fn new(front_client: FrontClient, resource: Name) -> Self {
+        Policies { first: tokio::sync::Mutex::default(), front_client, resource, known: Arc::default() }
+    }
+
+    /// Returns once the limits are known, or cannot be.
+    pub(super) async fn first_known(&self) {
+        if !self.is_unknown() {
+            return;
+        }
+        let _asks = self.first.lock().await;
+        if self.is_unknown() {
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).asked = Some(self.front_client.clock().now());
+            refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()).await;
+        }
+    }
+
+    /// Whether the limits are unknown, and no leader was asked for them in the last ten seconds.
+    fn is_unknown(&self) -> bool {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
+    }
+
+    /// The fields of the response to a client.
+    pub(super) fn fields(&self, answer: &Answer<'_>) -> HeaderMap {
+        let limits = match answer {
+            Answer::Granted(granted) => remaining(&granted.left),
+            Answer::Refused(refused) => in_the_way(refused),
+            Answer::Queued(_) | Answer::Settled { .. } => None,
+        };
+        let limits = limits.and_then(|limits| HeaderValue::try_from(limits).ok());
+        let policies = self.current().map(|policies| (RATE_LIMIT_POLICY, policies));
+        policies.into_iter().chain(limits.map(|limits| (RATE_LIMIT, limits))).collect()
+    }
+
+    fn current(&self) -> Option<HeaderValue> {
+        let now = self.front_client.clock().now();
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.asked.is_none_or(|asked| now.since(asked) >= FRESH) {
+            known.asked = Some(now);
+            tokio::spawn(refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()));
+        }
+        known.policies.clone()
+    }
+}
+
+/// A failure leaves the known limits as they are.
+async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<KnownPolicies>>) {
+    let reply = front_client.ask_once(&resource, &Endpoint::Status, Vec::new(), STATUS_TIMEOUT).await;
+    if let Some(InboxReply::Answer(payload)) = reply
+        && let Ok(status) = serde_json::from_slice::<Status>(&payload)
+    {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        (known.is_known, known.policies) = (true, policies(&status.limits));
+    }
+}
+
+/// `"requests-per-minute";q=1000;w=60`: names need no escapes. Only limits that count requests are
+/// of use to a client.
+fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
+    let counted = limits.iter().filter(|limit| &*limit.unit == REQUESTS).take(MAX_POLICIES);
+    let policy = |limit: &LimitStatus| {
+        let (quota, window) = (limit.capacity.floor(), (limit.period_ms / 1000.0).ceil());
+        format!("\"{}\";q={quota};w={window}", limit.name)
+    };
+    let policies: Vec<String> = counted.map(policy).collect();
+    (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
+}
+
+/// Says that nothing is left of the limit that refused the request, if `retry_after` is known.
+fn in_the_way(refused: &Refused<'_>) -> Option<String> {
+    let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
+    Some(exhausted(&limit, Some(refused.retry_after()?)))
+}

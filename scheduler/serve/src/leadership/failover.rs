@@ -1,0 +1,215 @@
+//! Standing by, until no scheduler leads a resource.
+
+use crate::health::ServingState;
+use crate::leadership::last_seen::LastSeenRecord;
+use crate::leadership::resource_state::ResourceState;
+use async_nats::RequestErrorKind;
+use async_nats::jetstream::kv;
+use futures::StreamExt;
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_store::{Revision, parse};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between probes of a leader.
+const PROBE_EVERY: Duration = Duration::from_millis(80);
+/// How long one probe waits for its answer.
+const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
+/// A leader that has not answered for this long is replaced. A leader that was merely slow loses
+/// only the lead.
+const SILENT_FOR: Span = Span::from_millis(700);
+/// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach
+/// the store. An election of the store's own leader takes less.
+const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
+/// How long a released resource is left to the scheduler that the record names.
+const COURTESY: Span = Span::from_millis(500);
+/// The pause after a failed attempt to read the store.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+
+/// The time within which a new leader subscribes, counted from the write that made it the leader.
+const SUBSCRIBING: Span = Span::from_millis(100);
+
+/// What the record says of the resource's leader.
+enum RecordedLeader {
+    /// The store does not know the resource.
+    Unknown,
+    /// The last leader has released it, or was this process.
+    Released,
+    /// The last leader has just left it to another scheduler.
+    LeftToAnother,
+    /// The named scheduler leads it.
+    Led(String),
+}
+
+/// What a leader's private subject shows.
+enum ProbeResult {
+    /// The leader lives.
+    Alive,
+    /// No process subscribes to it: the leader is gone.
+    Gone,
+    /// No answer came.
+    Silent(String),
+}
+
+/// Watches the leader of one resource.
+///
+/// A leader is replaced if it is gone, silent, or writes no checkpoint.
+pub(crate) struct Failover<'a> {
+    state: &'a mut ResourceState,
+    /// When the leader last answered.
+    answered_at: Time,
+}
+
+impl<'a> Failover<'a> {
+    pub(crate) fn new(state: &'a mut ResourceState) -> Self {
+        Failover { answered_at: state.now(), state }
+    }
+
+    /// Returns when no scheduler leads any more, and it is this scheduler's turn.
+    pub(crate) async fn until_vacant(mut self) {
+        while let Err(error) = self.state.look().await {
+            let reason = self.state.reason(&error);
+            self.state.set_duty(ServingState::Troubled { reason });
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+        let mut watch = self.watch().await;
+        self.answered_at = self.state.now();
+        loop {
+            let vacant = match self.recorded_leader() {
+                RecordedLeader::Unknown => self.nothing_answers().await,
+                RecordedLeader::Released => self.takes_turn().await,
+                RecordedLeader::LeftToAnother => false,
+                RecordedLeader::Led(leader) => self.is_lost(&leader).await || self.is_stale().await,
+            };
+            if vacant {
+                return;
+            }
+            if self.pause(&mut watch).await {
+                self.answered_at = self.state.now();
+            }
+        }
+    }
+
+    async fn watch(&self) -> Option<kv::Watch> {
+        self.state.context().store.watch(self.state.name()).await.ok()
+    }
+
+    fn recorded_leader(&self) -> RecordedLeader {
+        let Some(LastSeenRecord { record, since, .. }) = self.state.seen() else { return RecordedLeader::Unknown };
+        let me = &self.state.context().leader;
+        if !record.released && record.leader != *me {
+            return RecordedLeader::Led(record.leader.clone());
+        }
+        match &record.successor {
+            Some(successor) if successor != me && self.state.now().since(*since) < COURTESY => {
+                RecordedLeader::LeftToAnother
+            }
+            Some(_) | None => RecordedLeader::Released,
+        }
+    }
+
+    /// Whether `leader` is gone, or has been silent for too long, and it is this scheduler's turn.
+    async fn is_lost(&mut self, leader: &str) -> bool {
+        let peers = Arc::clone(&self.state.context().peers);
+        peers.leads(self.state.name(), leader);
+        match self.probe(leader).await {
+            ProbeResult::Alive => {
+                self.answered_at = self.state.now();
+                self.state.set_duty(ServingState::Standby);
+                false
+            }
+            ProbeResult::Gone if self.has_subscribed() => {
+                peers.gone(leader);
+                self.takes_turn().await
+            }
+            ProbeResult::Gone => false,
+            ProbeResult::Silent(reason) => {
+                tracing::debug!(resource = %self.state.name(), reason, "the leader is silent");
+                self.state.now().since(self.answered_at) > SILENT_FOR && self.takes_turn().await
+            }
+        }
+    }
+
+    /// Whether the present leader has certainly subscribed by now, if it lives.
+    fn has_subscribed(&self) -> bool {
+        let by_now =
+            |seen: &LastSeenRecord| seen.record.checkpoint > 1 || self.state.now().since(seen.led_since) >= SUBSCRIBING;
+        self.state.seen().is_some_and(by_now)
+    }
+
+    /// Whether no scheduler answers for a resource that the store does not know. The state of a
+    /// scheduler that answers is better than a fresh start.
+    async fn nothing_answers(&mut self) -> bool {
+        let context = self.state.context();
+        let status = context.subjects.status(self.state.name());
+        let answer = context.client.request(status, "".into());
+        let answered = matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)));
+        if answered {
+            self.state.set_duty(ServingState::Standby);
+            self.state.look().await.ok();
+        }
+        !answered
+    }
+
+    /// Lets schedulers that lead fewer resources go first. Returns whether the resource is still
+    /// free.
+    async fn takes_turn(&mut self) -> bool {
+        let peers = Arc::clone(&self.state.context().peers);
+        peers.vacant(self.state.name());
+        let head_start = peers.head_start(self.state.now(), self.state.name());
+        if head_start == Span::ZERO {
+            return true;
+        }
+        let before = self.revision();
+        tokio::time::sleep(head_start.duration()).await;
+        self.state.look().await.is_ok() && self.revision() == before
+    }
+
+    fn revision(&self) -> Option<Revision> {
+        self.state.seen().map(|seen| seen.revision)
+    }
+
+    /// Whether the record has not been renewed for too long, as far as the store tells.
+    async fn is_stale(&mut self) -> bool {
+        self.has_expired() && self.state.look().await.is_ok() && self.has_expired()
+    }
+
+    fn has_expired(&self) -> bool {
+        self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LONGEST_WITHOUT_CHECKPOINT)
+    }
+
+    /// Waits for the next probe, or for a change of the record. Returns whether another scheduler
+    /// leads now.
+    async fn pause(&mut self, watch: &mut Option<kv::Watch>) -> bool {
+        let news = async {
+            match watch {
+                Some(watch) => watch.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        let entry = tokio::select! {
+            entry = news => entry,
+            () = tokio::time::sleep(PROBE_EVERY) => return false,
+        };
+        let Some(Ok(entry)) = entry else {
+            *watch = self.watch().await;
+            tokio::time::sleep(PROBE_EVERY).await;
+            return false;
+        };
+        let Ok(record) = parse(&entry) else { return false };
+        let another = self.state.seen().is_none_or(|seen| seen.record.leader != record.leader);
+        self.state.note(record, entry.revision) && another
+    }
+
+    async fn probe(&self, leader: &str) -> ProbeResult {
+        let context = self.state.context();
+        let subject = context.subjects.probe(self.state.name(), leader);
+        let answer = context.client.request(subject, "".into());
+        match tokio::time::timeout(PROBE_TIMEOUT, answer).await {
+            Ok(Ok(_)) => ProbeResult::Alive,
+            Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => ProbeResult::Gone,
+            Ok(Err(error)) => ProbeResult::Silent(error.to_string()),
+            Err(elapsed) => ProbeResult::Silent(elapsed.to_string()),
+        }
+    }
+}

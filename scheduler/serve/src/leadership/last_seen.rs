@@ -1,0 +1,131 @@
+//! What a scheduler has seen of a resource's state record, on its own clock.
+
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_store::{ClockReading, Revision, StateRecord};
+use std::cmp::Ordering;
+
+/// The latest state that this process knows of. Revisions and epochs only grow. A store that shows
+/// lower ones went back.
+#[derive(Clone, Debug)]
+pub struct LastSeenRecord {
+    /// The record.
+    pub record: StateRecord,
+    /// Its revision.
+    pub revision: Revision,
+    /// When this process first knew of it.
+    pub since: Time,
+    /// When this process first knew of the term that has written it.
+    pub led_since: Time,
+}
+
+/// How a record that is found relates to one that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordOrder {
+    /// The record is the same, or came later.
+    Later,
+    /// The record was written before: the store went back.
+    Earlier,
+}
+
+impl LastSeenRecord {
+    /// How `record` at `revision` relates to this one.
+    #[must_use]
+    pub fn order_of(&self, record: &StateRecord, revision: Revision) -> RecordOrder {
+        let same_term = record.nonce == self.record.nonce;
+        let order = match record.epoch.cmp(&self.record.epoch) {
+            Ordering::Equal if same_term => record.checkpoint.cmp(&self.record.checkpoint),
+            Ordering::Equal => revision.cmp(&self.revision),
+            Ordering::Less | Ordering::Greater => record.epoch.cmp(&self.record.epoch),
+        };
+        if order == Ordering::Less { RecordOrder::Earlier } else { RecordOrder::Later }
+    }
+
+    /// For how long this record has certainly been in the store at `now`. It counts from when the
+    /// record was seen, or from the time that the record itself names.
+    #[must_use]
+    pub fn certainly_there_for(&self, now: Time, moment: &ClockReading, store: Option<Span>) -> Span {
+        now.since(self.since).max(self.record.saved.certainly_past(moment, store))
+    }
+}
+
+/// Notes a record that was read. Returns whether it is later than the one known before.
+pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
+    let known = seen.as_ref();
+    let news = known.is_none_or(|known| {
+        (known.revision != revision || known.record != record)
+            && known.order_of(&record, revision) == RecordOrder::Later
+    });
+    if news {
+        let same_term = known.filter(|known| known.record.nonce == record.nonce);
+        let led_since = same_term.map_or(now, |known| known.led_since);
+        *seen = Some(LastSeenRecord { record, revision, since: now, led_since });
+    }
+    news
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::epoch::Epoch;
+    use rampmeter_store::{KeysRecord, RulesRevision};
+
+    fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
+        let saved = ClockReading { unix_ms: 0, boot: None };
+        let leader = format!("leader-{nonce}");
+        StateRecord {
+            epoch: Epoch::new(epoch),
+            leader,
+            nonce,
+            checkpoint,
+            released: false,
+            successor: None,
+            saved,
+            permit_parts: 0,
+            levels: Vec::new(),
+            keys: KeysRecord::default(),
+            freezes: Vec::new(),
+            costs: Vec::new(),
+            found: Vec::new(),
+            rules_revision: RulesRevision::NONE,
+            server: None,
+        }
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(millis)
+    }
+
+    /// Epoch, nonce, checkpoint and revision of what was seen, and of what is found.
+    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), order: RecordOrder) {
+        let mut last_seen = None;
+        note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
+        let actual = last_seen.unwrap().order_of(&record(found.0, found.1, found.2), found.3);
+        assert_eq!(actual, order, "{seen:?}, then {found:?}");
+    }
+
+    #[test]
+    fn a_later_record_is_told_from_an_earlier_one() {
+        check((7, 1, 3, 40), (7, 1, 4, 41), RecordOrder::Later);
+        check((7, 1, 3, 40), (8, 2, 1, 41), RecordOrder::Later);
+        check((7, 1, 3, 40), (6, 9, 9, 41), RecordOrder::Earlier);
+        check((7, 1, 3, 40), (7, 1, 2, 40), RecordOrder::Earlier);
+        check((7, 1, 3, 40), (7, 2, 3, 39), RecordOrder::Earlier);
+        // The store went back under a leader, which writes on at lower revisions.
+        check((7, 1, 3, 40), (7, 1, 4, 12), RecordOrder::Later);
+        // Revisions begin again in a bucket that was made again.
+        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), RecordOrder::Later);
+    }
+
+    #[test]
+    fn a_term_has_lasted_since_its_first_checkpoint() {
+        let mut seen = None;
+        assert!(note(&mut seen, at(0), record(1, 1, 1), 10));
+        assert!(note(&mut seen, at(250), record(1, 1, 2), 11));
+        assert!(!note(&mut seen, at(300), record(1, 1, 2), 11), "it is known");
+        assert!(!note(&mut seen, at(300), record(1, 1, 1), 10), "it is older");
+        let last_seen = seen.as_ref().unwrap();
+        assert_eq!((last_seen.since, last_seen.led_since), (at(250), at(0)));
+        assert!(note(&mut seen, at(400), record(2, 2, 1), 12));
+        assert_eq!(seen.unwrap().led_since, at(400));
+    }
+}

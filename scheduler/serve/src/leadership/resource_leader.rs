@@ -1,0 +1,414 @@
+//! Leading one resource: from standing by to handing over.
+//!
+//! Only the compare-and-set on the resource's state record decides which scheduler leads. What
+//! `failover` sees merely decides which scheduler tries.
+
+use crate::health::ServingState;
+use crate::leadership::context::LeaderContext;
+use crate::leadership::failover::Failover;
+use crate::leadership::last_seen::RecordOrder;
+use crate::leadership::predecessor_state::{PredecessorState, is_fresh};
+use crate::leadership::resource_state::ResourceState;
+use crate::leadership::state_writer::StateWriter;
+use crate::leadership::store_clock;
+use crate::leadership::usage_book::UsageBook;
+use crate::limits::limit_sources::LimitSources;
+use crate::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
+use crate::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
+use crate::permits::permit_loop::Parts;
+use crate::permits::permit_thread::RunningLoop;
+use crate::stop::{Stop, stopped};
+use anyhow::bail;
+use rampmeter_config::Pricing;
+use rampmeter_dialects::Reader;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::views::Use;
+use rampmeter_store::{ClockReading, Store, StoreError, StoredEntry, StoredState};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+
+/// Why a scheduler does not lead a vacant resource.
+#[derive(Debug)]
+enum TakeOverError {
+    /// Another scheduler was faster.
+    Superseded,
+    /// The take-over failed, and is to be tried again.
+    Failed(anyhow::Error),
+}
+
+impl From<StoreError> for TakeOverError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Superseded => TakeOverError::Superseded,
+            error @ StoreError::Unavailable(_) => TakeOverError::Failed(error.into()),
+        }
+    }
+}
+
+impl From<anyhow::Error> for TakeOverError {
+    fn from(error: anyhow::Error) -> Self {
+        TakeOverError::Failed(error)
+    }
+}
+
+/// Pause after a failure.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+/// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
+const LATE: Duration = Duration::from_millis(500);
+/// How often a leader looks whether another scheduler should lead the resource.
+const BALANCE_EVERY: Duration = Duration::from_secs(2);
+
+/// What a leader knows of its resource besides its limits.
+#[derive(Debug)]
+pub struct ResourceServices {
+    /// Reads the upstream's responses.
+    pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
+    /// Whether another task answers questions for the access token.
+    pub shares_token: bool,
+    /// Where the last use of a term goes.
+    pub(crate) uses: UsageBook,
+}
+
+/// Leads one resource, over all terms of this process.
+#[derive(Debug)]
+pub struct ResourceLeader {
+    state: ResourceState,
+    resource: Resource,
+    upstream: ResourceServices,
+    /// The limits in force.
+    limits: LimitSources,
+    led: LoopPublisher,
+    stop: Stop,
+}
+
+/// One term as leader.
+struct Term {
+    epoch: Epoch,
+    writer: StateWriter,
+    channels: LeaderChannels,
+    running: RunningLoop,
+}
+
+/// How a term ended.
+enum End {
+    /// This process is to stop.
+    Stopped,
+    /// The resource goes over to this scheduler.
+    Moved(String),
+    /// Another scheduler leads.
+    Lost,
+    /// The loop has ended by itself.
+    Broken,
+}
+
+impl ResourceLeader {
+    /// A leader of `resource`. `limits` can change its limits, `led` shows its loop, and `stop`
+    /// ends it.
+    #[must_use]
+    pub fn new(
+        context: LeaderContext,
+        (resource, upstream): (Resource, ResourceServices),
+        limits: LimitSources,
+        led: LoopPublisher,
+        stop: Stop,
+    ) -> Self {
+        let state = ResourceState::new(context, resource.name().clone());
+        ResourceLeader { state, resource, upstream, limits, led, stop }
+    }
+
+    /// Stands by, leads, hands over.
+    ///
+    /// # Errors
+    /// If a loop ends that should go on. The process should then be replaced.
+    pub async fn run(mut self) -> anyhow::Result<()> {
+        loop {
+            let mut stop = self.stop.clone();
+            let term = tokio::select! {
+                biased;
+                () = stopped(&mut stop) => break,
+                term = self.win_term() => term,
+            };
+            match self.lead(term).await {
+                End::Moved(_) | End::Lost => {}
+                End::Stopped => break,
+                End::Broken => bail!("the permit loop of `{}` has ended", self.resource.name()),
+            }
+        }
+        self.state.set_duty(ServingState::Stopping);
+        Ok(())
+    }
+
+    /// Returns when this process leads.
+    async fn win_term(&mut self) -> Term {
+        loop {
+            Failover::new(&mut self.state).until_vacant().await;
+            let error = match self.take_over().await {
+                Ok(term) => return term,
+                Err(error) => error,
+            };
+            let resource = self.resource.name();
+            let error = match error {
+                TakeOverError::Superseded => {
+                    tracing::info!(%resource, "another scheduler was faster");
+                    continue;
+                }
+                TakeOverError::Failed(error) => error,
+            };
+            let reason = self.state.reason(&error);
+            tracing::warn!(%resource, reason, "could not take the resource over");
+            self.state.set_duty(ServingState::Troubled { reason });
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+    }
+
+    /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
+    async fn take_over(&mut self) -> Result<Term, TakeOverError> {
+        let context = self.state.context().clone();
+        let found = context.store.read(self.resource.name()).await?;
+        let (revision, fresh) = (found.revision, is_fresh(&found));
+        self.check_vacant(&found)?;
+        if let StoredState::Record(record) = &found.state {
+            self.limits.reach(record.rules_revision).await;
+        }
+        if let Some(resource) = self.limits.take_rules() {
+            self.resource = resource;
+        }
+        let wall_clock = context.store.wall_clock_origin(context.clock).await?;
+        let predecessor = PredecessorState::of(&self.state, found).await?;
+        let now = self.state.now();
+        // Windows are cut by the store's clock, and elapsed time counts on from here.
+        let resource = self.resource.clone().with_wall_clock(wall_clock);
+        // Restoring a long record takes time, so that checkpoints and probes of other resources go
+        // on meanwhile.
+        let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
+        let (mut core, discovery) = restoring.await.map_err(anyhow::Error::from)?;
+        let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
+        let number = checkpoint.number;
+        let rules_revision = self.limits.revision();
+        let first = PendingCheckpoint {
+            epoch: core.epoch(),
+            moment: ClockReading::now(),
+            checkpoint,
+            discovered: discovery.snapshot(now),
+            rules_revision,
+            named_epoch: None,
+        };
+        let writer = StateWriter::begin(&mut self.state, &first, revision).await?;
+        if !fresh {
+            core.handle(now, Event::CheckpointStored(number));
+        }
+        let (channels, loop_channels) = channels();
+        let parts = Parts {
+            core,
+            discovery,
+            reader: self.upstream.reader,
+            pricing: self.upstream.pricing,
+            subjects: context.subjects,
+            clock: context.clock,
+            process: Arc::clone(&context.process),
+            leader: context.leader,
+            channels: loop_channels,
+            unconfirmed: fresh.then_some(number),
+            shares_token: self.upstream.shares_token,
+            limits: self.limits.clone(),
+            differences: context.differences,
+            spans: context.spans,
+        };
+        let running = context.permits.run(parts).await?;
+        let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());
+        tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, wall_clock));
+        Ok(Term { epoch: first.epoch, writer, channels, running })
+    }
+
+    /// Fails if another scheduler has taken the resource since it was judged vacant.
+    fn check_vacant(&mut self, found: &StoredEntry) -> Result<(), StoreError> {
+        let (StoredState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
+        let another = !record.released && record.nonce != seen.record.nonce;
+        if another && seen.order_of(record, found.revision) == RecordOrder::Later {
+            self.state.note((**record).clone(), found.revision);
+            return Err(StoreError::Superseded);
+        }
+        Ok(())
+    }
+
+    async fn lead(&mut self, mut term: Term) -> End {
+        let context = self.state.context();
+        context.peers.leads(self.resource.name(), &context.leader);
+        self.led.send_replace(Some(term.channels.handle.clone()));
+        let end = self.keep_writing(&mut term).await;
+        self.led.send_replace(None);
+        match &end {
+            End::Stopped => self.hand_over(term, None).await,
+            End::Moved(successor) => self.hand_over(term, Some(successor.clone())).await,
+            End::Lost => {
+                tracing::error!(resource = %self.resource.name(), "another scheduler leads now; stepping down");
+                self.state.context().peers.vacant(self.resource.name());
+                self.keep_last_use(&term).await;
+                ended(term).await;
+            }
+            End::Broken => {
+                self.state.set_duty(ServingState::Troubled { reason: "its permit loop has ended".to_owned() });
+            }
+        }
+        end
+    }
+
+    /// Writes checkpoints as they are needed, until the process stops or another scheduler leads.
+    async fn keep_writing(&mut self, term: &mut Term) -> End {
+        let mut balance = tokio::time::interval(BALANCE_EVERY);
+        balance.reset();
+        let mut opened = false;
+        loop {
+            let mut stop = self.stop.clone();
+            let pending = tokio::select! {
+                biased;
+                () = stopped(&mut stop) => return End::Stopped,
+                _ = &mut term.running => return End::Broken,
+                _ = &mut term.channels.opened, if !opened => {
+                    opened = true;
+                    self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: None });
+                    continue;
+                }
+                () = self.limits.changed() => match term.channels.handle.orders.send(LoopRequest::Rules).await {
+                    Ok(()) => continue,
+                    Err(_) => return End::Broken,
+                },
+                pending = term.channels.checkpoints.recv() => pending,
+                _ = balance.tick() => {
+                    let peers = &self.state.context().peers;
+                    match peers.better_off_with(self.state.now(), self.resource.name()) {
+                        Some(other) => return End::Moved(other),
+                        None => continue,
+                    }
+                }
+            };
+            let Some(mut pending) = pending else { return End::Broken };
+            term.writer.take_pages(&mut pending.checkpoint.state.new_pages);
+            term.epoch = pending.epoch;
+            let orders = term.channels.handle.orders.clone();
+            tokio::select! {
+                biased;
+                () = stopped(&mut stop) => return End::Stopped,
+                kept = self.keep(&mut term.writer, &pending, &orders) => if kept.is_err() { return End::Lost },
+            }
+            self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
+            if orders.send(LoopRequest::CheckpointWritten(pending.checkpoint.number)).await.is_err() {
+                return End::Broken;
+            }
+        }
+    }
+
+    /// Writes a checkpoint, and repeats the write until the store has taken it or another scheduler
+    /// leads.
+    async fn keep(
+        &mut self,
+        writer: &mut StateWriter,
+        pending: &PendingCheckpoint,
+        orders: &mpsc::Sender<LoopRequest>,
+    ) -> Result<(), Superseded> {
+        let (mut is_reported, mut complained) = (false, false);
+        loop {
+            let reason =
+                match reported_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut is_reported)
+                    .await
+                {
+                    Ok(()) => return Ok(()),
+                    Err(StoreError::Superseded) => return Err(Superseded),
+                    Err(StoreError::Unavailable(reason)) => reason,
+                };
+            writer.note_failure();
+            let context = self.state.context();
+            let gone = Store::trouble(&context.client, context.subjects.prefix()).await;
+            let reason = gone.unwrap_or_else(|| self.state.reason(&reason));
+            if !complained {
+                tracing::error!(resource = %self.resource.name(), %reason, "the checkpoint could not be written");
+                complained = true;
+            }
+            report_once(orders, &mut is_reported).await;
+            self.state.set_duty(ServingState::Troubled { reason });
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+    }
+
+    /// Sends all waiting requests elsewhere, and writes the state for a successor.
+    async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
+        self.state.set_duty(if successor.is_some() { ServingState::Standby } else { ServingState::Stopping });
+        let (to, handover) = oneshot::channel();
+        if term.channels.handle.orders.send(LoopRequest::HandOver(to)).await.is_err() {
+            return;
+        }
+        let Ok(mut handover) = handover.await else { return };
+        while let Ok(mut pending) = term.channels.checkpoints.try_recv() {
+            term.writer.take_pages(&mut pending.checkpoint.state.new_pages);
+        }
+        term.writer.take_pages(&mut handover.snapshot.new_pages);
+        let used = std::mem::take(&mut handover.used);
+        let resource = self.resource.name();
+        match term.writer.write_handover(&mut self.state, handover, successor).await {
+            Ok(permits) => tracing::info!(%resource, permits, "state is saved"),
+            Err(error) => {
+                let reason = self.state.reason(&error);
+                tracing::error!(%resource, reason, "the last state could not be saved");
+            }
+        }
+        self.state.context().peers.vacant(resource);
+        tokio::join!(self.keep_use(&used), ended(term));
+    }
+
+    /// Keeps the use that the loop of a lost term has counted, because its calls were made.
+    async fn keep_last_use(&self, term: &Term) {
+        let (to, used) = oneshot::channel();
+        if term.channels.handle.orders.send(LoopRequest::TakeUse(to)).await.is_ok()
+            && let Ok(Ok(used)) = tokio::time::timeout(LATE, used).await
+        {
+            self.keep_use(&used).await;
+        }
+    }
+
+    /// Writes what was used, unless the store takes too long.
+    async fn keep_use(&self, used: &Use) {
+        let written = tokio::time::timeout(LATE, self.upstream.uses.add(used)).await;
+        if let Err(reason) =
+            written.map_err(|late| late.to_string()).and_then(|done| done.map_err(|error| error.to_string()))
+        {
+            tracing::warn!(resource = %self.resource.name(), reason, "the last usage of this term may be lost");
+        }
+    }
+}
+
+/// Another scheduler has written the record.
+struct Superseded;
+
+/// The outcome of a write. If the write is late, the term's loop learns of it before the write
+/// ends.
+async fn reported_if_late<T>(
+    write: impl Future<Output = T>,
+    orders: &mpsc::Sender<LoopRequest>,
+    is_reported: &mut bool,
+) -> T {
+    let mut write = std::pin::pin!(write);
+    if let Ok(outcome) = tokio::time::timeout(LATE, &mut write).await {
+        return outcome;
+    }
+    report_once(orders, is_reported).await;
+    write.await
+}
+
+/// Reports to the loop that the store is lost, once for each checkpoint.
+async fn report_once(orders: &mpsc::Sender<LoopRequest>, is_reported: &mut bool) {
+    if !std::mem::replace(is_reported, true) {
+        orders.send(LoopRequest::StoreLost).await.ok();
+    }
+}
+
+/// Ends the term's loop, after it has sent its last answers.
+async fn ended(term: Term) {
+    let Term { channels, running, .. } = term;
+    drop(channels.handle);
+    running.await.ok();
+}

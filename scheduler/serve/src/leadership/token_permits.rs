@@ -1,0 +1,126 @@
+//! Permits for a provider's requests to its token endpoint. They are asked for over NATS, as any
+//! worker asks, because another scheduler may lead their resource.
+
+use crate::leadership::context::LeaderContext;
+use async_nats::Client;
+use rampmeter_account::token_permits::{TokenPermit, TokenPermits, WantedPermit};
+use rampmeter_protocol::answer::Answer;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::code::Remedy;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::time::{Span, Time};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How long to ask for one permit. A limit for tokens allows several in a minute.
+const PERMIT_TIMEOUT: Span = Span::from_secs(60);
+/// How long to wait for an answer. A waiting request is repeated under its id.
+const ANSWER: Duration = Duration::from_secs(2);
+/// The pause while no scheduler leads the resource of the permits.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Asks for permits of one resource.
+#[derive(Clone, Debug)]
+struct Asker {
+    client: Client,
+    subjects: Subjects,
+    resource: Name,
+    clock: Clock,
+}
+
+/// Permits of `resource`. A task asks for them until the returned value is dropped.
+pub(crate) fn of(context: &LeaderContext, resource: &Name) -> TokenPermits {
+    let (client, subjects, clock) = (context.client.clone(), context.subjects.clone(), context.clock);
+    let asker = Asker { client, subjects, resource: resource.clone(), clock };
+    let (permits, mut wanted) = TokenPermits::channel();
+    tokio::spawn(async move {
+        while let Some(wanted) = wanted.recv().await {
+            asker.serve(wanted).await;
+        }
+    });
+    permits
+}
+
+impl Asker {
+    /// Gets a permit, and settles it when its request has been answered.
+    async fn serve(&self, mut wanted: WantedPermit) {
+        let id = PermitId::secret(rand::random());
+        let granted = tokio::select! {
+            granted = self.permit(&id) => granted,
+            () = wanted.closed() => Err("it is not wanted any more".to_owned()),
+        };
+        let (permit, status): (TokenPermit, _) = oneshot::channel();
+        let is_granted = granted.is_ok();
+        match wanted.send(granted.map(|()| permit)) {
+            Ok(()) if is_granted => self.settle(used(id, status.await.ok())).await,
+            Ok(()) | Err(_) => self.settle(Settle::unused(id)).await,
+        }
+    }
+
+    /// Returns when the start of a permit under this id has come.
+    async fn permit(&self, id: &PermitId) -> Result<(), String> {
+        let (began, mut why) = (self.clock.now(), "no scheduler answers".to_owned());
+        while self.clock.now().since(began) < PERMIT_TIMEOUT {
+            let pause = match self.ask(id, began).await {
+                Some(Asked::Granted(delay)) => {
+                    tokio::time::sleep(delay).await;
+                    return Ok(());
+                }
+                Some(Asked::Later(pause, reason)) => {
+                    why = reason;
+                    pause
+                }
+                Some(Asked::Never(reason)) => return Err(reason),
+                None => PAUSE,
+            };
+            tokio::time::sleep(pause).await;
+        }
+        Err(format!("`{}`: {why}", self.resource))
+    }
+
+    async fn ask(&self, id: &PermitId, began: Time) -> Option<Asked> {
+        let age_ms = Millis::from(self.clock.now().since(began));
+        let request = PermitRequest { id: Some(id.clone()), mode: Mode::Wait, age_ms, ..PermitRequest::default() };
+        let payload = serde_json::to_vec(&request).expect("a request has a JSON form");
+        let asking = self.client.request(self.subjects.permit(&self.resource), payload.into());
+        let answer = tokio::time::timeout(ANSWER, asking).await.ok()?.ok()?;
+        Some(match serde_json::from_slice::<Answer>(&answer.payload).ok()? {
+            Answer::Granted(granted) => Asked::Granted(span(granted.delay_ms)),
+            Answer::Queued(_) | Answer::Settled { .. } => return None,
+            Answer::Refused(refused) if refused.code.remedy() == Remedy::Repeat => return None,
+            Answer::Refused(refused) => {
+                let reason = refused.message.to_string();
+                match refused.retry_after_ms {
+                    Some(after) if after <= PERMIT_TIMEOUT.millis() => Asked::Later(span(after), reason),
+                    Some(_) | None => Asked::Never(reason),
+                }
+            }
+        })
+    }
+
+    async fn settle(&self, settle: Settle<'static>) {
+        let payload = serde_json::to_vec(&settle).expect("a settle has a JSON form");
+        self.client.publish(self.subjects.settle(&self.resource), payload.into()).await.ok();
+    }
+}
+
+/// What a scheduler has answered.
+enum Asked {
+    Granted(Duration),
+    Later(Duration, String),
+    Never(String),
+}
+
+fn used(id: PermitId, status: Option<u16>) -> Settle<'static> {
+    let response = |status| Response { status, headers: Headers::default(), quota_spent: false, code: None };
+    Settle::reported(id, Report { response: status.map(response), ..Report::default() })
+}
+
+fn span(millis: f64) -> Duration {
+    Duration::try_from_secs_f64(millis / 1e3).unwrap_or_default()
+}

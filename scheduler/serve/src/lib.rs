@@ -1,0 +1,347 @@
+//! The running scheduler: up to one thread for permits on each core, and two threads for all else.
+//!
+//! [`permits`] answers requests. [`leadership`] decides which scheduler leads, and keeps the state.
+//! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.
+//! Imports go one way: from leadership to permits, and from permits to limits and messages.
+
+pub mod connection;
+pub mod denials;
+pub mod discovery;
+mod forecast;
+pub mod health;
+pub mod leadership;
+pub mod limits;
+pub(crate) mod log_throttle;
+pub mod messages;
+pub mod permits;
+mod service_messages;
+pub mod stop;
+pub mod telemetry;
+
+use anyhow::{Context, anyhow};
+use connection::{connect_noting, warn_of_open_files};
+use denials::Denials;
+use discovery::{Announcement, AnnouncementContext};
+use health::{Health, ServingState};
+use leadership::context::LeaderContext;
+use leadership::peer_discovery::{KnownPeers, keep_calling};
+use leadership::peers::Peers;
+use leadership::resource_task::ResourceTask;
+use limits::differences::Differences;
+use limits::limit_sources::LimitSources;
+use limits::rulebook::RulebookReceiver;
+use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
+use permits::permit_thread::{Ended, PermitThreads};
+use permits::watch::stall_detector::ProcessWatch;
+use rampmeter_account::{ProviderSettings, ProviderSource};
+use rampmeter_config::{Config, Configured, NatsTable};
+use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_store::Store;
+use rampmeter_telemetry::{Exporter, Spans};
+use std::collections::BTreeMap;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::time::Duration;
+use stop::Stop;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long a graceful stop may take.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A scheduler that runs. Dropping it ends it without a handover;
+/// [`hand_over`](Scheduler::hand_over) hands over.
+pub struct Scheduler {
+    stop: watch::Sender<bool>,
+    work: Work,
+    announcement: Announcement,
+    view: Arc<SchedulerView>,
+    spans: Option<Spans>,
+    exporter: Option<Exporter>,
+}
+
+/// The parts of a running scheduler that its HTTP front reads.
+#[derive(Debug)]
+pub struct SchedulerView {
+    /// A name that no other scheduler process has.
+    pub name: String,
+    /// What this scheduler does for each resource.
+    pub health: Arc<Health>,
+    /// All schedulers that live.
+    pub peers: Arc<Peers>,
+    /// The schedulers that count differently.
+    pub differences: Arc<Differences>,
+    /// The rules in force, and why later ones are not.
+    pub rules: RulebookReceiver,
+    /// A reporter for each resource.
+    pub reporters: Vec<Reporter>,
+    /// The resources of this scheduler's configuration, with the loops of those that it leads.
+    pub led: BTreeMap<Name, LoopWatch>,
+    /// The connection whose state counts for readiness.
+    pub client: async_nats::Client,
+    /// The subjects of schedulers.
+    pub subjects: Subjects,
+    /// The settings of the connection.
+    pub nats: NatsTable,
+    /// Shows that the process stops.
+    pub stopping: Stop,
+    /// The clock.
+    pub clock: Clock,
+}
+
+/// Starts leading the resources in `config`, or standing by for them.
+///
+/// # Errors
+/// If NATS can't be reached or is too old, or the KV bucket can't be made.
+pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
+    let leader = process_name();
+    let subjects = Subjects::new(&config.nats.prefix)?;
+    let nats = config.nats.clone();
+    warn_of_open_files(&nats);
+    let clock = Clock::start();
+    let (spans, exporter) = telemetry::start(config.telemetry.as_ref(), clock, &leader)?.unzip();
+    let denials = Denials::default();
+    let (stop, stopping) = watch::channel(false);
+    let client = connect_noting(&denials, &stopping, &nats, &leader).await?;
+    let store = Store::open(&client, &nats.prefix, nats.replicas).await;
+    let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
+    let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
+    let (permits, permits_ended) = start_threads(&config, &leader, &stopping).await?;
+    let process = ProcessWatch::start(clock)?;
+    let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
+    let providers =
+        config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
+    let known = config.resources.iter().filter_map(Configured::resource).collect();
+    let differences = Arc::new(Differences::default());
+    let (loops, reporters) = loops_of(&config.resources);
+    let peers = Arc::new(Peers::new(&leader));
+    let context = LeaderContext {
+        client: client.clone(),
+        denials,
+        store,
+        permits,
+        subjects: subjects.clone(),
+        health: health.clone(),
+        peers: peers.clone(),
+        differences: differences.clone(),
+        clock,
+        process,
+        leader: leader.clone(),
+        spans: spans.clone(),
+    };
+    let announcement = announce(&context, nats.prefix.clone(), reporters.clone(), known, &stopping).await?;
+    let led = loops.iter().map(|(_, led)| led.clone());
+    let led = config.resources.iter().map(Configured::name).cloned().zip(led).collect();
+    let resources = config.resources.into_iter().zip(providers).zip(loops);
+    let leaders = spawn_resources(&context, &announcement, &rules, resources, &stopping);
+    let view = SchedulerView {
+        name: leader,
+        health,
+        peers,
+        differences,
+        rules,
+        reporters,
+        led,
+        client,
+        subjects,
+        nats,
+        stopping,
+        clock,
+    };
+    let work = Work { leaders, permits_ended };
+    Ok(Scheduler { stop, work, announcement, view: Arc::new(view), spans, exporter })
+}
+
+/// Announces this scheduler and looks for its peers, until `stopping`.
+async fn announce(
+    context: &LeaderContext,
+    prefix: Name,
+    reporters: Vec<Reporter>,
+    known: Vec<Resource>,
+    stopping: &Stop,
+) -> anyhow::Result<Announcement> {
+    let LeaderContext { client, subjects, peers, differences, clock, leader, .. } = context.clone();
+    let announced = AnnouncementContext {
+        client: client.clone(),
+        subjects,
+        leader,
+        differences: differences.clone(),
+        reporters,
+        clock,
+    };
+    let announcement = Announcement::start(announced, known).await?;
+    tokio::spawn(keep_calling(client, prefix, KnownPeers { peers, differences }, clock, stopping.clone()));
+    Ok(announcement)
+}
+
+/// Starts a task for each resource, which leads it or stands by.
+fn spawn_resources(
+    context: &LeaderContext,
+    announcement: &Announcement,
+    rules: &RulebookReceiver,
+    resources: impl Iterator<Item = ((Configured, Option<ProviderSource>), (LoopPublisher, LoopWatch))>,
+    stopping: &Stop,
+) -> JoinSet<anyhow::Result<()>> {
+    let mut leaders = JoinSet::new();
+    for ((configured, provider), led) in resources {
+        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
+        let limits = LimitSources::new(rules.clone(), configured.spec.clone(), kind);
+        let task = ResourceTask::new(context.clone(), announcement.known(), led, limits, stopping.clone());
+        leaders.spawn(task.run(configured, provider));
+    }
+    leaders
+}
+
+/// Where each resource's loop is shown, and what asks it for reports.
+fn loops_of(resources: &[Configured]) -> (Vec<(LoopPublisher, LoopWatch)>, Vec<Reporter>) {
+    let loops: Vec<(LoopPublisher, LoopWatch)> = resources.iter().map(|_| watch::channel(None)).collect();
+    let reporter = |(configured, (_, led)): (&Configured, &(LoopPublisher, LoopWatch))| {
+        Reporter::new(configured.name().clone(), led.clone())
+    };
+    let reporters = resources.iter().zip(&loops).map(reporter).collect();
+    (loops, reporters)
+}
+
+/// Starts the threads for permits, each with a connection of its own.
+async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow::Result<(PermitThreads, Ended)> {
+    let connecting = |number| {
+        let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
+        let stopping = stopping.clone();
+        async move { connect_noting(&Denials::default(), &stopping, &nats, &name).await }
+    };
+    PermitThreads::start(permit_threads(config.resources.len()), connecting).await
+}
+
+/// A thread for each resource, but no more than can run at a time.
+fn permit_threads(resources: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    resources.clamp(1, cores)
+}
+
+/// The provider of a resource, ready to be asked.
+fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
+    let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
+    kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
+}
+
+impl Scheduler {
+    /// The parts that others serve from.
+    #[must_use]
+    pub fn view(&self) -> &Arc<SchedulerView> {
+        &self.view
+    }
+
+    /// Where spans go, if this process sends any.
+    #[must_use]
+    pub fn spans(&self) -> Option<Spans> {
+        self.spans.clone()
+    }
+
+    /// Returns when every resource is led, by this scheduler or another.
+    pub async fn ready(&self) {
+        self.view.health.ready().await;
+    }
+
+    /// Waits until every resource is led, and returns the leader of each: another scheduler, or
+    /// `None` for this one.
+    pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
+        let view = self.view.clone();
+        async move {
+            view.health.ready().await;
+            let leader = |(name, duty): (Name, ServingState)| {
+                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| view.peers.leader_of(&name));
+                (name, other)
+            };
+            view.health.duties().into_iter().map(leader).collect()
+        }
+    }
+
+    /// Returns if something ends that should go on. This process is to be replaced then.
+    pub async fn broken(&mut self) -> anyhow::Error {
+        self.work.broken().await
+    }
+
+    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is
+    /// written.
+    ///
+    /// # Errors
+    /// If that takes longer than 5 s.
+    pub async fn hand_over(&mut self) -> anyhow::Result<()> {
+        self.stop.send_replace(true);
+        let handed_over = tokio::time::timeout(DRAIN, self.work.done()).await;
+        self.announcement.withdraw().await;
+        handed_over.map_err(|_| anyhow!("the handover took longer than {DRAIN:?}; some state may be older"))
+    }
+
+    /// Sends the last spans.
+    pub async fn finish(self) {
+        if let Some(exporter) = self.exporter {
+            exporter.stop().await;
+        }
+    }
+}
+
+/// All that goes on until the process is to stop.
+struct Work {
+    leaders: JoinSet<anyhow::Result<()>>,
+    permits_ended: Ended,
+}
+
+impl Work {
+    /// Returns when some of it has ended, with the reason.
+    async fn broken(&mut self) -> anyhow::Error {
+        tokio::select! {
+            Some(ended) = self.leaders.join_next() => match ended {
+                Ok(Ok(())) => anyhow!("a resource is not led any more"),
+                Ok(Err(error)) => error,
+                Err(panic) => panic.into(),
+            },
+            () = self.permits_ended.any() => anyhow!("a permit thread has ended"),
+        }
+    }
+
+    /// Returns when all of it has ended.
+    async fn done(&mut self) {
+        while self.leaders.join_next().await.is_some() {}
+        self.permits_ended.all().await;
+    }
+}
+
+/// A name that no other scheduler process has.
+fn process_name() -> String {
+    format!("scheduler-{}-{:08x}", std::process::id(), rand::random::<u32>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    /// Why work with this leader is broken, while its permit threads go on.
+    async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
+        let (_goes_on, ends) = mpsc::unbounded_channel();
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
+        work.leaders.spawn(std::future::pending());
+        work.leaders.spawn(leader);
+        work.broken().await.to_string()
+    }
+
+    #[tokio::test]
+    async fn work_is_broken_when_a_leader_ends_or_panics() {
+        assert_eq!(broken(async { Err(anyhow!("its loop has ended")) }).await, "its loop has ended");
+        assert_eq!(broken(async { Ok(()) }).await, "a resource is not led any more");
+        assert!(broken(async { panic!("a bug") }).await.contains("a bug"));
+    }
+
+    #[tokio::test]
+    async fn work_is_broken_when_a_permit_thread_ends() {
+        let (end, ends) = mpsc::unbounded_channel();
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
+        work.leaders.spawn(std::future::pending());
+        end.send(()).unwrap();
+        assert_eq!(work.broken().await.to_string(), "a permit thread has ended");
+    }
+}

@@ -1,0 +1,147 @@
+//! What a scheduler applies to a resource, in a few bytes, so that schedulers can compare it.
+
+use rampmeter_account::Kind;
+use rampmeter_config::Configured;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug, Display};
+
+/// Hashes of the limits and settings that count at one scheduler for one resource.
+///
+/// Two schedulers of the same version have equal fingerprints if and only if they would decide
+/// alike, apart from collisions of 32 bits. Fingerprints of different versions say nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    limits: BTreeMap<Name, u32>,
+    classes: u32,
+    settings: u32,
+}
+
+/// Where two fingerprints differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Difference {
+    pub(crate) limits: Vec<Name>,
+    pub(crate) settings: Vec<&'static str>,
+}
+
+impl Fingerprint {
+    /// The fingerprint of `resource`, which has the limits in force now.
+    ///
+    /// A provider corrects capacities under every leader, so they do not count if there is one.
+    /// Limits that the provider alone tells do not count at all.
+    #[must_use]
+    pub fn of(configured: &Configured, resource: &Resource) -> Self {
+        let Configured { provider, reader, pricing, spec: written } = configured;
+        let ResourceSpec { limits, classes, default_class, .. } = resource.spec();
+        let is_asked = provider.as_ref().is_some_and(|provider| !matches!(provider.kind, Kind::Static(_)));
+        let corrected = |limit: &LimitSpec| match is_asked {
+            true => LimitSpec { capacity: Amount::ONE, ..limit.clone() },
+            false => limit.clone(),
+        };
+        let counting = limits.iter().filter(|_| !is_asked || !written.limits.is_empty());
+        let rest =
+            ResourceSpec { limits: Vec::new(), classes: Vec::new(), default_class: None, ..resource.spec().clone() };
+        Fingerprint {
+            limits: counting.map(|limit| (limit.name.clone(), hash(&corrected(limit)))).collect(),
+            classes: hash(&(classes, default_class)),
+            settings: hash(&(rest, provider.as_ref().map(|provider| provider.kind.name()), reader, pricing)),
+        }
+    }
+
+    /// Where `other` differs, if it does.
+    pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
+        let all = self.limits.keys().chain(other.limits.keys().filter(|name| !self.limits.contains_key(*name)));
+        let mut limits: Vec<Name> =
+            all.filter(|name| self.limits.get(*name) != other.limits.get(*name)).cloned().collect();
+        limits.sort();
+        let settings =
+            [("classes", self.classes == other.classes), ("other settings", self.settings == other.settings)];
+        let settings = settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
+        let difference = Difference { limits, settings };
+        (difference != Difference::default()).then_some(difference)
+    }
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.limits.iter().map(|limit| format!("limit `{limit}`"));
+        let parts: Vec<String> = limits.chain(self.settings.iter().map(|&setting| setting.to_owned())).collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// The checksum of the value's debug text: the same in every build of one version.
+fn hash(value: &impl Debug) -> u32 {
+    crc32c::crc32c(format!("{value:?}").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_config::parse;
+    use std::path::Path;
+
+    const HUB: &str = r#"
+        [[resource]]
+        name = "hub"
+        classes = [{ name = "urgent" }]
+        horizon = "50ms"
+        [[resource.limit]]
+        name = "few"
+        capacity = 4
+        period = "2s"
+        [[resource.limit]]
+        name = "many"
+        capacity = 100
+        period = "1h"
+        "#;
+    const PROVIDER: &str = r#"
+        [resource.provider]
+        kind = "sentinel-hub"
+        base_url = "https://services.example.com"
+        token_url = "https://services.example.com/token"
+        client_id_env = "ID"
+        client_secret_env = "SECRET"
+        "#;
+
+    fn fingerprint(text: &str) -> Fingerprint {
+        let config = parse(Path::new("test.toml"), text).unwrap_or_else(|error| panic!("{error}"));
+        let configured = &config.resources[0];
+        Fingerprint::of(configured, &configured.resource().expect("it has limits"))
+    }
+
+    /// What differs once `before` is replaced by `after`: limits, then settings.
+    fn check(text: &str, before: &str, after: &str, expected: &[&str]) {
+        assert!(text.contains(before), "{before}");
+        let (one, another) = (fingerprint(text), fingerprint(&text.replacen(before, after, 1)));
+        for (mine, other) in [(&one, &another), (&another, &one)] {
+            let Difference { limits, settings } = mine.difference(other).unwrap_or_default();
+            let found: Vec<&str> = limits.iter().map(|name| &**name).chain(settings).collect();
+            assert_eq!(found, expected, "{before} → {after}");
+        }
+    }
+
+    #[test]
+    fn a_difference_has_the_name_of_its_limit_or_setting() {
+        check(HUB, "capacity = 4", "capacity = 4.0", &[]);
+        check(HUB, "capacity = 4", "capacity = 5", &["few"]);
+        check(HUB, "period = \"1h\"", "period = \"2h\"", &["many"]);
+        check(HUB, "capacity = 100", "margin = 3\ncapacity = 100", &["many"]);
+        check(HUB, "capacity = 100", "match = { path = \"/a\" }\ncapacity = 100", &["many"]);
+        check(HUB, "name = \"many\"", "name = \"more\"", &["many", "more"]);
+        check(HUB, "{ name = \"urgent\" }", "{ name = \"urgent\", headroom = 0.5 }", &["classes"]);
+        check(HUB, "horizon = \"50ms\"", "horizon = \"60ms\"", &["other settings"]);
+        check(HUB, "name = \"hub\"", "name = \"hub\"\ndialect = \"github\"", &["other settings"]);
+    }
+
+    #[test]
+    fn capacities_that_a_provider_corrects_do_not_differ() {
+        let provided = format!("{HUB}{PROVIDER}");
+        check(&provided, "capacity = 4", "capacity = 5", &[]);
+        check(&provided, "period = \"1h\"", "period = \"2h\"", &["many"]);
+    }
+}

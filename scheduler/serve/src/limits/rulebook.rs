@@ -1,0 +1,305 @@
+//! The rules in force, kept up to date.
+//!
+//! Every scheduler of a fleet finds the same rules: the latest edition in the store that is valid
+//! as a whole. An invalid edition is refused and shown. The last good one stays in force, over
+//! restarts too.
+
+use crate::denials::Denials;
+use async_nats::Client;
+use futures::StreamExt;
+use rampmeter_config::{ResourceRules, Rules, parse_stored_rules};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::{RefusedRules, RulesStatus};
+use rampmeter_store::{Edition, OpenError, RuleStore, RulesRevision};
+use serde::Serialize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Pause after a failure.
+const AFTER_FAILURE: Duration = Duration::from_millis(250);
+/// How often the store is asked although it sends no news: this finds out if a watch was lost
+/// without a sign.
+const RECHECK: Duration = Duration::from_secs(5);
+/// Subjects of the KV entries with rules, as in NATS permissions.
+const VALUES: [&str; 2] = ["rules", "counts"];
+/// The name of the text in refusals.
+const SOURCE: &str = "rules";
+
+/// What is known of the rules.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Rulebook {
+    /// The revision in force; none means that the configuration's limits are in force.
+    pub revision: RulesRevision,
+    /// A later edition that can't be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<RefusedRules>,
+    /// How many editions were refused.
+    pub refusals: u64,
+    /// Why the store can't be read, if it can't.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// Whether the store was ever read.
+    #[serde(skip)]
+    known: bool,
+    #[serde(skip)]
+    rules: Arc<Rules>,
+}
+
+/// Sees the rules change.
+pub type RulebookReceiver = watch::Receiver<Rulebook>;
+
+impl Rulebook {
+    /// Whether the store was read.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// Whether there is something to show: some rules are in force, are refused, or can't be read.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        !self.revision.is_none() || self.refused.is_some() || self.trouble.is_some()
+    }
+
+    /// The rules of `resource`, if it has some.
+    #[must_use]
+    pub fn of(&self, resource: &Name) -> Option<&ResourceRules> {
+        self.rules.of(resource)
+    }
+
+    /// The status of the rules for `resource`; nothing if there are no rules and never were.
+    #[must_use]
+    pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
+        let own = self.of(resource);
+        let applied = own.and_then(|own| own.applied.as_ref());
+        (!self.revision.is_none() || self.refused.is_some()).then(|| RulesStatus {
+            revision: self.revision.get(),
+            counts: own.is_some(),
+            by: applied.map(|applied| applied.by.clone()),
+            at: applied.map(|applied| applied.at.clone()),
+            refused: self.refused.clone(),
+        })
+    }
+
+    /// Takes the editions that the store keeps, the latest first. The first valid one
+    /// comes into force.
+    fn open(&mut self, editions: &[Edition]) {
+        self.known = true;
+        self.trouble = None;
+        let mut refused = None;
+        for edition in editions {
+            match read(edition) {
+                Ok(rules) => {
+                    self.put_in_force(edition.revision, rules);
+                    break;
+                }
+                Err(reason) => {
+                    refused.get_or_insert(RefusedRules { revision: edition.revision.get(), reason });
+                }
+            }
+        }
+        self.refuse(refused);
+    }
+
+    /// Takes an edition of the store. An edition that is in force already only ends a refusal.
+    fn take(&mut self, edition: &Edition) {
+        if self.revision == edition.revision {
+            return self.refuse(None);
+        }
+        match read(edition) {
+            Ok(rules) => {
+                self.put_in_force(edition.revision, rules);
+                self.refuse(None);
+            }
+            Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision.get(), reason })),
+        }
+    }
+
+    fn put_in_force(&mut self, revision: RulesRevision, rules: Rules) {
+        if self.revision == revision {
+            return;
+        }
+        if revision < self.revision {
+            tracing::error!(
+                revision = revision.get(),
+                known = self.revision.get(),
+                "the rules in the store are older than those that were in force"
+            );
+        }
+        let resources: Vec<&str> = rules.resources.iter().map(|rules| &*rules.name).collect();
+        let resources = resources.join(", ");
+        tracing::info!(
+            revision = revision.get(),
+            resources,
+            "rules are in force in place of the configuration's limits"
+        );
+        self.revision = revision;
+        self.rules = Arc::new(rules);
+    }
+
+    fn refuse(&mut self, refused: Option<RefusedRules>) {
+        if let Some(RefusedRules { revision, reason }) =
+            refused.as_ref().filter(|refused| self.refused.as_ref() != Some(refused))
+        {
+            tracing::error!(
+                revision,
+                in_force = self.revision.get(),
+                reason,
+                "rules are refused; the last good ones stay in force"
+            );
+            self.refusals += 1;
+        }
+        self.refused = refused;
+    }
+}
+
+/// The rules in an edition; none if it was deleted.
+fn read(edition: &Edition) -> Result<Rules, String> {
+    let Some(text) = &edition.text else { return Ok(Rules::default()) };
+    let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
+    parse_stored_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
+}
+
+/// Keeps the result up to date until the last reader is dropped. Nothing is known at first.
+pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> RulebookReceiver {
+    let (book, read) = watch::channel(Rulebook::default());
+    tokio::spawn(async move {
+        let mut store = None;
+        loop {
+            let failed = tokio::select! {
+                failed = follow(&mut store, (&client, &prefix, replicas), &book) => failed,
+                () = book.closed() => return,
+            };
+            if let Err(error) = failed {
+                let reason = format!("the rules can't be read: {}", denials.reason(&VALUES, &error));
+                tracing::debug!(reason);
+                book.send_modify(|book| book.trouble = Some(reason));
+            }
+            tokio::time::sleep(AFTER_FAILURE).await;
+        }
+    });
+    read
+}
+
+/// Returns when the store sends no news any more. The bucket is made only at the first start: a
+/// bucket that is lost later is not made again.
+async fn follow(
+    store: &mut Option<RuleStore>,
+    (client, prefix, replicas): (&Client, &Name, usize),
+    book: &watch::Sender<Rulebook>,
+) -> Result<(), OpenError> {
+    let store = match store {
+        Some(store) => store,
+        None => store.insert(RuleStore::open(client, prefix, replicas).await?),
+    };
+    let mut watch = store.watch().await?;
+    let editions = store.editions().await?;
+    book.send_modify(|book| book.open(&editions));
+    let revision = book.borrow().revision;
+    let mut edition_in_force = editions.into_iter().find(|edition| edition.revision == revision);
+    keep_copy_in_force(store, book, &mut edition_in_force).await;
+    loop {
+        let news = match tokio::time::timeout(RECHECK, watch.next()).await {
+            Ok(Some(Ok(entry))) => Some(Edition::from(entry)),
+            Ok(Some(Err(_)) | None) => return Ok(()),
+            Err(_nothing_new) => store.editions().await?.into_iter().next(),
+        };
+        let known = book.borrow().latest();
+        if let Some(edition) = news.filter(|edition| edition.revision != known) {
+            book.send_modify(|book| book.take(&edition));
+            if edition.revision == book.borrow().revision {
+                edition_in_force = Some(edition);
+            }
+            keep_copy_in_force(store, book, &mut edition_in_force).await;
+        }
+    }
+}
+
+/// Keeps a copy of the edition in force once a later one is refused. Otherwise many invalid
+/// editions could push it out of the history. A copy takes a revision of its own; without invalid
+/// editions, there is none.
+async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, edition_in_force: &mut Option<Edition>) {
+    let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
+    if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)
+        && let Err(error) = store.keep(&edition).await
+    {
+        tracing::warn!(revision = revision.get(), %error, "no copy of the rules in force could be kept");
+        *edition_in_force = Some(edition);
+    }
+}
+
+impl Rulebook {
+    /// The latest edition that was seen.
+    fn latest(&self) -> RulesRevision {
+        self.refused.as_ref().map_or(self.revision, |refused| RulesRevision::new(refused.revision))
+    }
+}
+
+#[cfg(test)]
+impl Rulebook {
+    /// The rules in this text, in force at this revision; those without text were deleted.
+    pub(crate) fn of_edition(revision: u64, text: Option<&str>) -> Self {
+        let mut book = Rulebook::default();
+        let text = text.map(|text| text.as_bytes().to_vec());
+        book.take(&Edition { revision: RulesRevision::new(revision), text });
+        assert_eq!(book.refused, None);
+        book
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn edition(revision: u64, capacity: &str) -> Edition {
+        let text = format!(
+            "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"1s\"\n"
+        );
+        Edition { revision: RulesRevision::new(revision), text: Some(text.into_bytes()) }
+    }
+
+    /// The edition in force, the capacity in it, and what is refused.
+    fn seen(book: &Rulebook) -> (u64, Option<f64>, Option<u64>) {
+        let api = Name::new("api").unwrap();
+        let capacity = book.of(&api).map(|rules| rules.limits[0].capacity.units());
+        (book.revision.get(), capacity, book.refused.as_ref().map(|refused| refused.revision))
+    }
+
+    #[test]
+    fn the_latest_valid_edition_is_in_force() {
+        let deleted = Edition { revision: RulesRevision::new(9), text: None };
+        #[rustfmt::skip]
+        let table = [
+            (vec![],                                                      (0, None, None)),
+            (vec![edition(4, "4")],                                       (4, Some(4.0), None)),
+            (vec![edition(5, "0"), edition(4, "4")],                      (4, Some(4.0), Some(5))),
+            (vec![edition(6, "x"), edition(5, "0"), edition(4, "4")],     (4, Some(4.0), Some(6))),
+            (vec![edition(6, "6"), edition(5, "0"), edition(4, "4")],     (6, Some(6.0), None)),
+            (vec![deleted, edition(4, "4")],                              (9, None, None)),
+        ];
+        for (editions, expected) in table {
+            let mut opened = Rulebook::default();
+            opened.open(&editions);
+            assert_eq!(seen(&opened), expected, "{editions:?} at the start");
+            let mut rulebook = Rulebook::default();
+            editions.iter().rev().for_each(|edition| rulebook.take(edition));
+            assert_eq!(seen(&rulebook), expected, "{editions:?} one by one");
+        }
+    }
+
+    #[test]
+    fn an_edition_that_comes_twice_is_refused_once() {
+        let mut book = Rulebook::default();
+        book.open(&[edition(1, "1")]);
+        book.take(&edition(2, "0"));
+        book.take(&edition(2, "0"));
+        assert_eq!(
+            (book.refusals, book.refused.as_ref().map(|refused| &*refused.reason)),
+            (1, Some("rules:5:12: a capacity is above 0"))
+        );
+        book.take(&edition(3, "3"));
+        assert_eq!((book.refusals, seen(&book)), (1, (3, Some(3.0), None)));
+    }
+}

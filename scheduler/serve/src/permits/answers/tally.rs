@@ -1,0 +1,212 @@
+//! Counting on the permit loop's thread, without locks: plain numbers, copied for each report.
+
+use crate::messages::inbound::EndpointKind;
+use rampmeter_account::FailureKind;
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::time::Span;
+use std::collections::BTreeMap;
+
+/// Upper bounds of a histogram's buckets, in seconds: from the cost of a decision to a long wait.
+pub const BUCKETS: [f64; 16] =
+    [0.000_01, 0.000_03, 0.000_1, 0.000_3, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 120.0, 600.0];
+
+/// A histogram of durations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Histogram {
+    /// All durations together, in seconds.
+    pub sum: f64,
+    /// How many there were.
+    pub count: u64,
+    /// How many fell into each bucket, not accumulated; the last is for what is above all.
+    pub buckets: [u64; BUCKETS.len() + 1],
+}
+
+impl Histogram {
+    /// Notes one duration.
+    pub fn observe(&mut self, span: Span) {
+        let secs = span.secs();
+        let bucket = BUCKETS.iter().position(|bound| secs <= *bound).unwrap_or(BUCKETS.len());
+        self.buckets[bucket] += 1;
+        self.sum += secs;
+        self.count += 1;
+    }
+}
+
+/// Refusals by code.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Refusals {
+    counts: [u64; Code::ALL.len()],
+    last: Option<Code>,
+}
+
+impl Refusals {
+    /// Notes one refusal.
+    pub fn count(&mut self, code: Code) {
+        if let Some(index) = Code::ALL.iter().position(|known| *known == code) {
+            self.counts[index] += 1;
+            self.last = Some(code);
+        }
+    }
+
+    /// All refusals.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// All codes and how often each was given.
+    pub fn iter(&self) -> impl Iterator<Item = (Code, u64)> {
+        Code::ALL.into_iter().zip(self.counts)
+    }
+}
+
+/// The messages of one kind that were handled. An array of requests is one message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Handled {
+    /// How many there were.
+    pub messages: u64,
+    /// Messages with a refusal in the immediate answer.
+    pub refused: u64,
+    /// The last refusal.
+    pub last_refusal: Option<Code>,
+    /// The time from reading them to having their answers.
+    pub spent: Span,
+}
+
+/// Answers of the upstream by class of status.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answers([u64; Answers::CLASSES.len()]);
+
+impl Answers {
+    /// Counts by the first digit of a status. A status outside 100 to 599 is `other`.
+    const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+    /// Notes one answer.
+    pub fn count(&mut self, status: u16) {
+        let hundreds = usize::from(status / 100);
+        let class = if hundreds < Self::CLASSES.len() { hundreds } else { 0 };
+        self.0[class] += 1;
+    }
+
+    /// All classes and how many answers were of each.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Self::CLASSES.into_iter().zip(self.0)
+    }
+}
+
+/// Questions that a provider did not answer, by kind of failure.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProviderFailures([u64; FailureKind::ALL.len()]);
+
+impl ProviderFailures {
+    /// Notes one failure.
+    pub fn count(&mut self, kind: FailureKind) {
+        if let Some(index) = FailureKind::ALL.iter().position(|known| *known == kind) {
+            self.0[index] += 1;
+        }
+    }
+
+    /// All kinds and how often each has happened.
+    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
+        FailureKind::ALL.into_iter().zip(self.0)
+    }
+}
+
+/// What one permit loop has counted.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    /// The times from reading a message to having its answers, without waiting in the queue.
+    pub decisions: Histogram,
+    /// The waits from asking to the start, by class.
+    pub waits: Vec<Histogram>,
+    /// The times from start to settle, of calls that were settled.
+    pub calls: Histogram,
+    /// Refusals by code.
+    pub refusals: Refusals,
+    /// Answers of the upstream, as far as workers tell of them.
+    pub answers: Answers,
+    /// Values of the upstream's headers that could not be read, by header.
+    pub unreadable: BTreeMap<&'static str, u64>,
+    /// Checkpoints that the store has taken.
+    pub checkpoints: u64,
+    /// How often the store has not taken one in time.
+    pub store_losses: u64,
+    /// Answers to waiting requests that have reached no client.
+    pub undelivered: u64,
+    /// Messages that were lost because too many waited.
+    pub lost_messages: u64,
+    /// How far the clock of this machine is ahead of the store's, by which windows are cut.
+    pub clock_ahead_secs: f64,
+    /// How often this process stood still.
+    pub standstills: u64,
+    /// How often the store turned out to be older than it should be.
+    pub store_went_back: u64,
+    /// Requests that named a higher epoch than ours.
+    pub named_epochs: u64,
+    /// Settles that were refused, by code, whether or not an answer was wanted.
+    pub refused_settles: Refusals,
+    /// Questions that the provider did not answer, by kind of failure.
+    pub provider_failures: ProviderFailures,
+    /// The messages that were handled, by kind.
+    handled: [Handled; EndpointKind::ALL.len()],
+}
+
+impl Tally {
+    /// A tally in which nothing is counted yet, for this many classes.
+    #[must_use]
+    pub fn new(classes: usize) -> Self {
+        let waits = vec![Histogram::default(); classes];
+        Tally {
+            decisions: Histogram::default(),
+            waits,
+            calls: Histogram::default(),
+            refusals: Refusals::default(),
+            answers: Answers::default(),
+            unreadable: BTreeMap::new(),
+            checkpoints: 0,
+            store_losses: 0,
+            undelivered: 0,
+            lost_messages: 0,
+            clock_ahead_secs: 0.0,
+            standstills: 0,
+            store_went_back: 0,
+            named_epochs: 0,
+            refused_settles: Refusals::default(),
+            provider_failures: ProviderFailures::default(),
+            handled: Default::default(),
+        }
+    }
+
+    /// The messages of one kind that were handled.
+    #[must_use]
+    pub fn handled(&self, kind: EndpointKind) -> Handled {
+        self.handled[kind as usize]
+    }
+
+    /// The refusals in answers to messages of one kind.
+    fn refusals_of(&self, kind: EndpointKind) -> &Refusals {
+        match kind {
+            EndpointKind::Permit | EndpointKind::Status => &self.refusals,
+            EndpointKind::Settle => &self.refused_settles,
+        }
+    }
+
+    /// How many answers to messages of one kind were refusals so far.
+    #[must_use]
+    pub fn refused(&self, kind: EndpointKind) -> u64 {
+        self.refusals_of(kind).total()
+    }
+
+    /// Notes that handling a message took `took`. Before it, `refused_before` answers were
+    /// [refusals](Tally::refused).
+    pub fn note_handled(&mut self, kind: EndpointKind, took: Span, refused_before: u64) {
+        let (is_refused, last) = (self.refused(kind) > refused_before, self.refusals_of(kind).last);
+        let handled = &mut self.handled[kind as usize];
+        handled.messages += 1;
+        handled.spent = handled.spent + took;
+        if is_refused {
+            handled.refused += 1;
+            handled.last_refusal = last;
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! All that comes in for a permit loop.
+
+use crate::messages::inbound::{Address, Endpoints, Inbound};
+use crate::permits::answers::loop_request::LoopRequest;
+use crate::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
+use crate::permits::incoming::waiting_messages::WaitingMessages;
+use async_nats::{Client, Message, SubscribeError, Subscriber};
+use futures::{FutureExt, Stream, StreamExt};
+use rampmeter_config::Pricing;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::subject::Subjects;
+use tokio::sync::mpsc;
+use tokio::task::unconstrained;
+
+/// Messages that are taken from the connection at once, before one is handled: a fraction of a
+/// millisecond.
+const MAX_AT_ONCE: usize = 4096;
+/// The most reads of the connection before a message is handled. Each read takes some megabytes.
+const MAX_READS: usize = 8;
+
+/// Reads orders, messages, probes and notices of *no responders*.
+///
+/// Nothing that was read is lost: a message that cannot be answered yet is put back.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    orders: mpsc::Receiver<LoopRequest>,
+    subscription: Subscriber,
+    /// What has come over NATS. The connection's own buffer has no bound in bytes.
+    waiting: WaitingMessages,
+    probes: Subscriber,
+    /// Where NATS says which answers have reached no client.
+    no_responders: Subscriber,
+    /// Messages of this process.
+    here: mpsc::Receiver<Inbound>,
+    /// Messages whose costs are computed, if the resource computes any.
+    prices: Option<Prices>,
+    endpoints: Endpoints,
+    /// A message that was read just before the loop began to doubt.
+    unread: Option<Inbound>,
+}
+
+/// What has come in.
+#[derive(Debug)]
+pub(crate) enum Received {
+    /// An order of this process.
+    LoopRequest(LoopRequest),
+    /// A message.
+    Inbound(Inbound),
+    /// A message whose costs are known by now.
+    Priced(PricedMessage),
+    /// Another scheduler asks whether this loop lives, and wants the answer there.
+    Probe(Option<Address>),
+    /// An answer has reached no client.
+    NoResponders(Message),
+    /// The end: nothing more will come.
+    End,
+}
+
+impl Intake {
+    /// Subscribes to all that concerns `resource`. Notices of *no responders* come in at
+    /// `no_responders`. Headers are read if there are `traces`.
+    pub(crate) async fn subscribe(
+        client: &Client,
+        (subjects, resource, leader): (&Subjects, &Name, &str),
+        no_responders: String,
+        (orders, here): (mpsc::Receiver<LoopRequest>, mpsc::Receiver<Inbound>),
+        (pricing, traces): (Option<Pricing>, bool),
+    ) -> Result<Self, SubscribeError> {
+        Ok(Intake {
+            orders,
+            subscription: client.subscribe(format!("{}.*.{resource}", subjects.prefix())).await?,
+            waiting: WaitingMessages::default(),
+            probes: client.subscribe(subjects.probe(resource, leader)).await?,
+            no_responders: client.subscribe(no_responders).await?,
+            here,
+            prices: pricing.and_then(Prices::start),
+            endpoints: Endpoints::new(subjects, resource, traces),
+            unread: None,
+        })
+    }
+
+    /// The next of all that comes in, without messages unless `reads`. Cancelling loses nothing.
+    pub(crate) async fn next(&mut self, reads: bool) -> Received {
+        tokio::select! {
+            biased;
+            order = self.orders.recv() => order.map_or(Received::End, Received::LoopRequest),
+            probe = self.probes.next() => {
+                probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
+            }
+            notice = self.no_responders.next() => notice.map_or(Received::End, Received::NoResponders),
+            priced = next_priced(&mut self.prices), if reads => Received::Priced(priced),
+            inbound = next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, reads) => {
+                inbound.map_or(Received::End, Received::Inbound)
+            }
+            Some(inbound) = self.here.recv(), if reads => Received::Inbound(inbound),
+        }
+    }
+
+    /// The next message that has arrived already. It prefers messages of this process, because
+    /// [`next`](Intake::next), which begins each burst, prefers those from NATS.
+    pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
+        self.here.try_recv().ok().or_else(|| self.waiting.pop())
+    }
+
+    /// Takes what has come over NATS from the connection, which reads in a task of its own on this
+    /// thread. While messages wait, that task runs first: fair turns need all messages, also those
+    /// that are still in the socket.
+    pub(crate) async fn take_in(&mut self) {
+        let Intake { subscription, waiting, endpoints, .. } = self;
+        take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
+    }
+
+    /// How many messages were lost since the last call, because too many waited.
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        self.waiting.take_lost() + self.prices.as_mut().map_or(0, Prices::take_lost)
+    }
+
+    /// The message, unless costs in it have to be computed first. Then it comes back with them.
+    pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<Inbound> {
+        let Some(prices) = self.prices.as_mut().filter(|_| wants_price(&inbound)) else { return Some(inbound) };
+        prices.push(inbound);
+        None
+    }
+
+    /// Has the costs in a message computed again, because it can't be answered yet.
+    pub(crate) fn price_again(&mut self, inbound: Inbound) {
+        if let Some(prices) = &mut self.prices {
+            prices.push(inbound);
+        }
+    }
+
+    /// A notice of *no responders* that is here already. It is older than the messages that are
+    /// here: a client that was cut off asks again only after the notice.
+    pub(crate) fn ready_no_responders(&mut self) -> Option<Message> {
+        self.no_responders.next().now_or_never()?
+    }
+
+    /// Keeps a message until the loop is sure to lead.
+    pub(crate) fn put_back(&mut self, inbound: Inbound) {
+        self.unread = Some(inbound);
+    }
+
+    /// The messages of this process, whose age no echo tells, and the one that was put back.
+    pub(crate) fn backlog(&mut self) -> Vec<Inbound> {
+        self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
+    }
+
+    /// Ends the subscription. What was sent until now is still to be [read](Self::last).
+    pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
+        Ok(self.subscription.drain().await?)
+    }
+
+    /// The next of the last messages that came over NATS.
+    pub(crate) async fn last(&mut self) -> Option<Inbound> {
+        next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, true).await
+    }
+
+    /// The last messages of this process. What it would send later goes elsewhere at once.
+    pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
+        self.here.close();
+        std::iter::from_fn(|| self.here.try_recv().ok()).collect()
+    }
+}
+
+async fn take_in<M>(
+    messages: &mut (impl Stream<Item = M> + Unpin),
+    waiting: &mut WaitingMessages,
+    inbound: impl Fn(M) -> Inbound,
+) {
+    for _ in 0..MAX_READS {
+        if !waiting.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        if take_ready(messages, |message| waiting.push(inbound(message))) == 0 {
+            return;
+        }
+    }
+}
+
+/// Takes what the connection has read. Returns how many messages.
+fn take_ready<M>(messages: &mut (impl Stream<Item = M> + Unpin), mut take: impl FnMut(M)) -> usize {
+    for taken in 0..MAX_AT_ONCE {
+        // The runtime's budget for this task is spent on what the loop handles, not on reading.
+        let Some(Some(message)) = unconstrained(messages.next()).now_or_never() else { return taken };
+        take(message);
+    }
+    MAX_AT_ONCE
+}
+
+async fn next_priced(prices: &mut Option<Prices>) -> PricedMessage {
+    match prices {
+        Some(prices) => prices.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The oldest message, or the next one; nothing at the end of the subscription. Unless `reads`, all
+/// messages are kept. Cancelling loses nothing.
+async fn next_message(
+    subscription: &mut Subscriber,
+    waiting: &mut WaitingMessages,
+    endpoints: &Endpoints,
+    reads: bool,
+) -> Option<Inbound> {
+    loop {
+        if let Some(inbound) = reads.then(|| waiting.pop()).flatten() {
+            return Some(inbound);
+        }
+        waiting.push(endpoints.inbound(subscription.next().await?));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::inbound::Endpoint;
+    use bytes::Bytes;
+    use futures::stream;
+
+    /// How many of `sent` messages are taken before one is handled.
+    async fn taken(sent: usize) -> usize {
+        let (mut messages, mut waiting) = (stream::iter(0..sent), WaitingMessages::default());
+        let inbound = |_| Inbound { endpoint: Endpoint::Permit, reply: None, payload: Bytes::new(), trace: None };
+        take_in(&mut messages, &mut waiting, inbound).await;
+        assert_eq!(waiting.take_lost(), 0);
+        std::iter::from_fn(|| waiting.pop()).count()
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_taken_in_parts() {
+        let mut flood = stream::iter(0..100_000);
+        assert_eq!(take_ready(&mut flood, drop), MAX_AT_ONCE);
+        assert_eq!((taken(10).await, taken(32_768).await), (10, 32_768));
+        assert_eq!(taken(100_000).await, MAX_AT_ONCE * MAX_READS);
+    }
+}

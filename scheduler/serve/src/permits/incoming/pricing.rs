@@ -1,0 +1,185 @@
+//! Computes the costs of requests that give a body in place of a cost. A thread of its own does it,
+//! so that no other request waits.
+
+use crate::messages::inbound::{Endpoint, Inbound};
+use crate::permits::incoming::waiting_messages::WaitingMessages;
+use rampmeter_config::Pricing;
+use rampmeter_protocol::cost::Cost;
+use rampmeter_protocol::incoming::Incoming;
+use rampmeter_protocol::price::Price;
+use rampmeter_protocol::request::PermitRequest;
+use rampmeter_sentinel_hub::{Api, Count, Deployment, Estimate, Format, Given, Size};
+use serde::Deserialize;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+
+/// The most bodies in one message. Each may take a tenth of a second.
+const MAX_BODIES: usize = 16;
+/// The longest body, in bytes: as much as a message over NATS may have.
+const LONGEST_BODY: usize = 1024 * 1024;
+/// The key of a price, as every client of JSON writes it.
+const PRICE: &[u8] = b"\"price\"";
+/// The most messages in each channel between loop and thread.
+const UNDER_WAY: usize = 1;
+
+/// A computed cost, or why there is none.
+pub(crate) type Priced = Result<Arc<Cost<'static>>, String>;
+
+/// A message, and the computed costs of its elements; `None` for elements that name their cost.
+#[derive(Debug)]
+pub(crate) struct PricedMessage {
+    pub(crate) inbound: Inbound,
+    pub(crate) prices: Vec<Option<Priced>>,
+}
+
+/// The thread that computes costs, and the messages that wait for it.
+#[derive(Debug)]
+pub(crate) struct Prices {
+    waiting: WaitingMessages,
+    to_thread: mpsc::Sender<Inbound>,
+    priced: mpsc::Receiver<PricedMessage>,
+}
+
+impl Prices {
+    /// Starts the thread, which ends when this is dropped. `None` if the system gives no thread.
+    pub(crate) fn start(pricing: Pricing) -> Option<Self> {
+        let (to_thread, unpriced) = mpsc::channel(UNDER_WAY);
+        let (done, priced) = mpsc::channel(UNDER_WAY);
+        let started =
+            std::thread::Builder::new().name("pricing".to_owned()).spawn(move || run(pricing, unpriced, &done));
+        if let Err(error) = started {
+            tracing::error!(%error, "there is no thread to compute costs on");
+            return None;
+        }
+        Some(Prices { waiting: WaitingMessages::default(), to_thread, priced })
+    }
+
+    /// Takes a message whose elements have prices. Users take turns.
+    pub(crate) fn push(&mut self, inbound: Inbound) {
+        self.waiting.push(inbound);
+        self.feed();
+    }
+
+    /// The next message whose costs are known. Cancelling loses nothing.
+    pub(crate) async fn next(&mut self) -> PricedMessage {
+        let priced = self.priced.recv().await.expect("the thread ends with this");
+        self.feed();
+        priced
+    }
+
+    /// How many messages were lost since the last call, because too many waited.
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        self.waiting.take_lost()
+    }
+
+    fn feed(&mut self) {
+        while let Ok(place) = self.to_thread.try_reserve() {
+            let Some(inbound) = self.waiting.pop() else { return };
+            place.send(inbound);
+        }
+    }
+}
+
+/// Computes costs until either end is gone.
+fn run(pricing: Pricing, mut unpriced: mpsc::Receiver<Inbound>, done: &mpsc::Sender<PricedMessage>) {
+    while let Some(inbound) = unpriced.blocking_recv() {
+        let prices = prices(pricing, &inbound.payload);
+        if done.blocking_send(PricedMessage { inbound, prices }).is_err() {
+            return;
+        }
+    }
+}
+
+/// Whether some element of a message may have a price. A message without one is not read twice.
+pub(crate) fn wants_price(message: &Inbound) -> bool {
+    let is_permit = matches!(message.endpoint, Endpoint::Permit | Endpoint::PermitOf(_));
+    is_permit && message.reply.is_some() && contains(&message.payload, PRICE)
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// What the elements of a message cost.
+fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
+    let requests = match Incoming::<PermitRequest<'_>>::parse(payload) {
+        Incoming::One(request) => vec![request],
+        Incoming::Many(requests) => requests,
+    };
+    let mut bodies = 0;
+    let mut priced = |request: &PermitRequest<'_>| {
+        let price = request.price.as_ref()?;
+        bodies += 1;
+        Some(match bodies > MAX_BODIES {
+            true => Err(format!("a message has at most {MAX_BODIES} bodies to price")),
+            false if !request.cost.is_empty() => Err("give a `cost` or a `price`, not both".to_owned()),
+            false => cost(pricing, price).map(Arc::new),
+        })
+    };
+    requests.iter().map(|request| request.as_ref().ok().and_then(&mut priced)).collect()
+}
+
+fn cost(pricing: Pricing, price: &Price<'_>) -> Result<Cost<'static>, String> {
+    if *price.kind != *pricing.name() {
+        return Err(format!("`kind`: this resource prices \"{}\", not `{}`", pricing, &*price.kind));
+    }
+    if price.body.get().len() > LONGEST_BODY {
+        return Err(format!("`body`: a body has at most {LONGEST_BODY} bytes"));
+    }
+    let api: Api = price.api.parse().map_err(|error| format!("`api`: {error}"))?;
+    let given = match &price.given {
+        Some(given) => serde_json::from_str::<GivenTable>(given.get()).map_err(|error| format!("`given`: {error}"))?,
+        None => GivenTable::default(),
+    };
+    let estimate = Estimate::of_body(api, price.body.get(), &given.given()?).map_err(|error| error.to_string())?;
+    Ok(estimate.cost())
+}
+
+/// Facts that the client knows and the body does not state.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct GivenTable {
+    deployment: Option<String>,
+    local: Vec<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+    tiles: Option<u32>,
+    bands: Option<u32>,
+    samples: Option<u32>,
+    intervals: Option<u32>,
+    format: Option<FormatName>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FormatName {
+    Integer,
+    Float32,
+    OctetStream,
+}
+
+impl GivenTable {
+    fn given(&self) -> Result<Given, String> {
+        let count = |count: Option<u32>| count.map(Count::new).transpose().map_err(|error| format!("`given`: {error}"));
+        let size = match (count(self.width)?, count(self.height)?) {
+            (Some(width), Some(height)) => Some(Size::of(width, height)),
+            (None, None) => None,
+            _ => return Err("`given`: give both `width` and `height`".to_owned()),
+        };
+        let format = self.format.map(|format| match format {
+            FormatName::Integer => Format::Integer,
+            FormatName::Float32 => Format::Float32,
+            FormatName::OctetStream => Format::OctetStream,
+        });
+        let given = Given::default().size(size).tiles(count(self.tiles)?).bands(count(self.bands)?).format(format);
+        let given = given.samples(count(self.samples)?).intervals(count(self.intervals)?);
+        let given = self.local.iter().fold(given, |given, collection| given.local(collection));
+        match &self.deployment {
+            None => Ok(given),
+            Some(host) => {
+                Ok(given
+                    .deployment(host.parse::<Deployment>().map_err(|error| format!("`given.deployment`: {error}"))?))
+            }
+        }
+    }
+}

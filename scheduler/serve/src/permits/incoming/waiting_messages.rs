@@ -1,0 +1,236 @@
+//! Messages that wait for a permit loop: in fair turns, and bounded in number and in bytes.
+//!
+//! Users take turns, and so do the connections of each user: a client that sends a flood delays
+//! only itself. An echo of the loop stays behind all messages that came before it, because it tells
+//! their age.
+
+use crate::messages::inbound::{Address, Endpoint, Inbound};
+use crate::permits::incoming::round_robin::{RoundRobin, UserQueue};
+use rampmeter_scheduler_core::ids::Connection;
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// The most messages that wait: the burst of a fleet whose workers all ask again.
+const MOST: usize = 1 << 17;
+/// The most bytes that waiting messages take. Each counts with its payload and [`OVERHEAD`]; one
+/// payload may have a mebibyte.
+const MAX_BYTES: usize = 64 << 20;
+const OVERHEAD: usize = 256;
+/// A user may take twice as much room as it leaves free: two thirds of the room, if no other user
+/// waits.
+const SHARE_OF_USER: usize = 2;
+
+type User = u64;
+type Connections = RoundRobin<Connection, InOrder>;
+
+/// Messages that wait. A message without room is lost and counted: its client asks again. A
+/// connection may take as much room as it leaves free: half of the room, if no other connection
+/// waits.
+#[derive(Debug, Default)]
+pub(crate) struct WaitingMessages {
+    users: RoundRobin<User, Connections>,
+    echoes: VecDeque<Numbered>,
+    order: Arrivals,
+    bytes: usize,
+    /// Messages that were lost since the last call of `take_lost`.
+    lost: u64,
+}
+
+impl WaitingMessages {
+    pub(crate) fn push(&mut self, message: Inbound) {
+        let (user, connection) = sender(&message);
+        let bytes = size(&message);
+        let is_echo = message.endpoint == Endpoint::Echo;
+        if !(is_echo && self.has_room(bytes) || self.has_room_for(user, connection, bytes)) {
+            self.lost += 1;
+            return;
+        }
+        self.bytes += bytes;
+        let numbered = Numbered { number: self.order.arrive(), message };
+        if is_echo {
+            self.echoes.push_back(numbered);
+        } else {
+            self.users.add(user, bytes).add(connection, bytes).messages.push_back(numbered);
+        }
+    }
+
+    /// The next in turn.
+    pub(crate) fn pop(&mut self) -> Option<Inbound> {
+        let echo = self.echoes.pop_front_if(|echo| echo.number == self.order.oldest());
+        let next = echo.or_else(|| self.users.pop().map(|(numbered, _)| numbered));
+        let Numbered { number, message } = next?;
+        self.order.leave(number);
+        self.bytes -= size(&message);
+        Some(message)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.order.waiting == 0
+    }
+
+    /// How many were lost since the last call.
+    pub(crate) fn take_lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    fn has_room(&self, bytes: usize) -> bool {
+        self.order.waiting < MOST && self.bytes + bytes <= MAX_BYTES
+    }
+
+    fn has_room_for(&self, user: User, connection: Connection, bytes: usize) -> bool {
+        let free = MAX_BYTES - self.bytes;
+        let of_user = self.users.bytes(user);
+        let of_connection = self.users.get(user).map_or(0, |connections| connections.bytes(connection));
+        self.has_room(bytes) && of_user + bytes <= free * SHARE_OF_USER && of_connection + bytes <= free
+    }
+}
+
+/// The messages of one connection, in the order in which they came.
+#[derive(Debug, Default)]
+pub(crate) struct InOrder {
+    messages: VecDeque<Numbered>,
+}
+
+impl UserQueue for InOrder {
+    type Message = Numbered;
+
+    fn pop(&mut self) -> Option<(Numbered, usize)> {
+        let numbered = self.messages.pop_front()?;
+        let bytes = size(&numbered.message);
+        Some((numbered, bytes))
+    }
+}
+
+/// A message, and its number in the order in which messages came.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    number: u64,
+    message: Inbound,
+}
+
+/// Which messages still wait, by their numbers.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// For each message from the oldest waiting one on, whether it has left.
+    left: VecDeque<bool>,
+    /// The number of the first in `left`.
+    oldest: u64,
+    waiting: usize,
+}
+
+impl Arrivals {
+    /// The number of a new message.
+    fn arrive(&mut self) -> u64 {
+        self.left.push_back(false);
+        self.waiting += 1;
+        self.oldest + self.left.len() as u64 - 1
+    }
+
+    fn leave(&mut self, number: u64) {
+        self.left[(number - self.oldest) as usize] = true;
+        self.waiting -= 1;
+        while self.left.pop_front_if(|left| *left).is_some() {
+            self.oldest += 1;
+        }
+    }
+
+    /// The number of the oldest message that waits, or of the next one to come.
+    fn oldest(&self) -> u64 {
+        self.oldest
+    }
+}
+
+/// The user and the connection of a message. All messages without a reply subject have one lane.
+fn sender(message: &Inbound) -> (User, Connection) {
+    let mut hash = DefaultHasher::new();
+    message.reply.as_ref().and_then(Address::user).hash(&mut hash);
+    (hash.finish(), message.reply.as_ref().map_or(Connection::UNKNOWN, Address::connection))
+}
+
+fn size(message: &Inbound) -> usize {
+    message.payload.len() + OVERHEAD + message.trace.as_ref().map_or(0, |trace| trace.bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    fn message(inbox: &str, payload: usize) -> Inbound {
+        let reply = (!inbox.is_empty()).then(|| Address::Subject(format!("{inbox}.1").into()));
+        let endpoint = if inbox.is_empty() { Endpoint::Echo } else { Endpoint::Permit };
+        Inbound { endpoint, reply, payload: Bytes::from(vec![0; payload]), trace: None }
+    }
+
+    /// The inboxes of all that is popped; `-` is an echo.
+    fn popped(waiting: &mut WaitingMessages) -> Vec<String> {
+        let inbox = |message: Inbound| match message.reply {
+            Some(Address::Subject(inbox)) => inbox.strip_suffix(".1").unwrap().to_owned(),
+            Some(Address::Here(..)) | None => "-".to_owned(),
+        };
+        std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
+    }
+
+    /// The inboxes in the order of service, after each has sent this many messages of this many
+    /// bytes.
+    fn served(sent: &[(&str, usize, usize)]) -> Vec<String> {
+        let mut waiting = WaitingMessages::default();
+        for (inbox, count, payload) in sent {
+            (0..*count).for_each(|_| waiting.push(message(inbox, *payload)));
+        }
+        let served = popped(&mut waiting);
+        assert_eq!((served.len(), waiting.bytes, waiting.order.waiting), (sent.iter().map(|sent| sent.1).sum(), 0, 0));
+        served
+    }
+
+    #[test]
+    fn a_quiet_client_does_not_wait_for_a_flood() {
+        let place = |served: &[String], inbox: &str| served.iter().position(|other| other == inbox).unwrap();
+        let arrays = served(&[("u.flood", 20, 1 << 20), ("u.quiet", 1, 100)]);
+        assert_eq!(place(&arrays, "u.quiet"), 1, "behind one large message");
+        let small = served(&[("u.flood", 10_000, 0), ("u.quiet", 1, 100)]);
+        assert_eq!(place(&small, "u.quiet"), 64, "behind one quantum");
+    }
+
+    #[test]
+    fn a_user_gains_nothing_by_many_connections() {
+        let inboxes: Vec<String> = (0..1000).map(|number| format!("flood.{number}")).collect();
+        let flood = inboxes.iter().map(|inbox| (&**inbox, 1, 1000));
+        let sent: Vec<_> = flood.chain([("quiet.a", 20, 1000)]).collect();
+        let last = served(&sent).iter().rposition(|inbox| inbox == "quiet.a").unwrap();
+        assert!(last < 60, "two users get the same, so the last of 20 is about the 40th, not the {last}th");
+    }
+
+    #[test]
+    fn messages_of_one_connection_keep_their_order_and_large_ones_are_paid_for() {
+        let served = served(&[("u.large", 4, 40 << 10), ("u.small", 8, 10 << 10)]);
+        let text: String = served.iter().map(|inbox| &inbox[2..3]).collect();
+        assert_eq!(text, "lsssslssssll");
+    }
+
+    #[test]
+    fn an_echo_comes_behind_what_came_before_it() {
+        let mut waiting = WaitingMessages::default();
+        let came = ["", "a.1", "a.1", "", "b.1", "", "a.1"];
+        came.iter().for_each(|inbox| waiting.push(message(inbox, 20 << 10)));
+        assert_eq!(popped(&mut waiting), ["-", "a.1", "b.1", "a.1", "-", "-", "a.1"]);
+    }
+
+    /// Reaches `waiting_messages::MAX_BYTES`.
+    #[test]
+    fn messages_are_bounded_in_number_and_in_bytes() {
+        let kept = |senders: &[&str], count: usize, payload: usize| {
+            let mut waiting = WaitingMessages::default();
+            for inbox in senders {
+                (0..count).for_each(|_| waiting.push(message(inbox, payload)));
+            }
+            let kept = popped(&mut waiting).len();
+            assert_eq!((kept as u64 + waiting.take_lost(), waiting.take_lost()), ((senders.len() * count) as u64, 0));
+            kept
+        };
+        assert_eq!(kept(&["a.1", "a.2", "b.1"], MOST, 0), MOST);
+        assert_eq!(kept(&["a.1"], 100, 1 << 20), 32, "half of 64 MiB");
+        assert_eq!(kept(&["a.1", "a.2", "a.3"], 100, 1 << 20), 43, "a user has two thirds");
+        assert_eq!(kept(&["a.1", "a.2", "a.3", "b.1"], 100, 1 << 20), 53, "half of the rest");
+    }
+}

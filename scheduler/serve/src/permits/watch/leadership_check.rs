@@ -1,0 +1,195 @@
+//! Whether a permit loop is sure to lead.
+
+use crate::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
+use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::ids::CheckpointNumber;
+use std::sync::Arc;
+
+/// How long the loop waits for its own echo: far more than a round trip.
+const ECHO: Span = Span::from_secs(1);
+/// How long a leader listens. Workers of another leader ask four times a second, so that all of
+/// them arrive. A request that wants its answer at once waits little longer than this at most.
+const LISTEN: Span = Span::from_millis(400);
+
+/// Whether a loop is sure to lead, or how it becomes sure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LeadershipState {
+    /// The loop leads.
+    Sure,
+    /// The loop leads in a store that was made just now, and no former leader is known. A worker
+    /// that knows of another leader shows that there was another store.
+    Listening {
+        /// The end of listening.
+        until: Time,
+        /// The checkpoint that counts from then on.
+        checkpoint: CheckpointNumber,
+    },
+    /// The loop was away. It answers nothing until the store has taken another checkpoint.
+    Rechecking,
+    /// The loop leads. Until its own echo comes, requests are sent back, because they came in while
+    /// it was away.
+    Clearing {
+        /// The content of the echo.
+        token: u64,
+        /// When the loop stops waiting for the echo.
+        until: Time,
+    },
+}
+
+/// What a look at the clocks shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// The process stood still for this long: another scheduler may lead by now.
+    StoodStill(Span),
+    /// The time of listening is over: this checkpoint counts from now on, if no worker knows of
+    /// another leader.
+    Listened(CheckpointNumber),
+}
+
+/// Tells whether this loop leads.
+///
+/// After a doubt the loop reads no messages until the store has taken a checkpoint that was made
+/// after the doubt.
+#[derive(Debug)]
+pub(crate) struct LeadershipCheck {
+    state: LeadershipState,
+    stalls: StallDetector,
+}
+
+impl LeadershipCheck {
+    /// The check of a leader that begins at `now`. If there is a checkpoint to be `confirmed`, the
+    /// leader listens before that counts.
+    pub(crate) fn new(now: Time, confirmed: Option<CheckpointNumber>, process: Arc<ProcessWatch>) -> Self {
+        let listening = |checkpoint| LeadershipState::Listening { until: now + LISTEN, checkpoint };
+        LeadershipCheck {
+            state: confirmed.map_or(LeadershipState::Sure, listening),
+            stalls: StallDetector::new(process, uptime(now)),
+        }
+    }
+
+    /// Whether messages are read and answered.
+    pub(crate) fn reads(&self) -> bool {
+        self.state != LeadershipState::Rechecking
+    }
+
+    /// Whether the leader listens before it grants anything.
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(self.state, LeadershipState::Listening { .. })
+    }
+
+    /// Whether requests are sent back because they are older than the last doubt.
+    pub(crate) fn is_clearing(&self) -> bool {
+        matches!(self.state, LeadershipState::Clearing { .. })
+    }
+
+    /// Whether permits can be granted.
+    pub(crate) fn grants(&self) -> bool {
+        self.reads() && !self.is_listening()
+    }
+
+    /// Detects a standstill, and the end of listening or clearing. After a standstill the core has
+    /// to doubt.
+    pub(crate) fn look(&mut self, now: Time) -> Option<Finding> {
+        let standstill = self.stalls.standstill(uptime(now));
+        self.look_after(now, standstill)
+    }
+
+    fn look_after(&mut self, now: Time, standstill: Option<Span>) -> Option<Finding> {
+        match (self.state, standstill) {
+            (LeadershipState::Listening { checkpoint, .. }, Some(_)) => {
+                self.state = LeadershipState::Listening { until: now + LISTEN, checkpoint };
+                None
+            }
+            (LeadershipState::Sure | LeadershipState::Rechecking | LeadershipState::Clearing { .. }, Some(away)) => {
+                self.state = LeadershipState::Rechecking;
+                Some(Finding::StoodStill(away))
+            }
+            (LeadershipState::Listening { until, checkpoint }, None) if until <= now => {
+                self.state = LeadershipState::Sure;
+                Some(Finding::Listened(checkpoint))
+            }
+            (LeadershipState::Clearing { until, .. }, None) if until <= now => {
+                self.state = LeadershipState::Sure;
+                None
+            }
+            (
+                LeadershipState::Sure
+                | LeadershipState::Rechecking
+                | LeadershipState::Clearing { .. }
+                | LeadershipState::Listening { .. },
+                None,
+            ) => None,
+        }
+    }
+
+    /// Notes that the core is trusted again. If messages were left unread meanwhile, returns the
+    /// echo to send behind them. Until it comes, requests are sent back.
+    pub(crate) fn clear(&mut self, now: Time) -> Option<u64> {
+        if self.reads() {
+            return None;
+        }
+        let token = rand::random();
+        self.state = LeadershipState::Clearing { token, until: now + ECHO };
+        Some(token)
+    }
+
+    /// Takes an echo: messages behind it were sent after the doubt.
+    pub(crate) fn take_echo(&mut self, payload: &[u8]) {
+        if let LeadershipState::Clearing { token, .. } = self.state
+            && payload == token.to_string().as_bytes()
+        {
+            self.state = LeadershipState::Sure;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rampmeter_protocol::clock::Clock;
+
+    fn at(ms: u64) -> Time {
+        Time::ORIGIN + Span::from_millis(ms)
+    }
+
+    fn check(confirmed: Option<CheckpointNumber>) -> LeadershipCheck {
+        LeadershipCheck::new(at(0), confirmed, ProcessWatch::start(Clock::start()).unwrap())
+    }
+
+    #[test]
+    fn a_leader_listens_until_its_time_is_over_without_a_standstill() {
+        let mut check = check(Some(CheckpointNumber(1)));
+        assert!(check.reads() && !check.grants());
+        assert_eq!(check.look_after(at(399), None), None);
+        assert_eq!(check.look_after(at(399), Some(Span::from_secs(1))), None, "it listens anew");
+        assert_eq!(check.look_after(at(798), None), None);
+        assert_eq!(check.look_after(at(799), None), Some(Finding::Listened(CheckpointNumber(1))));
+        assert!(check.grants());
+    }
+
+    #[test]
+    fn after_a_standstill_messages_are_read_again_behind_the_echo() {
+        let mut check = check(None);
+        let away = Span::from_secs(1);
+        assert_eq!(check.clear(at(0)), None, "nothing was left unread");
+        assert_eq!(check.look_after(at(0), Some(away)), Some(Finding::StoodStill(away)));
+        assert!(!check.reads());
+        let token = check.clear(at(10)).unwrap();
+        assert!(check.is_clearing() && check.reads());
+        check.take_echo(token.wrapping_add(1).to_string().as_bytes());
+        assert!(check.is_clearing(), "it is the echo of another loop");
+        check.take_echo(token.to_string().as_bytes());
+        assert!(!check.is_clearing());
+    }
+
+    #[test]
+    fn an_echo_that_does_not_come_is_waited_for_one_second() {
+        let mut check = check(None);
+        check.look_after(at(0), Some(Span::from_secs(1)));
+        check.clear(at(10)).unwrap();
+        for (ms, clearing) in [(1_009, true), (1_010, false)] {
+            assert_eq!(check.look_after(at(ms), None), None);
+            assert_eq!(check.is_clearing(), clearing, "at {ms} ms");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Starts the sending of spans.
+
+use anyhow::Context;
+use rampmeter_config::TelemetrySettings;
+use rampmeter_protocol::clock::Clock;
+use rampmeter_telemetry::{Exporter, Settings, Spans, headers};
+use secrecy::ExposeSecret;
+
+/// The sender of spans to the collector, and the task that exports them. `None` if no collector is
+/// named.
+///
+/// # Errors
+/// If the collector could never be asked.
+pub fn start(
+    settings: Option<&TelemetrySettings>,
+    clock: Clock,
+    instance: &str,
+) -> anyhow::Result<Option<(Spans, Exporter)>> {
+    let Some(TelemetrySettings { traces, sample, service, headers: place }) = settings.cloned() else {
+        return Ok(None);
+    };
+    tracing::info!("spans go to {traces}");
+    let read = move || match &place {
+        Some(place) => {
+            let text = place.read()?;
+            headers::parse(text.expose_secret()).map_err(|error| format!("{place}: {error}"))
+        }
+        None => Ok(Default::default()),
+    };
+    let settings = Settings { traces, sample, service, instance: instance.to_owned(), headers: Box::new(read) };
+    Exporter::start(settings, clock).context("`[telemetry]`").map(Some)
+}
