@@ -198,8 +198,6 @@ IN_CORE = [
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.note_call_time\(.*;", "let _ = key;"),
     ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
     ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
-    ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
-    ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
     ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
     ("one client moves a window as often as it likes", "take_report", r" && now >= self\.moved \+ self\.period", ""),
     ("one client's word moves what another says", "take_report", r"!connection\.differs_from\(self\.moved_by\)", "true"),
@@ -278,6 +276,10 @@ IN_HTTP = [
     ("a token names any client", "labels", r"named == client", "!named.is_empty()"),
     ("permits of a client that is gone are kept", "drop", r"self\.session\.handle\(now, Event::Closed\);", ""),
     ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
+]
+IN_ANSWERS = [
+    ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
+    ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
 ]
 IN_SESSION = [
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
@@ -413,6 +415,7 @@ PARTS = [
     Part("scheduler/serve/src/permits/incoming", (SCHEDULER, system("pricing")), IN_PRICES, waits=True),
     Part("scheduler/src/serve", (system("micro_service"),), IN_FOUND, waits=True),
     Part("scheduler/src", (SCHEDULER, system("usage")), IN_USES, waits=True),
+    Part("scheduler/serve/src/permits/answers", (SCHEDULER,), IN_ANSWERS),
     Part("scheduler/serve/src/permits/incoming", (system("freezes"),), IN_ORDERS, waits=True),
     Part("scheduler/front/src/page", (SCHEDULER, system("page")), IN_PAGE, waits=True),
     Part("scheduler/src/serve", (SCHEDULER, system("traces")), IN_TRACES, waits=True),

@@ -1,4 +1,4 @@
-//! Unwritten limits are found by what the upstream answers.
+//! Limits are discovered by what the upstream answers.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 

@@ -289,7 +289,8 @@ impl Resource {
         })
     }
 
-    pub(crate) fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
+    /// Its limits that have a bucket for each key.
+    pub fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
         self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
     }
 
@@ -342,7 +343,8 @@ impl Resource {
 
     /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
     /// missing.
-    pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
+    #[must_use]
+    pub fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
     }
 

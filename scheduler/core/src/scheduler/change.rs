@@ -7,7 +7,6 @@
 
 use super::Scheduler;
 use super::former_limits::NextLimits;
-use super::key_labels::KeyLabels;
 use crate::collections::Slot;
 use crate::policy::{Bill, Call, Resource, Succession};
 use crate::refusal::Refusal;
@@ -44,7 +43,6 @@ impl<R: Clone> Scheduler<R> {
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
-        self.key_labels = KeyLabels::new(&resource);
         let former = self.begin_version(now, resource);
         self.charge_pending(&former);
         self.continue_change(now);

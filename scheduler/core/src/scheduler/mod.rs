@@ -11,7 +11,6 @@ mod dispatch;
 mod feedback;
 mod former_limits;
 mod granting;
-mod key_labels;
 mod outbox;
 pub(crate) mod parts;
 mod pending;
@@ -31,7 +30,6 @@ use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use dispatch::plan::DispatchPlan;
 use former_limits::{FormerLimits, NextLimits};
-use key_labels::KeyLabels;
 use outbox::Outbox;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Counters;
@@ -100,7 +98,6 @@ pub struct Scheduler<R> {
     calls: RecentCalls,
     cost_estimates: CostEstimates,
     delivery_jitter: DeliveryJitter,
-    key_labels: KeyLabels,
     /// Counts the use by clients.
     meter: UsageMeter,
     counters: Counters,
@@ -152,7 +149,6 @@ impl<R: Clone> Scheduler<R> {
             calls: RecentCalls::default(),
             cost_estimates: CostEstimates::default(),
             delivery_jitter: DeliveryJitter::new(now),
-            key_labels: KeyLabels::new(&resource),
             meter: UsageMeter::new(&resource),
             counters: Counters::default(),
             outbox: Outbox::new(),

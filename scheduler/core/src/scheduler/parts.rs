@@ -3,7 +3,6 @@
 use super::Scheduler;
 use super::charges::Charges;
 use super::feedback::Feedback;
-use super::key_labels::KeyLabels;
 use super::wait_estimator::WaitEstimator;
 use crate::adaptation::{CostEstimates, RecentCalls};
 use crate::fencing::Term;
@@ -14,7 +13,6 @@ use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
 
@@ -73,19 +71,6 @@ impl<R: Clone> Scheduler<R> {
         self.permits.len()
     }
 
-    /// The labels of this limit's key that no request has carried yet.
-    #[must_use]
-    pub fn missing_labels(&self, limit: LimitId) -> &[String] {
-        self.key_labels.missing_of(limit)
-    }
-
-    /// Notes the labels of a request. Returns the limits that have just skipped many requests,
-    /// because no request carries the labels of their keys.
-    #[must_use]
-    pub fn note_labels(&mut self, labels: &Labels<'_>) -> Vec<LimitId> {
-        self.key_labels.note(&self.resource, labels)
-    }
-
     /// The use since the last call, by client and class, and by limit.
     ///
     /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
@@ -99,10 +84,6 @@ impl<R: Clone> Scheduler<R> {
 
     pub(crate) fn shadow_limits(&self) -> &ShadowLimits {
         &self.shadow_limits
-    }
-
-    pub(crate) fn key_labels(&self) -> &KeyLabels {
-        &self.key_labels
     }
 
     pub(crate) fn recent(&self) -> &RecentService {

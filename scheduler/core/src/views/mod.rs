@@ -30,9 +30,6 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.advance(now);
         let mut limits = report::limit_statuses(self.resource(), self.waits(now).ledger, now);
-        for (limit, labels) in self.key_labels().missing() {
-            limits[limit.index()].missing_labels = labels.to_vec();
-        }
         limits.extend(report::shadow_statuses(self.shadow_limits(), now));
         limits
     }

@@ -19,7 +19,6 @@ mod fairness;
 mod feedback;
 mod fencing;
 mod freezes;
-mod key_labels;
 mod keys;
 mod leases;
 mod left;

@@ -26,8 +26,6 @@ pub(crate) struct World {
     pub(crate) asked: usize,
     pub(crate) answers: Vec<(Time, usize, SentAnswer)>,
     pub(crate) notes: Vec<Note>,
-    /// The limits whose labels were noticed to be missing.
-    pub(crate) noticed: Vec<LimitId>,
 }
 
 /// The address of answers to settles.
@@ -110,14 +108,13 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), noticed: Vec::new() }
+        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new() }
     }
 
     /// Asks and returns the number of the request.
     pub(crate) fn ask(&mut self, now: Time, wish: &Wish<'_>) -> usize {
         let to = self.asked;
         self.asked += 1;
-        self.noticed.extend(self.scheduler.note_labels(&wish.labels()));
         let resource = self.scheduler.resource();
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let mut by_unit = Cost::new();

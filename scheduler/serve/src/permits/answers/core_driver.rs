@@ -6,6 +6,7 @@ use crate::messages::message_trace::MessageTrace;
 use crate::messages::reply::{ReplyTo, refusal};
 use crate::messages::request_trace::{RequestTrace, Waiting};
 use crate::permits::answers::delivery::Delivery;
+use crate::permits::answers::key_labels::KeyLabels;
 use crate::permits::answers::loop_request::{Handover, PendingCheckpoint, Report};
 use crate::permits::answers::tally::Tally;
 use crate::permits::answers::traces::{SettleTrace, Traces};
@@ -22,7 +23,7 @@ use rampmeter_protocol::news::News;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::shares::Shares;
-use rampmeter_protocol::status::{Counters, Status};
+use rampmeter_protocol::status::{Counters, LimitStatus, Status};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::{Command, Note};
 use rampmeter_scheduler_core::event::Event;
@@ -50,6 +51,7 @@ const SLICE: usize = 512;
 pub(crate) struct CoreDriver {
     core: Scheduler<ReplyTo>,
     discovery: Discovery,
+    key_labels: KeyLabels,
     delivery: Delivery,
     tally: Tally,
     traces: Traces,
@@ -68,7 +70,16 @@ impl CoreDriver {
     ) -> Self {
         let tally = Tally::new(core.resource().classes().len());
         let traces = Traces::new(spans, core.resource().name());
-        CoreDriver { core, discovery, delivery, tally, traces, capacity_log: LogThrottle::default(), grants: 0 }
+        CoreDriver {
+            core,
+            discovery,
+            key_labels: KeyLabels::default(),
+            delivery,
+            tally,
+            traces,
+            capacity_log: LogThrottle::default(),
+            grants: 0,
+        }
     }
 
     /// Takes an event, and writes all answers that follow from it.
@@ -121,10 +132,9 @@ impl CoreDriver {
 
     /// Notes the labels of a request, and warns of keyed limits that skip all requests.
     pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
-        for limit in self.core.note_labels(labels) {
-            let resource = self.core.resource();
-            let (label, limit) = (self.core.missing_labels(limit).join("`, `"), &resource[limit].spec().name);
-            let resource = resource.name();
+        let resource = self.core.resource();
+        for (limit, labels) in self.key_labels.note(resource, labels) {
+            let (resource, label) = (resource.name(), labels.join("`, `"));
             tracing::warn!(%resource, "no request carries the label `{label}`, so that the limit `{limit}` holds none");
         }
     }
@@ -286,7 +296,7 @@ impl CoreDriver {
         match question {
             Ok(question) => match self.core.explain(now, &question) {
                 Ok(mut explanation) => {
-                    self.discovery.describe(&mut explanation.limits, now);
+                    self.describe(&mut explanation.limits, now);
                     self.delivery.outbox().send(to, &explanation);
                 }
                 Err(refusal) => {
@@ -396,7 +406,7 @@ impl CoreDriver {
             None => (None, None, None),
         };
         let mut limits = self.core.limit_status(now);
-        self.discovery.describe(&mut limits, now);
+        self.describe(&mut limits, now);
         Status {
             limits,
             classes: self.core.class_status(now),
@@ -415,6 +425,12 @@ impl CoreDriver {
             limits_toml: None,
             shares: None,
         }
+    }
+
+    /// Adds to the status of limits what is known outside the core.
+    fn describe(&self, limits: &mut [LimitStatus], now: Time) {
+        self.key_labels.describe(limits);
+        self.discovery.describe(limits, now);
     }
 
     /// What was used since the last call.

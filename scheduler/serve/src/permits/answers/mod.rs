@@ -2,6 +2,7 @@
 
 pub(crate) mod core_driver;
 pub(crate) mod delivery;
+pub(crate) mod key_labels;
 pub mod loop_request;
 pub mod tally;
 pub(crate) mod traces;
