@@ -297,11 +297,19 @@ IN_PRICES = [
     ("what is given is not looked at", "cost", r"&given\.given\(\)\?", "&GivenTable { samples: given.samples, ..GivenTable::default() }.given().map(|_| Given::default())?"),
     ("prices are computed on the permit thread", "without_prices", r"wants_price\(&inbound\)", "wants_price(&inbound) && false"),
 ]
-IN_USES = [
+IN_RECORDS = [
     ("an addition counts twice", "note_addition", r">= number", "> number"),
     ("any number of clients has a row of a day", "count_row", r"clients\.len\(\) < MAX_CLIENTS", "true"),
     ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
+]
+IN_LISTENER = [
+    ("an owed answer is cut off", "serve", r"self\.state\.is_owed\.load\(Ordering::Relaxed\)", "false"),
+    ("a connection that is owed an answer is evicted", "has_room", r"\.filter\(\|connection\| connection\.is_idle\(\)\)", ""),
+]
+IN_LEADERSHIP = [
     ("a hand-over forgets what was used last", "hand_over", r"self\.keep_use\(&used\)", "async { drop(used) }"),
+]
+IN_COMMANDS = [
     ("a client's name is a formula", "quoted", r"text\.starts_with\(FORMULA_STARTS\)", "false"),
 ]
 IN_FORECASTS = [
@@ -369,7 +377,10 @@ IN_PROXY = [
     ("a call ends with its head", "new", r"if relay\.body\.is_end_stream\(\)", "if true"),
 ]
 
-SCHEDULER = Tests("rampmeter-scheduler", "lib")
+COMMANDS = Tests("rampmeter-scheduler", "lib")
+FRONT = Tests("rampmeter-front", "lib")
+SERVE = Tests("rampmeter-serve", "lib")
+STORE = Tests("rampmeter-store", "lib")
 
 
 def system(only):
@@ -409,16 +420,19 @@ PARTS = [
         (Tests("rampmeter-sentinel-hub", "lib"), Tests("rampmeter-sentinel-hub", "refusals")),
         IN_SCRIPTS,
     ),
-    Part("scheduler/serve/src/forecast", (SCHEDULER,), IN_FORECASTS),
+    Part("scheduler/serve/src/forecast", (SERVE,), IN_FORECASTS),
     Part("jobs/src", (Tests("rampmeter-jobs", "lib"), system("jobs")), IN_JOBS, waits=True),
-    Part("scheduler/src/front", (SCHEDULER, system("http")), IN_HTTP, waits=True),
-    Part("scheduler/serve/src/permits/incoming", (SCHEDULER, system("pricing")), IN_PRICES, waits=True),
-    Part("scheduler/src/serve", (system("micro_service"),), IN_FOUND, waits=True),
-    Part("scheduler/src", (SCHEDULER, system("usage")), IN_USES, waits=True),
-    Part("scheduler/serve/src/permits/answers", (SCHEDULER,), IN_ANSWERS),
+    Part("scheduler/front/src", (FRONT, system("http")), IN_HTTP, waits=True),
+    Part("scheduler/front/src/page", (FRONT, system("page")), IN_PAGE, waits=True),
+    Part("listener/src", (Tests("rampmeter-listener", "lib"),), IN_LISTENER),
+    Part("scheduler/serve/src/permits/incoming", (SERVE, system("pricing")), IN_PRICES, waits=True),
     Part("scheduler/serve/src/permits/incoming", (system("freezes"),), IN_ORDERS, waits=True),
-    Part("scheduler/front/src/page", (SCHEDULER, system("page")), IN_PAGE, waits=True),
-    Part("scheduler/src/serve", (SCHEDULER, system("traces")), IN_TRACES, waits=True),
+    Part("scheduler/serve/src/permits/answers", (SERVE,), IN_ANSWERS),
+    Part("scheduler/serve/src", (system("micro_service"),), IN_FOUND, waits=True),
+    Part("scheduler/serve/src", (SERVE, system("traces")), IN_TRACES, waits=True),
+    Part("scheduler/serve/src/leadership", (SERVE, system("usage")), IN_LEADERSHIP, waits=True),
+    Part("scheduler/store/src", (STORE, system("usage")), IN_RECORDS, waits=True),
+    Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy")), IN_PROXY, waits=True),
 ]

@@ -33,10 +33,12 @@ mod binary;
 mod download;
 mod options;
 mod process;
+mod search_path;
 mod server;
 
-pub use binary::{Binary, Fault, NotFound, SearchPath, Unfit, Version};
+pub use binary::{Binary, Fault, Unfit, Version};
 pub use download::{BringError, Cache};
 pub use options::{Configuration, Login, Options};
 pub use process::StartError;
+pub use search_path::{NotFound, SearchPath};
 pub use server::Server;

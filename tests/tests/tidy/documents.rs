@@ -92,7 +92,7 @@ fn check_own(page: &str, folder: &str, shown: &toml::Value) {
 #[test]
 fn examples_run_as_printed() {
     let mut found = BTreeSet::new();
-    for File { path, text } in pages().into_iter().chain(files("worker-sdk", "rs")) {
+    for File { path, text } in pages().into_iter().chain(files("worker-sdk", "rs")).chain(files("jobs", "rs")) {
         let text = text.replace("\n//!", "");
         for command in text.split("cargo run ").skip(1).filter_map(|rest| rest.split(['`', '\n', '#']).next()) {
             if let Some(example) = after(command, "--example") {
@@ -101,7 +101,7 @@ fn examples_run_as_printed() {
             }
         }
     }
-    let examples = files("worker-sdk", "rs").into_iter().filter(|file| file.path.contains("/examples/"));
+    let examples = files("", "rs").into_iter().filter(|file| file.path.contains("/examples/"));
     let there = examples.map(|file| Path::new(&file.path).file_stem().unwrap().to_str().unwrap().to_owned());
     assert_eq!(found, there.collect(), "each example says how to run it");
 }

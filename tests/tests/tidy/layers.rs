@@ -27,15 +27,14 @@ const LAYERS: &[(&str, &[&str])] = &[
             "arithmetic",
         ],
     ),
-    ("scheduler/src", &["commands", "front", "serve", "store", "config", "provider"]),
-    ("scheduler/src/front", &["page", "metrics"]),
     (
         "scheduler/src/commands",
         &["demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
     ),
-    ("scheduler/src/config", &["proxy", "http", "limits", "reading"]),
+    ("scheduler/config/src", &["proxy", "http", "limits", "reading"]),
+    ("scheduler/front/src", &["page", "metrics"]),
+    ("scheduler/serve/src", &["leadership", "permits", "limits", "messages", "forecast"]),
     ("scheduler/serve/src/permits", &["incoming", "answers", "watch"]),
-    ("scheduler/src/serve", &["leadership", "permits", "limits", "messages", "forecast"]),
     ("simulator/src", &["judge", "run", "results", "workers"]),
     ("simulator/upstream/src", &["http", "preset", "statistics", "counting", "policy"]),
     ("worker-sdk/src", &["middleware", "permit", "connection"]),
@@ -47,13 +46,6 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// The most files of one folder of sources.
 const MAX_FILES: usize = 18;
-
-/// Folders of the scheduler that know no worker: what both share is in `protocol`, and in the
-/// session, which the HTTP front drives.
-const SERVER: [&str; 4] = ["config", "provider", "serve", "store"];
-
-/// Imports that go upwards, and why they may: folder, importing folder, imported folder, reason.
-const UPWARDS: &[(&str, &str, &str, &str)] = &[];
 
 /// Imports without which no circle would be left, and why they may stay: from, to, reason.
 const CIRCLES: &[(&str, &str, &str)] = &[
@@ -92,8 +84,7 @@ fn folders_import_downwards() {
             }
         }
     }
-    let known = UPWARDS.iter().map(|(folder, from, to, _)| (*folder, (*from).to_owned(), (*to).to_owned()));
-    assert_eq!(found, known.collect());
+    assert_eq!(found, BTreeSet::new());
 }
 
 /// A folder whose files are more than a list is read in one look.
@@ -120,17 +111,6 @@ fn files_import_each_other_in_no_circle() {
     for (from, to, _) in CIRCLES {
         let all: BTreeSet<_> = edges.iter().cloned().chain([((*from).to_owned(), (*to).to_owned())]).collect();
         assert!(!self::circle(&all).is_empty(), "{from} imports {to} in no circle: this exception is not needed");
-    }
-}
-
-#[test]
-fn the_server_takes_nothing_from_the_sdk() {
-    for folder in SERVER {
-        let found = files(&format!("scheduler/src/{folder}"), "rs");
-        assert!(!found.is_empty(), "{folder}");
-        for file in found {
-            assert!(!file.text.contains("rampmeter_worker_sdk"), "{}", file.path);
-        }
     }
 }
 

@@ -8,14 +8,36 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most names of the SDK's root, so that they fit on one screen of its documentation.
 const MAX_SDK_NAMES: usize = 12;
 
-/// Commands that are clients themselves, and the page, which shows queues of jobs as
-/// `rampmeter jobs` does.
-const CLIENTS: [&str; 4] = [
-    "scheduler/src/commands/demo/",
-    "scheduler/src/commands/jobs/",
-    "scheduler/src/commands/proxy/",
-    "scheduler/front/src/page/jobs.rs",
+/// Our packages from the top down: each may depend only on those behind it.
+const ORDER: &[&str] = &[
+    "scheduler",
+    "scheduler/front",
+    "scheduler/serve",
+    "scheduler/config",
+    "scheduler/store",
+    "scheduler/account",
+    "proxy",
+    "jobs",
+    "worker-sdk",
+    "simulator",
+    "scheduler/discovery",
+    "scheduler/dialects",
+    "scheduler/core",
+    "worker-sdk/session",
+    "scheduler/nats-server",
+    "simulator/upstream",
+    "sentinel-hub",
+    "telemetry",
+    "listener",
+    "protocol/nats",
+    "protocol",
 ];
+/// Packages that depend on any of them.
+const ABOVE: [&str; 2] = ["tests", "tests/bench"];
+/// Packages of workers, and those of the scheduler that know none of them: what both share is in
+/// `protocol`, or in the session, which the front drives.
+const WORKERS: [&str; 3] = ["rampmeter-worker-sdk", "rampmeter-jobs", "rampmeter-proxy"];
+const SERVERS: [&str; 6] = ["core", "dialects", "discovery", "account", "store", "serve"];
 
 fn ours(package: &str) -> Vec<String> {
     let mut found = dependencies(package, "dependencies");
@@ -58,14 +80,26 @@ fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("sentinel-hub"), ["rampmeter-protocol"]);
 }
 
-/// What the scheduler and the SDK both need is in `protocol`, or in the session.
 #[test]
-fn only_commands_that_are_clients_use_the_sdk() {
-    for file in files("scheduler/src", "rs") {
-        let is_client = CLIENTS.iter().any(|client| file.path.starts_with(client));
-        for package in ["rampmeter_worker_sdk", "rampmeter_jobs"].iter().filter(|_| !is_client) {
-            assert!(!file.text.contains(package), "{}: {package}", file.path);
+fn packages_depend_downwards() {
+    let workspace = manifest(".");
+    let folders = workspace["workspace"]["dependencies"].as_table().unwrap().iter();
+    let folders: BTreeMap<&str, &str> =
+        folders.filter_map(|(name, about)| Some((name.as_str(), about.get("path")?.as_str()?))).collect();
+    let place = |folder: &str| ORDER.iter().position(|each| *each == folder);
+    for member in workspace["workspace"]["members"].as_array().unwrap().iter().map(|member| member.as_str().unwrap()) {
+        assert!(place(member).is_some() != ABOVE.contains(&member), "{member} has no place in the order");
+        for below in ours(member).iter().filter(|_| !ABOVE.contains(&member)) {
+            assert!(place(folders[below.as_str()]) > place(member), "{member} depends upwards, on {below}");
         }
+    }
+}
+
+#[test]
+fn the_running_scheduler_knows_no_worker() {
+    for folder in SERVERS {
+        let found = ours(&format!("scheduler/{folder}"));
+        assert!(!found.iter().any(|name| WORKERS.contains(&name.as_str())), "scheduler/{folder}: {found:?}");
     }
 }
 

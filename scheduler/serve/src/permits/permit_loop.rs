@@ -422,7 +422,7 @@ impl PermitLoop {
         let limits = limit_news(core.resource(), &resource);
         core.handle(now, Event::Limits(Box::new(resource)));
         let news = News::Limits { limits, epoch: Some(core.epoch()) };
-        core.announce(&news);
+        core.delivery().announce(&news);
     }
 
     /// Takes what has come in from the connection. Messages without room are counted and logged.

@@ -67,12 +67,12 @@ impl TermGuard {
 
     /// Whether answers may go out, and can reach clients.
     pub(crate) fn may_answer(&self) -> bool {
-        self.core.is_connected() && self.leadership.reads()
+        self.core.outlet().is_connected() && self.leadership.reads()
     }
 
     /// Whether a walk along waiting requests is under way.
     pub(crate) fn has_walk(&self) -> bool {
-        self.core.has_walk()
+        self.core.outlet().has_walk()
     }
 
     pub(crate) fn status(&mut self, now: Time) -> Status {
@@ -82,7 +82,7 @@ impl TermGuard {
     /// When the loop has something to do even if nothing comes in.
     pub(crate) fn next_look(&self, now: Time) -> Time {
         let heartbeat = now + HEARTBEAT;
-        match (self.core.is_connected(), self.leadership.grants()) {
+        match (self.core.outlet().is_connected(), self.leadership.grants()) {
             (false, _) => now + RECONNECT_POLL,
             (true, false) => heartbeat,
             (true, true) => {
@@ -126,7 +126,7 @@ impl TermGuard {
             // While nothing is read, no echo comes in.
             self.loopback.lose(now);
         }
-        if !self.core.is_connected() {
+        if !self.core.outlet().is_connected() {
             return;
         }
         if let Some(echo) = self.loopback.send(now, self.core.grants()) {
@@ -137,7 +137,7 @@ impl TermGuard {
     /// Hands out the next checkpoint if it is due, under this revision of the rules.
     pub(crate) fn keep_checkpointed(&mut self, now: Time, rules_revision: RulesRevision) {
         let due = self.next_checkpoint(now).is_some_and(|due| due <= now);
-        if !due || self.leadership.is_listening() || !self.core.is_connected() {
+        if !due || self.leadership.is_listening() || !self.core.outlet().is_connected() {
             return;
         }
         if let Some(pending) = self.core.checkpoint(now, rules_revision) {
@@ -221,6 +221,6 @@ impl TermGuard {
 
     fn announce(&mut self) {
         let news = self.announcement.news(self.core.epoch());
-        self.core.announce(&news);
+        self.core.delivery().announce(&news);
     }
 }

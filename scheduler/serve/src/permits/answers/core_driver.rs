@@ -19,7 +19,6 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::news::News;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::shares::Shares;
@@ -132,11 +131,7 @@ impl CoreDriver {
 
     /// Notes the labels of a request, and warns of keyed limits that skip all requests.
     pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
-        let resource = self.core.resource();
-        for (limit, labels) in self.key_labels.note(resource, labels) {
-            let (resource, label) = (resource.name(), labels.join("`, `"));
-            tracing::warn!(%resource, "no request carries the label `{label}`, so that the limit `{limit}` holds none");
-        }
+        self.key_labels.warn(self.core.resource(), labels);
     }
 
     fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
@@ -454,10 +449,6 @@ impl CoreDriver {
         }
     }
 
-    pub(crate) fn announce(&mut self, news: &News) {
-        self.delivery.announce(news);
-    }
-
     pub(crate) fn delivery(&mut self) -> &mut Delivery {
         &mut self.delivery
     }
@@ -499,12 +490,8 @@ impl CoreDriver {
         self.core.is_trusted()
     }
 
-    pub(crate) fn is_connected(&self) -> bool {
-        self.delivery.is_connected()
-    }
-
-    /// Whether a walk along waiting requests is under way.
-    pub(crate) fn has_walk(&self) -> bool {
-        self.delivery.has_walk()
+    /// The way of the answers, to look at.
+    pub(crate) fn outlet(&self) -> &Delivery {
+        &self.delivery
     }
 }

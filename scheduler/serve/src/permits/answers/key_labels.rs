@@ -27,9 +27,17 @@ struct MissingLabels {
 }
 
 impl KeyLabels {
+    /// Notes the labels of a request, and warns of keyed limits that skip all requests.
+    pub(crate) fn warn(&mut self, resource: &Resource, labels: &Labels<'_>) {
+        for (limit, labels) in self.note(resource, labels) {
+            let (resource, label) = (resource.name(), labels.join("`, `"));
+            tracing::warn!(%resource, "no request carries the label `{label}`, so that the limit `{limit}` holds none");
+        }
+    }
+
     /// Notes the labels of a request. Returns the limits that have just skipped many requests, and
     /// the labels that all of these lacked.
-    pub(crate) fn note(&mut self, resource: &Resource, labels: &Labels<'_>) -> Vec<(Name, Vec<String>)> {
+    fn note(&mut self, resource: &Resource, labels: &Labels<'_>) -> Vec<(Name, Vec<String>)> {
         self.keep_to(resource);
         let mut noticed = Vec::new();
         for limit in self.0.iter_mut().filter(|limit| !limit.labels.is_empty()) {

@@ -30,7 +30,7 @@ impl<'a> LimitOrders<'a> {
         if !paused.is_empty() {
             self.core.handle(self.now, Event::Thaw(paused));
             let epoch = Some(self.core.epoch());
-            self.core.announce(&News::Thaw { limits: limits.clone(), epoch });
+            self.core.delivery().announce(&News::Thaw { limits: limits.clone(), epoch });
         }
         let more = !self.core.paused(self.now, chosen).is_empty();
         let resource = self.core.resource().name();
