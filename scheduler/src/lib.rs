@@ -1,7 +1,7 @@
-//! Rampmeter's scheduler: NATS, KV, HTTP, metrics and the command line around the core.
+//! The binary `rampmeter`: its command line, with a file or folder for each subcommand.
 //!
-//! This crate acts and decides nothing: it translates requests for `rampmeter-scheduler-core`, and
-//! translates and sends the core's answers.
+//! The packages below do the work. `rampmeter-serve` runs the core, `rampmeter-front` serves HTTP
+//! over it, and [`running`] starts and stops both. The library is for tests and benches.
 
 pub mod cli;
 pub mod commands;

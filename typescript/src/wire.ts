@@ -40,9 +40,15 @@ export function limitHeaders(headers: Partial<Pick<Headers, "get">> | undefined)
   return Object.fromEntries(found.filter(([, value]) => value !== "" && value.length <= 1024));
 }
 
-/** A new id: 128 random bits, because a holder of the id can settle and cancel the permit. */
+/**
+ * A new id: a random UUID, because a holder of the id can settle and cancel the permit. Not by
+ * `randomUUID`, which pages without encryption do not have.
+ */
 export function newId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  [bytes[6], bytes[8]] = [bytes[6]! & 0x0f | 0x40, bytes[8]! & 0x3f | 0x80];
+  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
 }
 
 /** The cost in millionths of a unit, rounded up: a caller never pays too little. */

@@ -38,9 +38,9 @@ test("a cost is rounded up to a millionth", () => {
   for (const wrong of [-1, NaN, 2e9]) assert.throws(() => exact({ a: wrong }), /0 to 1e9/);
 });
 
-test("an id has 128 random bits", () => {
+test("an id is a random UUID", () => {
   const ids = Array.from({ length: 100 }, newId);
-  assert.ok(ids.every((id) => /^[0-9a-f]{32}$/.test(id)) && new Set(ids).size === 100);
+  assert.ok(ids.every((id) => /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(id)) && new Set(ids).size === 100);
 });
 
 test("a late answer shortens the delay, or its call is not made", () => {

@@ -1,4 +1,5 @@
-//! Parts around NATS that schedulers and workers both need, besides the client library.
+//! What schedulers and workers both need around the NATS client: addresses, users, encryption and
+//! inboxes.
 
 pub mod credentials;
 pub mod entropy;

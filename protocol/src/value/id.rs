@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use uuid::{Builder, Uuid};
 
 /// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
 ///
@@ -27,12 +28,6 @@ enum Repr {
     Shared(Arc<str>),
 }
 
-/// The letters of a secret, six bits each (RFC 4648, base64url). The first letter of a secret
-/// carries two bits, so it is never a dash, which a command line would take for an option.
-const SECRET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// The number of letters of a secret: enough for 128 bits.
-pub const SECRET_LENGTH: usize = 22;
-
 /// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
 const INLINE: usize = 38;
 
@@ -51,19 +46,17 @@ impl PermitId {
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// The id that has 128 random bits, written in 22 characters. An id is a bearer secret: the
-    /// holder can settle, cancel and read the permit. These bits have to come from a source that no
-    /// other process can guess.
+    /// Returns the random UUID (version 4, RFC 9562) that these bits make. An id is a bearer secret:
+    /// the holder can settle, cancel and read the permit. The bits have to come from a source that
+    /// no other process can guess; 122 of them show.
     ///
     /// ```
     /// use rampmeter_protocol::id::PermitId;
-    /// assert_eq!(PermitId::secret(u128::MAX).as_str(), "D_____________________");
+    /// assert_eq!(PermitId::secret(u128::MAX).as_str(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
     /// ```
     #[must_use]
     pub fn secret(bits: u128) -> Self {
-        let letter = |place: usize| SECRET[(bits >> (6 * (SECRET_LENGTH - 1 - place))) as usize % SECRET.len()];
-        let letters: [u8; SECRET_LENGTH] = std::array::from_fn(letter);
-        PermitId(Repr::of(std::str::from_utf8(&letters).expect("letters are ASCII")))
+        Self::from(Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
     /// The id as text.
@@ -77,6 +70,12 @@ impl PermitId {
             Repr::Inline { len, bytes } => &bytes[..usize::from(*len)],
             Repr::Shared(id) => id.as_bytes(),
         }
+    }
+}
+
+impl From<Uuid> for PermitId {
+    fn from(id: Uuid) -> Self {
+        PermitId(Repr::of(id.hyphenated().encode_lower(&mut Uuid::encode_buffer())))
     }
 }
 

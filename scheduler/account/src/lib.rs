@@ -1,4 +1,4 @@
-//! The source of an account's limits: the configuration, or a service of the upstream.
+//! The limits of an account, asked of its provider: a service of the upstream.
 //!
 //! A new kind of provider is a type that implements [`Provider`]. It needs a variant of [`Kind`]
 //! with its settings, a variant of [`ProviderSource`], and its keys in `config/provider.rs`. All

@@ -1,4 +1,4 @@
-//! Reads and checks the configuration file, and turns it into the core's settings.
+//! The configuration file: read, checked, and turned into settings.
 //!
 //! `limits::table` has the keys of the file. `default_file` writes the file that users start from.
 //! [`parse`] reports each fault of a file with its place.

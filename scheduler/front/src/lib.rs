@@ -1,4 +1,4 @@
-//! Everything that is served over HTTP.
+//! The HTTP front of a scheduler: permits, `/check`, health, metrics and the web page.
 //!
 //! `probes` tell programs how the scheduler is doing, and `page` tells people. The front gives
 //! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.

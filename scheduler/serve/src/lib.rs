@@ -1,4 +1,5 @@
-//! The running scheduler: up to one thread for permits on each core, and two threads for all else.
+//! Runs the core of each resource: up to one thread for permits on each processor, and two threads
+//! for all else.
 //!
 //! [`permits`] answers requests. [`leadership`] decides which scheduler leads, and keeps the state.
 //! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.

@@ -1,4 +1,4 @@
-//! The state of resources in JetStream KV.
+//! Records of resources in JetStream KV, and what they mean over time.
 //!
 //! One value per resource names its leader, and tells a successor what to count as spent. It is
 //! written by compare-and-set, so that of two schedulers only one goes on. A graceful stop also

@@ -92,7 +92,7 @@ class Ask:
     """What is asked for. `steps` is run once, by one driver.
 
     Attributes:
-        id: The present id, a secret of 128 random bits.
+        id: The present id, a secret: a random UUID.
         resent: How often it was sent again.
     """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -63,5 +64,5 @@ class Process:
 
 
 def new_id() -> str:
-    """An id of 128 random bits from the system: no fork repeats it, and no client can guess it."""
-    return os.urandom(16).hex()
+    """A random UUID from the system: no fork repeats it, and no client can guess it."""
+    return str(uuid.uuid4())

@@ -22,7 +22,7 @@ const COMPLAINTS: usize = 2_000;
 fn talkative(folder: &TempDir, redirections: &str) -> process::Program {
     let script = folder.path().join("talkative");
     let text =
-        format!("#!/bin/sh\nRAMPMETER_LOG=info,rampmeter_scheduler=debug exec {RAMPMETER} \"$@\" {redirections}\n");
+        format!("#!/bin/sh\nRAMPMETER_LOG=info,rampmeter_serve=debug,rampmeter_front=debug exec {RAMPMETER} \"$@\" {redirections}\n");
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     script.to_str().unwrap().to_owned().leak()

@@ -2,16 +2,21 @@
 
 use super::secret_key::SecretKey;
 use crate::numbers::AskNumber;
-use rampmeter_protocol::id::{PermitId, SECRET_LENGTH};
+use rampmeter_protocol::id::PermitId;
 use std::collections::BTreeMap;
+use uuid::{Builder, Uuid, Variant, Version};
 
 /// Renamings are rare, and the oldest asks have ended. Above this the oldest renaming is forgotten,
 /// and its ask has its first id again.
 const MAX_RENAMED: usize = 16_384;
 
-/// Ids of the form `<secret of the ask>-<number of the ask>`. The secret is the number under a key
-/// of 128 random bits: one id does not reveal the next. Making one needs no randomness, and reading
-/// one needs no table. Only renamed asks are remembered: `.<renamings>` follows their number.
+/// The bits of a half of an id. Six bits of a UUID say which kind of UUID it is.
+const HALF: u64 = (1 << 61) - 1;
+
+/// Ids that are random UUIDs to everybody else: the number of the ask and how often it was renamed,
+/// encrypted under a key of 128 random bits. One id reveals no other, making one needs no randomness,
+/// and reading one needs no table: whatever was not made here decrypts to no ask. Only renamed asks
+/// are remembered.
 #[derive(Debug)]
 pub(crate) struct Ids {
     key: SecretKey,
@@ -24,22 +29,20 @@ impl Ids {
     }
 
     pub(crate) fn id(&self, ask: AskNumber) -> PermitId {
-        let (secret, number) = (self.secret(ask), ask.0);
-        let text = match self.renamings(ask) {
-            0 => format!("{secret}-{number}"),
-            renamings => format!("{secret}-{number}.{renamings}"),
-        };
-        PermitId::new(&text).expect("letters, dashes, digits and a dot")
+        let [high, low] = self.key.encrypt([self.renamings(ask).into(), ask.0], HALF);
+        let bits = u128::from(high) << 61 | u128::from(low);
+        let [fields, sequence, node] = [bits >> 74 << 80, (bits >> 62 & 0xfff) << 64, bits & (1 << 62) - 1];
+        let id = Builder::from_u128(fields | sequence | node).with_variant(Variant::RFC4122);
+        id.with_version(Version::Random).into_uuid().into()
     }
 
-    /// The ask with this current id, if it belongs to this session.
+    /// Returns the ask with this current id, if it belongs to this session.
     pub(crate) fn ask(&self, id: &str) -> Option<AskNumber> {
-        let (secret, number) = id.split_at_checked(SECRET_LENGTH)?;
-        let number = number.strip_prefix('-')?;
-        let (number, renamings) = number.split_once('.').unwrap_or((number, "0"));
-        let ask = AskNumber(number.parse().ok()?);
-        let is_current = renamings.parse() == Ok(self.renamings(ask)) && secret == self.secret(ask).as_str();
-        is_current.then_some(ask)
+        let bits = Uuid::try_parse(id).ok().filter(|id| id.get_version_num() == 4)?.as_u128();
+        let bits = bits >> 80 << 74 | (bits >> 64 & 0xfff) << 62 | bits & (1 << 62) - 1;
+        let [renamings, number] = self.key.decrypt([(bits >> 61) as u64, bits as u64 & HALF], HALF);
+        let ask = AskNumber(number);
+        (renamings == u64::from(self.renamings(ask))).then_some(ask)
     }
 
     /// Gives `ask` an id that it never had.
@@ -48,10 +51,6 @@ impl Ids {
         if self.renamed.len() > MAX_RENAMED {
             self.renamed.pop_first();
         }
-    }
-
-    fn secret(&self, ask: AskNumber) -> PermitId {
-        PermitId::secret(self.key.hash(ask.0))
     }
 
     /// How often `ask` was renamed.
@@ -66,26 +65,37 @@ mod tests {
 
     #[test]
     fn an_id_is_of_the_ask_that_has_it_now() {
-        let mut ids = Ids::new(SecretKey::new(1));
-        let first = ids.id(AskNumber(7));
-        ids.rename(AskNumber(7));
-        let second = ids.id(AskNumber(7));
-        assert_eq!(second.as_str(), format!("{}.1", first.as_str()));
-        assert_eq!((ids.ask(first.as_str()), ids.ask(second.as_str())), (None, Some(AskNumber(7))));
-        assert_eq!((ids.ask("of-another"), ids.ask("")), (None, None));
+        for number in [0, 7, 1 << 20, HALF] {
+            let (mut ids, ask) = (Ids::new(SecretKey::new(1)), AskNumber(number));
+            let first = ids.id(ask);
+            ids.rename(ask);
+            let second = ids.id(ask);
+            assert_eq!((ids.ask(first.as_str()), ids.ask(second.as_str())), (None, Some(ask)));
+        }
     }
 
-    /// An id has 128 bits that no other id of the session reveals.
     #[test]
-    fn a_neighbouring_number_without_its_secret_is_no_id() {
+    fn an_id_is_a_random_uuid() {
         let ids = Ids::new(SecretKey::new(1));
-        let [own, next] = [7, 8].map(|number| ids.id(AskNumber(number)));
-        let [(own, _), (next, _)] = [&own, &next].map(|id| id.as_str().split_at(SECRET_LENGTH));
-        let alike = own.bytes().zip(next.bytes()).filter(|(one, other)| one == other).count();
-        assert!(alike < 6, "{own} and {next}");
-        assert_eq!(ids.ask(&format!("{own}-8")), None);
+        let made: Vec<Uuid> = (0..1000).map(|ask| ids.id(AskNumber(ask)).as_str().parse().unwrap()).collect();
+        assert!(made.iter().all(|id| id.get_version() == Some(Version::Random)));
+        assert!(made.iter().all(|id| id.get_variant() == Variant::RFC4122));
+        // Each of the 122 bits is set in about half of them.
+        for bit in (0..128).filter(|bit| !(76..80).contains(bit) && ![62, 63].contains(bit)) {
+            let set = made.iter().filter(|id| id.as_u128() >> bit & 1 == 1).count();
+            assert!((400..600).contains(&set), "bit {bit} is set in {set}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_made_here_is_no_id() {
+        let ids = Ids::new(SecretKey::new(1));
         let of_another = Ids::new(SecretKey::new(2)).id(AskNumber(7));
-        assert_eq!(ids.ask(of_another.as_str()), None);
+        let [own, next] = [7, 8].map(|number| ids.id(AskNumber(number)).as_str().to_owned());
+        let mixed = format!("{}{}", &own[..18], &next[18..]);
+        for strange in [of_another.as_str(), "of-another", "", &mixed, &own[1..]] {
+            assert_eq!(ids.ask(strange), None, "{strange}");
+        }
     }
 
     #[test]

@@ -4,6 +4,10 @@
 
 use std::hash::{Hasher, SipHasher};
 
+/// The uses of the key: the rounds of a permutation, and a seed.
+const ROUNDS: [u8; 4] = [0, 1, 2, 3];
+const SEED: u8 = 4;
+
 /// A key of 128 bits. Its hashes reveal neither the key nor each other.
 #[derive(Clone)]
 pub(crate) struct SecretKey(u128);
@@ -13,20 +17,26 @@ impl SecretKey {
         SecretKey(bits)
     }
 
-    /// The same bits for the same number.
-    pub(crate) fn hash(&self, number: u64) -> u128 {
-        let [low, high] = [0, 1].map(|half| self.half(half, number));
-        u128::from(high) << 64 | u128::from(low)
+    /// Encrypts a block of two halves of as many bits as `mask` has: four rounds of a Feistel network
+    /// with this key's hashes, a strong pseudo-random permutation (Luby and Rackoff, 1988).
+    pub(crate) fn encrypt(&self, block: [u64; 2], mask: u64) -> [u64; 2] {
+        ROUNDS.iter().fold(block, |[left, right], round| [right, left ^ self.hash(*round, right) & mask])
+    }
+
+    /// Decrypts what [`encrypt`](Self::encrypt) has returned.
+    pub(crate) fn decrypt(&self, block: [u64; 2], mask: u64) -> [u64; 2] {
+        ROUNDS.iter().rev().fold(block, |[left, right], round| [right ^ self.hash(*round, left) & mask, left])
     }
 
     /// A seed for what is no secret, such as jitter.
     pub(crate) fn seed(&self) -> u64 {
-        self.half(2, 0)
+        self.hash(SEED, 0)
     }
 
-    fn half(&self, half: u8, number: u64) -> u64 {
+    /// Returns the same bits for the same number, other ones for each use.
+    fn hash(&self, purpose: u8, number: u64) -> u64 {
         let mut hasher = SipHasher::new_with_keys(self.0 as u64, (self.0 >> 64) as u64);
-        hasher.write(&[half]);
+        hasher.write(&[purpose]);
         hasher.write(&number.to_le_bytes());
         hasher.finish()
     }
