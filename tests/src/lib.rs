@@ -15,6 +15,7 @@ mod workers;
 pub mod decoders;
 pub mod openmetrics;
 pub mod patience;
+pub mod prelude;
 pub mod repository;
 pub mod rng;
 

@@ -4,10 +4,7 @@ use crate::RAMPMETER;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::scheduler;
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 30 };
 const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };

@@ -2,17 +2,10 @@
 //! time to live.
 
 use crate::{PERMIT_HOLDER, RAMPMETER};
-use futures::future::join_all;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::fire::{Cycles, is_long};
 use rampmeter_tests::holder::{calls_in_flight, holder};
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::nats;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use serde_json::json;
-use std::time::Duration;
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 
 const HOLDERS: Cycles = Cycles { usual: 10, long: 1000 };
 /// Processes that start at once.

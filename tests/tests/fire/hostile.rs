@@ -2,24 +2,16 @@
 //! refused, and the scheduler's memory stays within its bound.
 
 use crate::RAMPMETER;
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
-use rampmeter_tests::api::Api;
 use rampmeter_tests::drill::{LATENESS, QUICK, hub};
 use rampmeter_tests::figures::Times;
 use rampmeter_tests::fire::Run;
 use rampmeter_tests::hostile::{Attack, Hostile, Reply};
 use rampmeter_tests::judge::{Call, Cost, Finding, MICROS, Rule, judge};
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::process::Process;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::shipped;
-use rampmeter_upstream::{Config, Upstream};
+use rampmeter_upstream::Config;
 use rampmeter_worker_sdk::{self as sdk, Client, Outcome, Resource};
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;

@@ -3,16 +3,12 @@
 
 use crate::{JOBS_WORKER, RAMPMETER};
 use rampmeter_jobs::{Job, Queue};
-use rampmeter_protocol::clock::Clock;
 use rampmeter_tests::cluster::{Cluster, NODES};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
 use rampmeter_tests::guilds::{self, Guilds, LEASE, name};
 use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use std::ops::Range;
-use std::time::Duration;
 
 /// Ten roles in ten seconds on each of fifty servers, five thousand in all. A usual run has fewer,
 /// in one second.

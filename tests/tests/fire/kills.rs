@@ -3,11 +3,7 @@
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, scheduler};
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 const CYCLES: Cycles = Cycles { usual: 100, long: 1000 };
 /// Kills come at any point between two writes to the store.

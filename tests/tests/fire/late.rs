@@ -2,21 +2,14 @@
 //! Their grants are not used once the bucket has filled up again.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::judge::{Call, Cost, MICROS, Rule, judge};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::{let_pass, within};
-use rampmeter_tests::process::Process;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::{Line, Proxy};
 use rampmeter_tests::rng::Rng;
 use rampmeter_worker_sdk::Client;
-use serde_json::{Value, json};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 use tokio::task::JoinSet;
 
 /// A hundred calls a second and a burst of as many, with the default margin. The bucket fills up in

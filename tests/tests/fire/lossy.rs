@@ -4,9 +4,8 @@
 use rampmeter_tests::drill::{Charges, Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::load::Plan;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::relay::{Faults, Relay};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
 
 /// Calls in all. A lost request is repeated only after seconds, so many workers are needed.
 const CALLS: Cycles = Cycles { usual: 500, long: 10_000 };

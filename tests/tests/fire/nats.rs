@@ -4,10 +4,7 @@
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Run, is_long};
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::{nats, scheduler};
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 const USUAL_MS: [u64; 6] = [500, 3000, 1000, 5000, 500, 2000];
 const LONG_MS: [u64; 4] = [10_000, 500, 30_000, 15_000];

@@ -2,17 +2,10 @@
 //! nothing.
 
 use crate::{NOISY_CLIENT, RAMPMETER};
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::figures::Times;
 use rampmeter_tests::fire::{Cycles, is_long};
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use serde_json::json;
+use rampmeter_tests::prelude::*;
 use std::process::Stdio;
-use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tokio::time::interval;

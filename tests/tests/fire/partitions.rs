@@ -5,11 +5,9 @@ use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
 use rampmeter_tests::load::Plan;
-use rampmeter_tests::pair::{Member, Pair};
-use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::pair::Member;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::{Line, Proxy};
-use rampmeter_tests::{nats, scheduler};
-use std::time::Duration;
 
 /// How the leader is cut off.
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,7 @@
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::{nats, scheduler};
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 60 };
 const BETWEEN: Duration = Duration::from_secs(10);

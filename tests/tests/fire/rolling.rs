@@ -1,12 +1,9 @@
 //! Schedulers are replaced one after the other, as in an upgrade, and no worker notices.
 
 use crate::RAMPMETER;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 
 const CYCLES: Cycles = Cycles { usual: 20, long: 200 };
 /// Calls between two restarts.

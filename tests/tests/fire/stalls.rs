@@ -4,11 +4,8 @@
 use crate::RAMPMETER;
 use rampmeter_tests::drill::{Drill, audited_hub, plan};
 use rampmeter_tests::fire::{Cycles, Run, is_long};
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::rng::Rng;
-use rampmeter_tests::{nats, scheduler};
-use std::time::Duration;
 
 const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
 /// One stall in this many is long.

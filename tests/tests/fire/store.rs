@@ -2,14 +2,13 @@
 
 use crate::RAMPMETER;
 use async_nats::jetstream::{self, stream};
-use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_nats_server::Binary;
+use rampmeter_nats_server::Configuration;
+use rampmeter_nats_server::Options;
 use rampmeter_tests::drill::{Drill, SLOW, hub, plan};
 use rampmeter_tests::fire::Run;
 use rampmeter_tests::load::Plan;
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::process::Process;
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 use tempfile::TempDir;
 
 /// The stream behind the KV bucket.
@@ -76,7 +75,7 @@ impl Stage {
     }
 }
 
-fn has_reason(readiness: &serde_json::Value) -> bool {
+fn has_reason(readiness: &Value) -> bool {
     readiness["resources"]["hub"]["reason"].as_str().is_some_and(|reason| !reason.is_empty())
 }
 

@@ -3,18 +3,12 @@
 
 use crate::RAMPMETER;
 use async_nats::Message;
-use rampmeter_protocol::clock::{Clock, wall_clock_origin};
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::clock::wall_clock_origin;
+use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::pair::Pair;
-use rampmeter_tests::patience::let_pass;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::rng::Rng;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::time::Duration;
 use tokio::sync::watch;
 
 const CYCLES: Cycles = Cycles { usual: 12, long: 200 };

@@ -6,14 +6,9 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
-use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fire::is_long;
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::{nats, scheduler};
-use std::collections::BTreeMap;
+use rampmeter_tests::prelude::*;
 
 const RESOURCE: &str = r#"
 [[resource]]

@@ -9,19 +9,14 @@
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
 use crate::RAMPMETER;
-use futures::future::join_all;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::api::Api;
 use rampmeter_tests::fire::is_long;
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::patience::let_pass;
-use rampmeter_tests::process::Process;
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::rng::Rng;
-use rampmeter_tests::{nats, portal};
-use rampmeter_upstream::{Config, Stats, Tally, Upstream};
-use std::collections::BTreeMap;
-use std::time::Duration;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Stats;
+use rampmeter_upstream::Tally;
 use tokio::task::JoinHandle;
 
 /// More calls than a test has time for.

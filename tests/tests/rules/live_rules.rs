@@ -1,20 +1,12 @@
 //! Limits that people change while schedulers run.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
-use rampmeter_protocol::time::Span;
 use rampmeter_store::{RuleStore, RulesRevision, StoreError};
 use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::rules::{apply, limits, put_by_hand};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
 
 /// Ten calls, and then nothing for hours.
 const HUB: &str = r#"

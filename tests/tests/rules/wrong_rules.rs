@@ -2,11 +2,8 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::status::Status;
-use rampmeter_tests::patience::until;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::rules::{apply, put_by_hand};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
 
 /// A configuration whose limits do not count as soon as there are rules.
 const CONFIGURATION: &str = r#"

@@ -3,15 +3,13 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, portal, scheduler};
-use rampmeter_upstream::{Config, Endpoint, Fault, Upstream};
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Endpoint;
+use rampmeter_upstream::Fault;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
-use serde_json::{Value, json};
-use std::time::Duration;
 
 const VERBOSE: [(&str, &str); 3] = [portal::ENVIRONMENT[0], portal::ENVIRONMENT[1], ("RAMPMETER_LOG", "trace")];
 

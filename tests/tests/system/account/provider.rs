@@ -3,14 +3,11 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, portal, scheduler};
-use rampmeter_upstream::{Config, Endpoint, Fault, Upstream};
-use serde_json::json;
-use std::time::Duration;
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Endpoint;
+use rampmeter_upstream::Fault;
 
 /// A contract of one policy.
 fn contract(capacity: &str) -> Fault {

@@ -4,12 +4,11 @@ use crate::RAMPMETER;
 use async_nats::StatusCode;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::patience::until;
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run_in;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, portal, scheduler};
-use rampmeter_upstream::{Endpoint, Fault, Upstream};
-use serde_json::json;
+use rampmeter_upstream::Endpoint;
+use rampmeter_upstream::Fault;
 
 /// A resource that has only its provider's limits.
 fn without_limits(upstream: &Upstream) -> String {

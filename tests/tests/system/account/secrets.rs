@@ -1,12 +1,14 @@
 //! Canaries: secrets that have to arrive at their destinations, and must appear nowhere else.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_nats_server::Binary;
+use rampmeter_nats_server::Options;
 use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::{Process, run_in};
-use rampmeter_tests::{nats, portal, scheduler};
-use rampmeter_upstream::{Endpoint, Fault, Upstream};
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run_in;
+use rampmeter_upstream::Endpoint;
+use rampmeter_upstream::Fault;
 
 const NATS_PASSWORD: &str = "canary-nats-password";
 const VERBOSE: [(&str, &str); 4] =

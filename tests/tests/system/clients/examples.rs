@@ -1,12 +1,11 @@
 //! The SDK's examples behave as described, under the limits that they name.
 
-use rampmeter_tests::patience::until;
+use rampmeter_tests::api;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 use rampmeter_tests::scripted_api::{self, Step};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{api, nats, repository, scheduler};
 use rampmeter_upstream::Dialect;
 use rampmeter_worker_sdk::Client;
-use std::time::Duration;
 
 #[path = "../../../../worker-sdk/examples/language_model.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]

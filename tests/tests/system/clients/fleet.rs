@@ -2,16 +2,8 @@
 //! grows.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::patience::{let_pass, until, within};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use rampmeter_upstream::Upstream;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 /// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"

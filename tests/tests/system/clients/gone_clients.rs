@@ -1,19 +1,11 @@
 //! Clients that disappear while they wait cost other clients neither time nor tokens.
 
 use crate::PERMIT_HOLDER;
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::holder::waiting_holder;
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::Proxy;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
 use rampmeter_worker_sdk::Client;
-use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The number of requests of one client that is gone.
 const GONE: usize = 10_000;

@@ -2,17 +2,11 @@
 //! longer.
 
 use crate::{PERMIT_HOLDER, RAMPMETER};
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 use rampmeter_tests::holder::{calls_in_flight, holder};
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Resource};
-use serde_json::json;
-use std::time::Duration;
 
 /// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);

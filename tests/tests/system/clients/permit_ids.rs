@@ -2,12 +2,7 @@
 //! to another request.
 
 use async_nats::{Client, ConnectOptions};
-use rampmeter_nats_server::Server;
-use rampmeter_tests::front::Front;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use rampmeter_tests::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]

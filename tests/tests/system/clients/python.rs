@@ -2,16 +2,9 @@
 
 use crate::RAMPMETER;
 use async_nats::Subscriber;
-use futures::StreamExt;
-use futures::future::join_all;
-use rampmeter_tests::api::upstream;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::Process;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::python;
 use rampmeter_tests::scripted_api::{self, Step};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, python, scheduler};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
 
 /// The margin covers a machine on which Python needs two seconds from the permit to the call.
 const RESOURCE: &str = r#"

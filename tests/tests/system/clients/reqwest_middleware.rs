@@ -3,21 +3,13 @@
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
-use futures::future::join_all;
 use http_body_util::{BodyExt, Full};
-use rampmeter_nats_server::Server;
-use rampmeter_tests::api::{http, upstream};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use rampmeter_upstream::Upstream;
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use rampmeter_worker_sdk::middleware::reqwest::Permits;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::net::TcpListener;
 
 /// A hundred requests a second. The margin covers pauses of half a second on a busy machine.

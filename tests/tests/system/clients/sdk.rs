@@ -1,19 +1,12 @@
 //! The worker SDK against a real scheduler.
 
 use async_nats::Subscriber;
-use futures::future::join_all;
-use futures::{FutureExt, StreamExt, poll};
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
+use futures::FutureExt;
+use futures::poll;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::{let_pass, until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
-use serde_json::{Value, json};
-use std::time::Duration;
 
 /// Four requests, and one more every 500 ms.
 const HUB: &str = r#"

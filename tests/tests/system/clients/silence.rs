@@ -1,10 +1,9 @@
 //! What the SDK logs while no scheduler leads the resource of its requests.
 
-use rampmeter_tests::patience::until;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::Client;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::fmt::MakeWriter;
 

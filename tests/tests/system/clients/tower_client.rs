@@ -1,26 +1,19 @@
 //! The layer for clients, around hyper-util's.
 
-use futures::StreamExt;
-use futures::future::join_all;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::api::{upstream, upstream_with};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::api::upstream_with;
+use rampmeter_tests::prelude::*;
 use rampmeter_upstream::Dialect;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::error::{Code, ErrorKind, RunError};
 use rampmeter_worker_sdk::middleware::tower::{ClientLayer, ClientService, ServerLayer};
-use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
-use std::time::Duration;
 use tower::{Layer, Service, ServiceExt};
 
 /// A hundred requests a second. The margin covers pauses of half a second on a busy machine.

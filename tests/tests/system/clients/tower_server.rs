@@ -5,22 +5,11 @@
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
-use futures::StreamExt;
-use futures::future::join_all;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
-use rampmeter_tests::api::http;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::middleware::tower::{Policy, ServerLayer};
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
 use rampmeter_worker_sdk::{Client, Resource};
-use serde_json::{Value, json};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 

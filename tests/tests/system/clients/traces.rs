@@ -3,17 +3,10 @@
 use crate::RAMPMETER;
 use async_nats::HeaderMap;
 use futures::FutureExt;
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
 use rampmeter_tests::collector::{Collector, Span};
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::Process;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::tracer::{Tracer, remote};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{api, nats, scheduler};
 use rampmeter_worker_sdk::{Client, Cost, Outcome};
-use serde_json::{Value, json};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -176,7 +169,7 @@ async fn a_refusal_is_an_error_with_its_code() {
         (&refused.attributes["error.type"], &refused.attributes["rampmeter.limit"]),
         (&json!("not_in_time"), &json!("few"))
     );
-    let traces: std::collections::BTreeSet<&str> = spans.iter().map(|span| &*span.trace).collect();
+    let traces: BTreeSet<&str> = spans.iter().map(|span| &*span.trace).collect();
     assert_eq!(traces.len(), 3, "each begins a trace of its own");
 }
 
@@ -234,7 +227,7 @@ async fn hostile_headers_are_passed_over() {
 async fn the_front_passes_the_context_on() {
     let stage = Stage::set("sample = 0.0").await;
     let url = format!("{}/v1/permit/hub", stage.process.http().unwrap());
-    let asked = api::http().post(url).header("traceparent", traceparent(true)).json(&json!({"mode": "allow"}));
+    let asked = http().post(url).header("traceparent", traceparent(true)).json(&json!({"mode": "allow"}));
     assert!(asked.send().await.unwrap().status().is_success());
     assert_part_of_the_trace(&stage.collector.span("permit hub").await);
 }
@@ -369,7 +362,7 @@ async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() 
         after.split_once('"').map(|(url, _)| url.to_owned())
     })
     .await;
-    let asked = api::http().get(format!("{url}/secret-path")).header("traceparent", traceparent(true));
+    let asked = http().get(format!("{url}/secret-path")).header("traceparent", traceparent(true));
     let seen = asked.send().await.unwrap().text().await.unwrap();
     let proxied = collector.span("GET -").await;
     assert_part_of_the_trace(&proxied);
@@ -382,7 +375,7 @@ async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() 
     assert_eq!(collector.span("settle hub").await.attributes["http.response.status_code"], 200);
     assert!(!format!("{:?}", collector.spans()).contains("secret-path"));
     // A context that is not recorded passes as it is.
-    let asked = api::http().get(&url).header("traceparent", traceparent(false));
+    let asked = http().get(&url).header("traceparent", traceparent(false));
     assert_eq!(asked.send().await.unwrap().text().await.unwrap(), traceparent(false));
     process.stop().await;
     assert_eq!(collector.spans().len(), 3);

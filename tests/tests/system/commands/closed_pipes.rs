@@ -2,10 +2,9 @@
 
 use crate::RAMPMETER;
 use rampmeter_jobs::Job;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{guilds, nats, repository, scheduler};
+use rampmeter_tests::guilds;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 use std::io::pipe;
 use std::process::Stdio;
 
@@ -107,10 +106,7 @@ async fn commands_take_effect_although_their_output_is_closed() {
 }
 
 async fn capacity_becomes(worker: &Worker, capacity: f64) {
-    rampmeter_tests::patience::until("the limits count", async || {
-        (worker.status().await.limits[0].capacity == capacity).then_some(())
-    })
-    .await;
+    until("the limits count", async || (worker.status().await.limits[0].capacity == capacity).then_some(())).await;
 }
 
 async fn check_state_init(nats: &Server) {

@@ -1,11 +1,9 @@
 //! The `rampmeter` command: what it prints and how it ends.
 
 use crate::RAMPMETER;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, process, repository, scheduler};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 use std::os::unix::fs::PermissionsExt;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";

@@ -3,15 +3,11 @@
 use crate::RAMPMETER;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_store::{HOURS, Store, StoredDayUsage};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 
 /// Two weeks have used ten in each hour. What is left lasts for 2.4 h.
 const HUB: &str = r#"

@@ -1,10 +1,8 @@
 //! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
 
 use crate::RAMPMETER;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
 use std::io::Write;
 use tempfile::NamedTempFile;
 

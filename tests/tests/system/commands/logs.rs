@@ -1,12 +1,7 @@
 //! Standard error that is unread, full or closed. Permits go on, and the process ends on request.
 
 use crate::RAMPMETER;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::os::unix::fs::PermissionsExt;
@@ -21,8 +16,9 @@ const COMPLAINTS: usize = 2_000;
 /// A scheduler that logs one line for each settle that reports a response of the upstream.
 fn talkative(folder: &TempDir, redirections: &str) -> process::Program {
     let script = folder.path().join("talkative");
-    let text =
-        format!("#!/bin/sh\nRAMPMETER_LOG=info,rampmeter_serve=debug,rampmeter_front=debug exec {RAMPMETER} \"$@\" {redirections}\n");
+    let text = format!(
+        "#!/bin/sh\nRAMPMETER_LOG=info,rampmeter_serve=debug,rampmeter_front=debug exec {RAMPMETER} \"$@\" {redirections}\n"
+    );
     std::fs::write(&script, text).unwrap();
     std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
     script.to_str().unwrap().to_owned().leak()

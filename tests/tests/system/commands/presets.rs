@@ -2,10 +2,8 @@
 
 use crate::RAMPMETER;
 use rampmeter_config as config;
-use rampmeter_tests::front::Front;
-use rampmeter_tests::{nats, process, repository};
-use serde_json::{Value, json};
-use std::path::Path;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 
 /// A preset, its plans, its resource and the cost of a call. The number is the least part of its
 /// narrowest limit that the workers of its scenario use.

@@ -1,8 +1,7 @@
 //! `rampmeter pu`
 
 use crate::RAMPMETER;
-use rampmeter_tests::process;
-use serde_json::Value;
+use rampmeter_tests::prelude::*;
 use std::process::Command;
 
 /// A body of the calculator's own tests.

@@ -1,16 +1,10 @@
 //! `rampmeter purge`
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::error::{Code, ErrorKind};
-use serde_json::{Value, json};
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"

@@ -5,14 +5,11 @@ use crate::clients::examples;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rampmeter_config as config;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{process, python, repository, scheduler};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::python;
+use rampmeter_tests::repository;
 use rampmeter_upstream::Policy;
-use serde_json::Value;
-use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 

@@ -2,11 +2,9 @@
 
 use crate::RAMPMETER;
 use rampmeter_jobs::Job;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{guilds, nats, repository, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::guilds;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 
 const COLUMNS: usize = 80;
 
@@ -166,7 +164,7 @@ async fn logs_end_start_up_with_one_line_and_a_clean_stop_warns_of_nothing() {
     let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
     let mut process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
     let expected = format!("ready: leads `sentinel-hub`; workers connect to {url} or http://127.0.0.1:");
-    rampmeter_tests::patience::until("start-up has ended", async || {
+    until("start-up has ended", async || {
         messages(&process.log(), &["INFO"]).iter().any(|line| line.starts_with(&expected)).then_some(())
     })
     .await;

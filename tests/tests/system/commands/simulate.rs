@@ -1,8 +1,8 @@
 //! `rampmeter simulate`, and the shipped scenarios.
 
 use crate::RAMPMETER;
-use rampmeter_tests::{process, repository};
-use serde_json::Value;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 use std::path::PathBuf;
 
 async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {

@@ -3,12 +3,7 @@
 
 use crate::RAMPMETER;
 use async_nats::jetstream;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 use tempfile::NamedTempFile;
 
 const HUB: &str = r#"

@@ -1,14 +1,8 @@
 //! What clients have used, day by day: over hand-overs and kills, and within bounds.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::usage::DayUsage;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use rampmeter_tests::prelude::*;
 
 /// Calls count requests and units, and clients share two classes.
 const HUB: &str = r#"

@@ -1,15 +1,9 @@
 //! Access to the HTTP front: tokens, and bounds on everything that a client sends.
 
 use crate::RAMPMETER;
-use futures::StreamExt;
-use rampmeter_tests::api::http;
-use rampmeter_tests::front::Front;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::process::{Process, run_in};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run_in;
 use std::net::SocketAddr;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

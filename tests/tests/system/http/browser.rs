@@ -1,8 +1,8 @@
 //! Requests that a web page of strangers has a browser send to this host.
 
-use rampmeter_tests::front::{Front, check, few};
-use rampmeter_tests::nats;
-use rampmeter_tests::worker::Worker;
+use rampmeter_tests::front::check;
+use rampmeter_tests::front::few;
+use rampmeter_tests::prelude::*;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 

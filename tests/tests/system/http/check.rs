@@ -1,15 +1,8 @@
 //! The endpoint for reverse proxies: `/check`.
 
 use async_nats::Client;
-use futures::StreamExt;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_tests::api::http;
-use rampmeter_tests::front::{Front, Response};
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use serde_json::{Value, json};
-use std::time::Duration;
+use rampmeter_tests::front::Response;
+use rampmeter_tests::prelude::*;
 
 const API: &str = r#"
 [[resource]]
@@ -187,7 +180,7 @@ async fn throttle_holds_an_answer_back_before_it_refuses() {
     let front = Front::start(&nats, check, PACED).await;
     let clock = Clock::start();
     let begun = clock.now();
-    let answers = futures::future::join_all((0..6).map(|_| async {
+    let answers = join_all((0..6).map(|_| async {
         let status = front.get("/check", &[]).await.status;
         (status, clock.now().since(begun).duration())
     }))
@@ -211,7 +204,7 @@ async fn a_held_back_request_delays_no_other() {
     let front = Front::start(&nats, check, &busy).await;
     let worker = Worker::connect(&nats, "api").await;
     worker.ask(json!({"cost": {"requests": 500}})).await;
-    let held = futures::future::join_all((0..200).map(|_| front.get("/check", &[])));
+    let held = join_all((0..200).map(|_| front.get("/check", &[])));
     let others = async {
         until("all wait", async || (worker.status().await.classes[0].queued > 150).then_some(())).await;
         front.get("/healthz", &[]).await.status

@@ -1,13 +1,13 @@
 //! `/check` behind real gateways, with the shipped configurations.
 
 use axum::Router;
-use futures::StreamExt;
-use rampmeter_tests::front::{Front, Response, check, few};
+use rampmeter_tests::front::Response;
+use rampmeter_tests::front::check;
+use rampmeter_tests::front::few;
 use rampmeter_tests::gateway::{self, Behind, Kind};
 use rampmeter_tests::listening::Listening;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::{api, nats, repository};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::repository;
 use std::net::{IpAddr, SocketAddr};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,7 +33,7 @@ async fn post(gateway: &Listening, path: &str) -> Response {
     let url = format!("http://{}{path}", gateway.address(0));
     // Traefik listens before it has its routes.
     until("the gateway knows where to", async || {
-        let request = api::http().post(&url).header("x-api-key", "team-a").header("x-original-uri", "/free");
+        let request = http().post(&url).header("x-api-key", "team-a").header("x-original-uri", "/free");
         let response = Response::read(request.body("content").send().await.unwrap()).await;
         (response.status != 404).then_some(response)
     })

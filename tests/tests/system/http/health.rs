@@ -1,12 +1,6 @@
 //! Health, readiness and metrics over HTTP.
 
-use rampmeter_tests::api::http;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-
+use rampmeter_tests::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"

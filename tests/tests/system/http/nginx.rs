@@ -1,17 +1,13 @@
 //! The cost of `/check` behind a real nginx, with the shipped configuration.
 
 use crate::RAMPMETER;
-use futures::future::join_all;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::figures::Times;
 use rampmeter_tests::fire::is_long;
 use rampmeter_tests::front::{check, few};
 use rampmeter_tests::gateway::{self, Behind};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, nginx};
+use rampmeter_tests::nginx;
+use rampmeter_tests::prelude::*;
 use std::net::SocketAddr;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,13 +1,8 @@
 //! The web page: the rights to look and to order, and its bounds against hostile clients.
 
-use futures::future::join_all;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::api::http;
-use rampmeter_tests::front::{Front, Response};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::{Answers, Worker};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::front::Response;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::worker::Answers;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"

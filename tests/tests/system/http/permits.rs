@@ -1,12 +1,6 @@
 //! The protocol over HTTP: `/v1/permit` and `/v1/settle`.
 
-use futures::StreamExt;
-use rampmeter_tests::front::Front;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-
+use rampmeter_tests::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
@@ -214,7 +208,7 @@ async fn a_stop_answers_every_request() {
     worker.ask(json!({"cost": {"requests": 4}})).await;
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {
-        let sent = rampmeter_tests::api::http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
+        let sent = http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
         rampmeter_tests::front::Response::read(sent).await
     });
     until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;

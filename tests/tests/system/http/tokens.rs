@@ -1,14 +1,8 @@
 //! Several tokens of the HTTP front: what each holder may ask for, and how tokens change.
 
 use crate::RAMPMETER;
-use futures::StreamExt;
-use rampmeter_tests::api::http;
-use rampmeter_tests::front::{Front, Response};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::path::Path;
+use rampmeter_tests::front::Response;
+use rampmeter_tests::prelude::*;
 
 const RESOURCES: &str = r#"
 [[resource]]

@@ -3,16 +3,12 @@
 use crate::RAMPMETER;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::jetstream::{self, stream};
-use futures::{StreamExt, TryStreamExt};
+use futures::TryStreamExt;
 use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind};
-use rampmeter_nats_server::Server;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Outcome};
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 const GROUPS: u32 = 7;

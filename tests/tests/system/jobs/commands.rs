@@ -2,11 +2,8 @@
 
 use crate::RAMPMETER;
 use rampmeter_jobs::{Job, Queue};
-use rampmeter_nats_server::Server;
 use rampmeter_tests::listening::Listening;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 use tokio::process::Command;
 
 /// The output of the command if it succeeds, and its complaint otherwise.

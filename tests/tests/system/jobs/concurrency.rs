@@ -1,14 +1,11 @@
 //! Several jobs of a group at once, times that handlers name, deadlines, and positions.
 
 use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue};
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 use tokio::sync::Semaphore;
 
 const SECOND: Duration = Duration::from_secs(1);

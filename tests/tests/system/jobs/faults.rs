@@ -2,16 +2,12 @@
 
 use crate::{JOBS_WORKER, RAMPMETER};
 use rampmeter_jobs::{Attempt, Failure, Job, Queue};
-use rampmeter_nats_server::Server;
 use rampmeter_tests::fire::Run;
 use rampmeter_tests::guilds::{self, Guilds, discord, name};
 use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -5,8 +5,7 @@ use crate::RAMPMETER;
 use async_nats::jetstream::consumer::push;
 use async_nats::jetstream::{self, Context, stream};
 use rampmeter_jobs::{Failure, Job, Queue, QueueError, QueueErrorKind, Worker};
-use rampmeter_nats_server::Server;
-use rampmeter_tests::{nats, process};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Outcome};
 
 async fn init(nats: &Server, options: &[&str]) -> Result<String, String> {

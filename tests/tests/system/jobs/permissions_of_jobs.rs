@@ -3,17 +3,14 @@
 
 use crate::RAMPMETER;
 use crate::nats::permissions::User;
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind, Worker};
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::discord;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::{nats, process, scheduler, shipped};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::shipped;
 use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use serde_json::json;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// The subjects of acknowledgements with tokens for domain and account, which NATS 2.16 has by

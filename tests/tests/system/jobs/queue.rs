@@ -3,16 +3,13 @@
 use crate::JOBS_WORKER;
 use async_nats::HeaderMap;
 use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue, QueueErrorKind, Worker};
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
 use rampmeter_tests::guilds::{self, GuildCall, Guilds, discord, name};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::patience::{let_pass, until, within};
+use rampmeter_tests::job_run;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::wrong_clock::WrongClock;
-use rampmeter_tests::{job_run, nats, scheduler};
 use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 

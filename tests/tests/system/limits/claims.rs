@@ -2,13 +2,7 @@
 //! longer if a second client says the same, and ends if an operator ends it.
 
 use crate::RAMPMETER;
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"

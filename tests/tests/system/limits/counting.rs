@@ -1,16 +1,9 @@
 //! Limits that count something other than tokens, at upstreams that enforce them.
 
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
-use rampmeter_tests::api::{Api, upstream};
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
 use rampmeter_tests::holder::calls_in_flight;
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 
 const WORKERS: usize = 40;
 const CALLS: usize = 5;

@@ -1,16 +1,10 @@
 //! The upstream's responses, from a worker's settle to the levels, the log and the metrics.
 
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::api::{Api, upstream_with};
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::api::upstream_with;
+use rampmeter_tests::prelude::*;
 use rampmeter_upstream::Dialect;
 use rampmeter_worker_sdk::{Client, Cost};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
 /// A hundred units; tests end before any of them refills.
 const HUB: &str = r#"

@@ -1,21 +1,14 @@
 //! Unwritten limits, found over HTTP with the real binary.
 
 use crate::RAMPMETER;
-use futures::future::join_all;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::status::{DiscoveredStatus, LimitStatus};
-use rampmeter_tests::api::{Api, http};
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::Worker;
-use rampmeter_upstream::{Config, Preset, ResponseTime, Upstream};
+use rampmeter_tests::prelude::*;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Preset;
+use rampmeter_upstream::ResponseTime;
 use rampmeter_worker_sdk::Client;
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::time::Duration;
 
 const DISCORD: &str = r#"
 [[resource]]

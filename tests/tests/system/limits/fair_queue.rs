@@ -2,9 +2,8 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::explain::{Explanation, State};
-use rampmeter_tests::worker::{Answers, Worker, body};
-use rampmeter_tests::{nats, process, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::worker::Answers;
 
 /// One request every 100 hours for all, shared by clients.
 const SLOW: &str = r#"

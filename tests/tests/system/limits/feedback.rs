@@ -5,17 +5,10 @@
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
 use crate::RAMPMETER;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_tests::api::{Api, upstream_with};
+use rampmeter_tests::api::upstream_with;
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use rampmeter_upstream::{Dialect, Upstream};
-use serde_json::json;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
+use rampmeter_upstream::Dialect;
 use tokio::task::JoinHandle;
 
 /// Twenty requests a second.

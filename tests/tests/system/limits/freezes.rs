@@ -1,15 +1,8 @@
 //! Pauses that an operator orders.
 
 use crate::RAMPMETER;
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::reason::PauseCause;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
+use rampmeter_tests::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"

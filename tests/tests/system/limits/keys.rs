@@ -1,11 +1,7 @@
 //! Limits for some requests, and limits with a bucket for each key, over NATS.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 
 /// Each client may call five times in 100 s, the important one fifty times. Requests without a
 /// client count as unknown.

@@ -1,10 +1,6 @@
 //! The margin of a token bucket follows what workers tell of their calls.
 
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
-
+use rampmeter_tests::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"

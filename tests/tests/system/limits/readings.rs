@@ -3,11 +3,7 @@
 
 use crate::RAMPMETER;
 use rampmeter_protocol::status::LimitStatus;
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 
 /// A hundred a day, from midnight to midnight in UTC.
 const HUB: &str = r#"

@@ -1,10 +1,7 @@
 //! Requests that no limit counts, by mistake: a wrong unit, or a label that is never sent.
 
 use crate::RAMPMETER;
-use rampmeter_tests::process::{self, Process};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
+use rampmeter_tests::prelude::*;
 
 /// A typo in the unit.
 const TYPO: &str = r#"

@@ -5,19 +5,12 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use futures::future::join_all;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::headers::speaks_of_limits;
-use rampmeter_tests::api::{Api, http};
 use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::patience::{let_pass, until, within};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use rampmeter_upstream::{Config, Dialect, Upstream};
-use serde_json::json;
-use std::collections::BTreeMap;
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Dialect;
 
 /// Sixty requests in windows of ten seconds. As configured, windows begin at multiples of ten
 /// seconds of the clock.

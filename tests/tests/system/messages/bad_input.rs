@@ -1,15 +1,10 @@
 //! Every wrong message gets a typed answer that names the field. It is charged nothing and disturbs
 //! no other request.
 
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::bounds::MAX_EPOCH;
 use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]

@@ -2,16 +2,10 @@
 //! leader for a former one.
 
 use async_nats::jetstream::{self, consumer::push, stream};
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::{Client, Resource};
-use serde_json::json;
 
 const HUB: &str = r#"
 [[resource]]

@@ -2,17 +2,8 @@
 //! memory stay for other clients, and the log stays readable.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_tests::holder::calls_in_flight;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 /// A limit for the quiet client, and one for all other requests.
 const HUB: &str = r#"

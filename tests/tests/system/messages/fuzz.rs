@@ -1,20 +1,13 @@
 //! Valid messages, mutated at random and sent to a real server. Each gets exactly one answer, and
 //! levels change by the granted amounts.
 
-use futures::StreamExt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 
 /// Buckets that no mutation empties, and that hardly refill.
 const HUB: &str = r#"

@@ -1,11 +1,7 @@
 //! Requests that give a body in place of a cost.
 
-use futures::{FutureExt, StreamExt};
-use rampmeter_tests::front::Front;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use futures::FutureExt;
+use rampmeter_tests::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]

@@ -1,13 +1,9 @@
 //! The wire protocol, subject by subject, for any NATS client.
 
 use async_nats::{Message, StatusCode};
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::{Answers, Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::worker::Answers;
 
 /// Four requests and a hundred units, and one more request every 100 hours: tests end before
 /// anything refills.
@@ -187,7 +183,7 @@ async fn a_waiting_request_gets_queue_updates_on_request() {
     let queued = |id, position, eta| json!({"status": "queued", "id": id, "position": position, "eta_ms": eta, "limited_by": "few", "epoch": 1});
     assert_eq!(rounded(first.body().await), queued("f", 0, "100 h"));
     assert_eq!(rounded(second.body().await), queued("g", 1, "200 h"));
-    let again = tokio::time::timeout(std::time::Duration::from_secs(5), second.body());
+    let again = tokio::time::timeout(Duration::from_secs(5), second.body());
     assert_eq!(rounded(again.await.expect("again after 5 s at the latest")), queued("g", 1, "200 h"));
 }
 

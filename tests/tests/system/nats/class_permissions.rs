@@ -2,14 +2,10 @@
 //! server deny subjects.
 
 use crate::nats::permissions::User;
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler, shipped};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::shipped;
 use rampmeter_worker_sdk::{Client, Outcome};
-use serde_json::json;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
@@ -76,10 +72,10 @@ async fn a_class_that_the_resource_has_not_is_refused_with_those_that_it_has() {
     let nats = nats::start().await;
     let _scheduler = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
-    let answer: serde_json::Value =
+    let answer: Value =
         serde_json::from_slice(&worker.request("permit-urgent", json!({"id": "a"}).to_string()).await.payload).unwrap();
     assert_eq!(answer["code"], "unknown_class", "{answer}");
-    let odd: serde_json::Value =
+    let odd: Value =
         serde_json::from_slice(&worker.request("permit-", json!({"id": "a"}).to_string()).await.payload).unwrap();
     assert_eq!(odd["message"], "`rampmeter.permit-.hub` is not a subject of the protocol");
 }
@@ -99,7 +95,7 @@ async fn the_sdk_names_each_class_in_a_subject() {
         2 => worker.acquire(1).class("interactive"),
         _ => worker.acquire(1),
     });
-    for permit in within("all permits", futures::future::join_all(asked.map(IntoFuture::into_future))).await {
+    for permit in within("all permits", join_all(asked.map(IntoFuture::into_future))).await {
         permit.unwrap().begin().settle(Outcome::status(200));
     }
     assert_eq!(granted_by_class(&scheduler).await, [75.0, 75.0, 150.0]);

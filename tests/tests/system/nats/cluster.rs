@@ -2,7 +2,7 @@
 
 use async_nats::jetstream::{self, kv};
 use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::patience::until;
+use rampmeter_tests::prelude::*;
 
 const BUCKET: &str = "kept";
 

@@ -1,16 +1,13 @@
 //! The shipped configuration of nats-server. It is valid, requires every secret, and keeps what it
 //! acknowledges. Three nodes with it are a cluster on which a scheduler can lead.
 
-use rampmeter_nats_server::{Binary, Server};
-use rampmeter_tests::api::http;
+use rampmeter_nats_server::Binary;
 use rampmeter_tests::cluster::{NODES, Seat};
-use rampmeter_tests::patience::within;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::repository::file;
-use rampmeter_tests::{nats, scheduler, shipped};
+use rampmeter_tests::shipped;
 use rampmeter_worker_sdk::{Client, Outcome};
-use serde_json::Value;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
 use std::process::Stdio;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -4,13 +4,10 @@
 use crate::RAMPMETER;
 use crate::commands::command_line::free_port;
 use async_nats::ConnectErrorKind;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Status;
-use rampmeter_tests::nats;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::{Process, run};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run;
 use rampmeter_tests::scheduler::configuration;
-use std::path::Path;
 use tempfile::TempDir;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";

@@ -1,13 +1,6 @@
 //! What NATS' own tools show of schedulers: `nats micro ls`, `info` and `stats` (ADR-32).
 
-use futures::StreamExt;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::collections::BTreeSet;
-
+use rampmeter_tests::prelude::*;
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
@@ -165,7 +158,7 @@ async fn all_infos(nats: &Server) -> Vec<Value> {
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await.unwrap();
     client.publish_with_reply("$SRV.INFO.rampmeter", inbox, "".into()).await.unwrap();
-    let soon = tokio::time::timeout(std::time::Duration::from_millis(500), std::future::pending::<()>());
+    let soon = tokio::time::timeout(Duration::from_millis(500), std::future::pending::<()>());
     answers.take_until(soon).map(|answer| body(&answer)).collect().await
 }
 

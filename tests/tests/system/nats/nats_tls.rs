@@ -3,14 +3,13 @@
 
 use crate::RAMPMETER;
 use rampmeter_jobs::{Queue, QueueErrorKind};
-use rampmeter_nats_server::{Options, Server};
+use rampmeter_nats_server::Options;
 use rampmeter_tests::certificates::{Authority, Issued, encrypted};
-use rampmeter_tests::patience::within;
-use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::client::{ClientBuilder, ConnectOptions};
 use rampmeter_worker_sdk::error::ErrorKind;
 use rampmeter_worker_sdk::{Client, Outcome};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const HUB: &str = r#"
 [[resource]]

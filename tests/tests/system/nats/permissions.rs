@@ -3,17 +3,14 @@
 
 use crate::RAMPMETER;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, Subscriber};
-use futures::{FutureExt, StreamExt};
+use futures::FutureExt;
 use rampmeter_jobs::Queue;
-use rampmeter_nats_server::{Options, Server};
-use rampmeter_protocol::epoch::Epoch;
+use rampmeter_nats_server::Options;
 use rampmeter_protocol::status::Status;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::within;
-use rampmeter_tests::worker::body;
-use rampmeter_tests::{nats, process, scheduler, shipped};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::shipped;
 use rampmeter_worker_sdk::{self as sdk, Outcome};
-use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::process::Output;
 use tokio::sync::mpsc;

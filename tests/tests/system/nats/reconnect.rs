@@ -1,13 +1,8 @@
 //! The nats-server stops and comes back. The scheduler finds it, answers, and has forgotten
 //! nothing.
 
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::time::Duration;
+use rampmeter_tests::prelude::*;
 
 /// One request a second, ten at once.
 const HUB: &str = r#"

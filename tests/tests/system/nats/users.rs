@@ -5,14 +5,14 @@ use crate::RAMPMETER;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
-use rampmeter_nats_server::{Configuration, Options, Server};
-use rampmeter_tests::patience::within;
-use rampmeter_tests::process::{Process, run, run_in};
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_nats_server::Configuration;
+use rampmeter_nats_server::Options;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run;
+use rampmeter_tests::process::run_in;
 use rampmeter_worker_sdk::{Client, Outcome};
-use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 const HUB: &str = r#"

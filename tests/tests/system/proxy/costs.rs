@@ -2,16 +2,10 @@
 //! scheduler answers.
 
 use crate::RAMPMETER;
-use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::time::Span;
 use rampmeter_proxy::settings::Asking;
-use rampmeter_tests::api::http;
 use rampmeter_tests::http_proxy::{HttpProxy, settings};
-use rampmeter_tests::patience::within;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy_process::ProxyProcess;
-use rampmeter_tests::raw_upstream::RawUpstream;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
 
 /// A hundred units, which do not come back while the test runs.
 const UNITS: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\nuncounted = \"allow\"\n\

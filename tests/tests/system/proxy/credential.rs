@@ -1,16 +1,15 @@
 //! The proxy sends a secret of its own to the upstream, and shows it nowhere else.
 
 use crate::RAMPMETER;
-use futures::future::join_all;
-use rampmeter_tests::api::http;
 use rampmeter_tests::front::Response;
-use rampmeter_tests::patience::{until, within};
+use rampmeter_tests::portal;
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run;
 use rampmeter_tests::proxy_process::ProxyProcess;
-use rampmeter_tests::raw_upstream::{Act, RawUpstream};
-use rampmeter_tests::{nats, portal};
-use rampmeter_upstream::{Config, Endpoint, Fault, Upstream};
-use std::time::Duration;
+use rampmeter_tests::raw_upstream::Act;
+use rampmeter_upstream::Config;
+use rampmeter_upstream::Endpoint;
+use rampmeter_upstream::Fault;
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";

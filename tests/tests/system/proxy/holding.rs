@@ -5,20 +5,18 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::routing::any;
 use bytes::Bytes;
-use futures::future::join_all;
 use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use rampmeter_protocol::time::Span;
 use rampmeter_proxy::route::{Cost, Route, Routes};
 use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsFn, Times};
 use rampmeter_proxy::tokens::TokenUnits;
-use rampmeter_tests::api::{http as http_client, upstream};
+use rampmeter_tests::api::http as http_client;
 use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, raw, settings};
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::raw_upstream::{Act, RawUpstream, answer};
-use rampmeter_tests::worker::Worker;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::raw_upstream::Act;
+use rampmeter_tests::raw_upstream::answer;
 use tokio::net::TcpListener;
 
 /// Forty requests a second. The margin covers pauses of half a second on a busy machine.

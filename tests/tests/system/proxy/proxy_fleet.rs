@@ -2,15 +2,11 @@
 //! The upstream admits not one request too many, and each program is served in the end.
 
 use crate::RAMPMETER;
-use futures::future::join_all;
-use rampmeter_tests::api::{http, upstream};
 use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::patience::{let_pass, within};
+use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy_process::ProxyProcess;
-use rampmeter_tests::{nats, scheduler};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 360 };
 const PROGRAMS: usize = 30;

@@ -2,8 +2,7 @@
 //! nothing of them.
 
 use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, raw};
-use rampmeter_tests::patience::within;
-use rampmeter_tests::raw_upstream::RawUpstream;
+use rampmeter_tests::prelude::*;
 
 /// A request inside another one. The upstream must never see it as a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";

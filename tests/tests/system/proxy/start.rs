@@ -1,12 +1,9 @@
 //! `rampmeter proxy` and `[[proxy]]` as people start them.
 
 use crate::RAMPMETER;
-use rampmeter_tests::api::http;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::{Process, run};
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run;
 use rampmeter_tests::proxy_process::ProxyProcess;
-use rampmeter_tests::raw_upstream::RawUpstream;
-use rampmeter_tests::{nats, scheduler};
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";

@@ -2,14 +2,10 @@
 //! which scheduler differs, and in which limit.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::pair::{Member, Pair};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::{Process, run};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, rules, scheduler};
-use serde_json::{Value, json};
+use rampmeter_tests::pair::Member;
+use rampmeter_tests::prelude::*;
+use rampmeter_tests::process::run;
+use rampmeter_tests::rules;
 
 const HUB: &str = r#"
 [[resource]]

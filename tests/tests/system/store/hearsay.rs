@@ -2,15 +2,9 @@
 //! of it, the store is asked, and the client is served.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_tests::openmetrics::Page;
-use rampmeter_tests::patience::{until, within};
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, process, scheduler};
+use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::Client;
-use serde_json::{Value, json};
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"

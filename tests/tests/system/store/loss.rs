@@ -2,14 +2,10 @@
 //! configuration says.
 
 use async_nats::jetstream;
-use rampmeter_nats_server::{Configuration, Options, Server};
-use rampmeter_tests::machine::undisturbed;
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
+use rampmeter_nats_server::Configuration;
+use rampmeter_nats_server::Options;
+use rampmeter_tests::prelude::*;
 use std::ops::RangeInclusive;
-use std::time::Duration;
 use tempfile::TempDir;
 
 /// A hundred requests a second.

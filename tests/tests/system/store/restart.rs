@@ -3,18 +3,10 @@
 use crate::RAMPMETER;
 use async_nats::StatusCode;
 use bytes::Bytes;
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::clock::{Clock, unix_ms};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_tests::api::http;
-use rampmeter_tests::machine::{in_time, undisturbed};
-use rampmeter_tests::patience::{let_pass, until};
-use rampmeter_tests::process::Process;
-use rampmeter_tests::worker::{Worker, body};
-use rampmeter_tests::{nats, scheduler};
-use serde_json::{Value, json};
-use std::time::Duration;
+use rampmeter_protocol::clock::unix_ms;
+use rampmeter_protocol::time::Time;
+use rampmeter_tests::machine::in_time;
+use rampmeter_tests::prelude::*;
 
 /// One request a second, ten at once.
 const HUB: &str = r#"

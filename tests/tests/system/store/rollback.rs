@@ -1,11 +1,6 @@
 //! The NATS server restarts with its own data or with older data, while no scheduler runs.
 
-use rampmeter_nats_server::Server;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
-
+use rampmeter_tests::prelude::*;
 /// A short limit, which refills too slowly to matter here, a long one and a quota.
 const HUB: &str = r#"
 [[resource]]

@@ -1,12 +1,7 @@
 //! Several schedulers share several resources, and take over from each other.
 
-use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
-use rampmeter_tests::patience::until;
-use rampmeter_tests::worker::Worker;
-use rampmeter_tests::{nats, scheduler};
-use serde_json::json;
-use std::collections::BTreeMap;
+use rampmeter_tests::prelude::*;
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 

@@ -2,11 +2,10 @@
 //! store that may come.
 
 use crate::RAMPMETER;
-use rampmeter_nats_server::{Configuration, Options, Server};
+use rampmeter_nats_server::Configuration;
+use rampmeter_nats_server::Options;
 use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::patience::until;
-use rampmeter_tests::process::Process;
-use rampmeter_tests::{nats, scheduler};
+use rampmeter_tests::prelude::*;
 use tempfile::TempDir;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\n";

@@ -12,6 +12,8 @@ const MAX_RENAMED: usize = 16_384;
 
 /// The bits of a half of an id. Six bits of a UUID say which kind of UUID it is.
 const HALF: u64 = (1 << 61) - 1;
+/// The bits of a UUID's last two fields that are free: the clock sequence and the node.
+const LAST: u128 = (1 << 62) - 1;
 
 /// Ids that are random UUIDs to everybody else: the number of the ask and how often it was renamed,
 /// encrypted under a key of 128 random bits. One id reveals no other, making one needs no randomness,
@@ -31,15 +33,15 @@ impl Ids {
     pub(crate) fn id(&self, ask: AskNumber) -> PermitId {
         let [high, low] = self.key.encrypt([self.renamings(ask).into(), ask.0], HALF);
         let bits = u128::from(high) << 61 | u128::from(low);
-        let [fields, sequence, node] = [bits >> 74 << 80, (bits >> 62 & 0xfff) << 64, bits & (1 << 62) - 1];
-        let id = Builder::from_u128(fields | sequence | node).with_variant(Variant::RFC4122);
+        let bits = (bits >> 74 << 80) | ((bits >> 62 & 0xfff) << 64) | (bits & LAST);
+        let id = Builder::from_u128(bits).with_variant(Variant::RFC4122);
         id.with_version(Version::Random).into_uuid().into()
     }
 
     /// Returns the ask with this current id, if it belongs to this session.
     pub(crate) fn ask(&self, id: &str) -> Option<AskNumber> {
         let bits = Uuid::try_parse(id).ok().filter(|id| id.get_version_num() == 4)?.as_u128();
-        let bits = bits >> 80 << 74 | (bits >> 64 & 0xfff) << 62 | bits & (1 << 62) - 1;
+        let bits = (bits >> 80 << 74) | ((bits >> 64 & 0xfff) << 62) | (bits & LAST);
         let [renamings, number] = self.key.decrypt([(bits >> 61) as u64, bits as u64 & HALF], HALF);
         let ask = AskNumber(number);
         (renamings == u64::from(self.renamings(ask))).then_some(ask)

@@ -1,0 +1,33 @@
+//! What most tests use, for `use rampmeter_tests::prelude::*`.
+
+pub use crate::api::Api;
+pub use crate::api::http;
+pub use crate::api::upstream;
+pub use crate::front::Front;
+pub use crate::machine::undisturbed;
+pub use crate::nats;
+pub use crate::openmetrics::Page;
+pub use crate::pair::Pair;
+pub use crate::patience::let_pass;
+pub use crate::patience::until;
+pub use crate::patience::within;
+pub use crate::process;
+pub use crate::process::Process;
+pub use crate::raw_upstream::RawUpstream;
+pub use crate::scheduler;
+pub use crate::worker::Worker;
+pub use crate::worker::body;
+pub use futures::StreamExt;
+pub use futures::future::join_all;
+pub use rampmeter_nats_server::Server;
+pub use rampmeter_protocol::clock::Clock;
+pub use rampmeter_protocol::epoch::Epoch;
+pub use rampmeter_protocol::time::Span;
+pub use rampmeter_upstream::Upstream;
+pub use serde_json::Value;
+pub use serde_json::json;
+pub use std::collections::BTreeMap;
+pub use std::collections::BTreeSet;
+pub use std::path::Path;
+pub use std::sync::Arc;
+pub use std::time::Duration;
