@@ -41,5 +41,6 @@ def tile(number: int) -> int:
 
 if __name__ == "__main__":
     count = int(os.environ.get("TILES", "40"))
+    SHConfig()  # Its first use writes a file, which four processes at once would read half written.
     with multiprocessing.Pool(4) as pool:
         print(sum(pool.map(tile, range(count))), "tiles")
