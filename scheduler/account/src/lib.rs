@@ -1,8 +1,9 @@
 //! The limits of an account, asked of its provider: a service of the upstream.
 //!
 //! A new kind of provider is a type that implements [`Provider`]. It needs a variant of [`Kind`]
-//! with its settings, a variant of [`ProviderSource`], and its keys in `config/provider.rs`. All
-//! kinds share the times of questions, the pauses after failures, and the use of the answers.
+//! with its settings, a variant of [`ProviderSource`], and its keys in
+//! `scheduler/config/src/provider.rs`. All kinds share the times of questions, the pauses after
+//! failures, and the use of the answers.
 //!
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
 //!   An access token is kept from one term to the next.
@@ -11,7 +12,7 @@
 //!   is never reset.
 //! * A secret is read when a token is needed, and no structure that is printed holds it. An error
 //!   about a provider repeats nothing that was received. Libraries that see headers never log below
-//!   `debug`. `tests/tests/system/secrets.rs` looks for secrets in all output.
+//!   `debug`. `tests/tests/system/account/secrets.rs` looks for secrets in all output.
 //! * The signature of an access token is not checked: the token comes straight from the token
 //!   endpoint. Its `sub` only becomes part of a path.
 

@@ -121,7 +121,11 @@ impl<'a> Conversation<'a> {
                     self.session.handle(now, Event::Undelivered { batch });
                 }
             }
-            Command::Settle { payload, .. } => self.front_client.publish(self.settle.clone(), payload).await,
+            Command::Settle { payload, .. } => {
+                // The message is not lost if the client hangs up while it waits for room.
+                let (front_client, subject) = (self.front_client.clone(), self.settle.clone());
+                tokio::spawn(async move { front_client.publish(subject, payload).await }).await.ok();
+            }
             Command::Complete { ask, result } => self.complete(ask, result),
             Command::Renew { .. }
             | Command::Unrenewed { .. }

@@ -146,7 +146,7 @@ impl FrontClient {
     /// would come too late.
     pub(super) async fn publish(&self, subject: String, payload: Vec<u8>) {
         if self.is_connected() {
-            self.client.publish(subject, payload.into()).await.ok();
+            tokio::time::timeout(SEND_TIMEOUT, self.client.publish(subject, payload.into())).await.ok();
         }
     }
 
