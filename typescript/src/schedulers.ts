@@ -37,8 +37,7 @@ export class Schedulers {
   heard(now: number, epoch: number): boolean {
     if (epoch > 0 && epoch < this.epoch) return false;
     if (this.#toldAt > -Infinity) this.log("a scheduler answers again");
-    [this.epoch, this.#heardAt] = [Math.max(epoch, this.epoch), now];
-    this.#lostUntil = this.#toldAt = -Infinity;
+    [this.epoch, this.#heardAt, this.#lostUntil, this.#toldAt] = [epoch || this.epoch, now, -Infinity, -Infinity];
     return true;
   }
 

@@ -45,10 +45,8 @@ export function limitHeaders(headers: Partial<Pick<Headers, "get">> | undefined)
  * `randomUUID`, which pages without encryption do not have.
  */
 export function newId(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  [bytes[6], bytes[8]] = [bytes[6]! & 0x0f | 0x40, bytes[8]! & 0x3f | 0x80];
-  const digits = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
-  return digits.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-");
+  const bits = (count: number): number => crypto.getRandomValues(new Uint8Array(1))[0]! & (1 << count) - 1;
+  return "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx".replace(/[xy]/g, (x) => (x < "y" ? bits(4) : 8 + bits(2)).toString(16));
 }
 
 /** The cost in millionths of a unit, rounded up: a caller never pays too little. */

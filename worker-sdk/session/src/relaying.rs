@@ -25,8 +25,9 @@ impl Session {
         &mut self.outbox(resource).schedulers.base_delay
     }
 
-    /// The ask that an answer with this id is about.
-    pub(super) fn ask_of(&self, id: &str) -> Option<AskNumber> {
+    /// Returns the ask whose permit has this id now: the inverse of [`id`](Self::id).
+    #[must_use]
+    pub fn ask_of(&self, id: &str) -> Option<AskNumber> {
         match self.ids.ask(id) {
             None if self.options.relays => self.asks.of_id(id),
             own => own,

@@ -16,8 +16,8 @@ period = "8h"
 margin = 0
 "#;
 
-/// 96 random bits take this many letters, of 64 kinds.
-const LETTERS: usize = 16;
+/// The letters of a UUID, of which 30 are random hexadecimal digits.
+const LETTERS: usize = 36;
 
 /// A worker's connection whose inboxes have this first token.
 async fn worker_of(nats: &Server, user: &str) -> Client {
@@ -58,16 +58,16 @@ async fn a_client_that_knows_one_id_knows_no_other() {
     let ids = generated(&worker, &front).await;
     assert_eq!(ids.len(), 8);
     for id in &ids {
-        assert!(id.len() >= LETTERS && !id.starts_with('-'), "{id}");
+        assert!(id.len() == LETTERS && id.as_bytes()[14] == b'4', "{id} is a random UUID");
     }
-    // Of two random ids, hardly more than a few letters are the same.
+    // Of two random ids, hardly more than the dashes and a few digits are the same.
     for (number, one) in ids.iter().enumerate() {
         for other in &ids[number + 1..] {
             let alike = one.bytes().zip(other.bytes()).filter(|(one, other)| one == other).count();
             assert!(alike < LETTERS / 2, "{one} and {other}");
         }
     }
-    let firsts: BTreeSet<&str> = ids.iter().map(|id| &id[..LETTERS / 2]).collect();
+    let firsts: BTreeSet<&str> = ids.iter().map(|id| &id[..8]).collect();
     assert_eq!(firsts.len(), ids.len(), "they have no prefix in common: {ids:?}");
 }
 

@@ -330,7 +330,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     let rules = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
     let file = rules.path().to_str().unwrap();
-    let looks = [vec!["status"], vec!["top", "--once"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
+    let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
     let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
     for arguments in looks.into_iter().chain(edits) {
         let Output { status, stdout, stderr } =

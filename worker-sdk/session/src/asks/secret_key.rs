@@ -5,8 +5,8 @@
 use std::hash::{Hasher, SipHasher};
 
 /// The uses of the key: the rounds of a permutation, and a seed.
-const ROUNDS: [u8; 4] = [0, 1, 2, 3];
-const SEED: u8 = 4;
+const ROUNDS: [u8; 4] = [0, 1, 3, 4];
+const SEED: u8 = 2;
 
 /// A key of 128 bits. Its hashes reveal neither the key nor each other.
 #[derive(Clone)]

@@ -176,17 +176,14 @@ impl Fleet {
         };
         self.agenda.insert((now + ROUND_TRIP, self.happenings), (by, answer));
         self.happenings += 1;
-        self.sent.push(Sent { at: now, by, of, asks: requests.iter().map(number).collect() });
+        let number = |request: &Value| self.sessions[by].ask_of(request["id"].as_str()?).map(|ask| ask.0);
+        let asks = requests.iter().map(|request| number(request).expect("an id of the session")).collect();
+        self.sent.push(Sent { at: now, by, of, asks });
     }
 }
 
 fn queued(request: &Value, epoch: Epoch) -> Value {
     json!({"status": "queued", "id": request["id"], "position": 1, "eta_ms": 1, "epoch": epoch})
-}
-
-fn number(request: &Value) -> u64 {
-    let id = request["id"].as_str().and_then(|id| id.rsplit_once('-'));
-    id.and_then(|(_, number)| number.parse().ok()).expect("an id of a session")
 }
 
 /// The most of `times` within one `span`, wherever the span begins.

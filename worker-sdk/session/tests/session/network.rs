@@ -196,9 +196,16 @@ impl World {
         }
     }
 
+    /// The ask that a message is about.
+    fn number(&self, message: &Value) -> u64 {
+        let ask = message["id"].as_str().and_then(|id| self.session.ask_of(id));
+        ask.expect("an id of the session").0
+    }
+
     fn settle(&mut self, payload: &[u8]) {
         for settle in elements(payload) {
-            self.given_back.insert(number(settle["id"].as_str().expect("an id")));
+            let ask = self.number(&settle);
+            self.given_back.insert(ask);
             assert_eq!(settle["used"], false);
         }
     }
@@ -258,7 +265,7 @@ impl World {
     }
 
     fn answer(&mut self, now: Time, batch: BatchNumber, answer: &Value) {
-        let ask = number(answer["id"].as_str().expect("an id"));
+        let ask = self.number(answer);
         let given_up = self.cancelled.contains(&ask) || self.given_up.contains(&ask);
         if answer["status"] == "granted" && given_up {
             self.unwanted.insert(ask);
@@ -305,8 +312,4 @@ pub(crate) fn elements(payload: &[u8]) -> Vec<Value> {
         assert!(several.len() > 1, "one alone travels without brackets");
     }
     several.unwrap_or_else(|| vec![message])
-}
-
-fn number(id: &str) -> u64 {
-    id.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).expect("an id of the session")
 }

@@ -26,7 +26,7 @@ const UNIX_MS: u64 = 1_000_000;
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
     for seed in 0..20 {
-        let mut play = Play { session: Session::new(seed), done: Vec::new() };
+        let mut play = Play { session: Session::new(seed), ids: Vec::new(), done: Vec::new() };
         let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.for_each(|line| play.line(line));
         assert!(play.done.is_empty(), "at the end, undone in the script: {:?}", play.done);
@@ -35,6 +35,9 @@ pub(crate) fn check(script: &str) {
 
 struct Play {
     session: Session,
+    /// Ids and their names, as scripts show them: the number of the ask, and how often it had
+    /// another id before.
+    ids: Vec<(String, String)>,
     /// Actions of the session that the script has not named yet.
     done: Vec<(Time, String)>,
 }
@@ -179,7 +182,7 @@ impl Play {
             let (number, rest) = part.split_at(digits);
             let id = self.session.id(AskNumber(parsed(number)));
             whole += &match rest.strip_prefix('~') {
-                Some(rest) => format!("\"{}\"{rest}", id.as_str().split('.').next().expect("a part")),
+                Some(rest) => format!("\"{}\"{rest}", self.first_id(number)),
                 None => format!("\"{id}\"{rest}"),
             };
         }
@@ -194,14 +197,10 @@ impl Play {
             }
             Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
             Command::Renew { batch, payload, .. } => {
-                format!("renew {}: {}", batch.0, listed(&payload, renewal))
+                format!("renew {}: {}", batch.0, listed(&payload, |settle| self.renewal(settle)))
             }
             Command::Unrenewed { id, code, .. } => {
-                format!(
-                    "unrenewed {} {}",
-                    id.as_str().rsplit_once('-').expect("an id of this session").1,
-                    code.as_str()
-                )
+                format!("unrenewed {} {}", self.name(id.as_str()), code.as_str())
             }
             Command::Silent { silence, .. } => format!("silent for {silence}"),
             Command::SilenceOver { .. } => "heard again".to_owned(),
@@ -221,7 +220,43 @@ impl Play {
         }
     }
 
-    fn requests(&self, now: Time, payload: &[u8]) -> String {
+    /// The name of an id. An id that is new belongs to its ask now.
+    fn name(&mut self, id: &str) -> String {
+        if let Some((_, name)) = self.ids.iter().find(|(known, _)| known == id) {
+            return name.clone();
+        }
+        let name = match self.session.ask_of(id).filter(|_| !id.starts_with("of-")) {
+            Some(AskNumber(ask)) => {
+                let is_of = |(_, name): &&(String, String)| name.split('.').next() == Some(&ask.to_string());
+                match self.ids.iter().filter(is_of).count() {
+                    0 => ask.to_string(),
+                    before => format!("{ask}.{before}"),
+                }
+            }
+            None => id.rsplit_once('-').expect("an id of this session").1.to_owned(),
+        };
+        self.ids.push((id.to_owned(), name.clone()));
+        name
+    }
+
+    fn first_id(&self, number: &str) -> &str {
+        let first = self.ids.iter().find(|(_, name)| name == number);
+        first.map(|(id, _)| id.as_str()).expect("an id that was sent")
+    }
+
+    /// The name of a message's id.
+    fn number(&mut self, message: &Value) -> String {
+        self.name(message["id"].as_str().expect("an id"))
+    }
+
+    /// With the cost and the labels of the permit's request, if there are any.
+    fn renewal(&mut self, settle: &Value) -> String {
+        assert_eq!((&settle["extend"], &settle["used"]), (&Value::Bool(true), &Value::Bool(true)));
+        let (number, asked) = (self.number(settle), settle["asked"].to_string());
+        if asked == "{}" { number } else { format!("{number} {asked}") }
+    }
+
+    fn requests(&mut self, now: Time, payload: &[u8]) -> String {
         listed(payload, |request| {
             assert_eq!(request.get("progress").is_some(), request["mode"] == "wait");
             let field = |name: &str| request.get(name).and_then(Value::as_f64);
@@ -232,36 +267,25 @@ impl Play {
                 until.map(|wait| format!(" until={}", now + wait)),
                 epoch.map(|epoch| format!(" epoch={epoch}")),
             ];
-            format!("{}{}", number(request), times.into_iter().flatten().collect::<String>())
+            format!("{}{}", self.number(request), times.into_iter().flatten().collect::<String>())
         })
     }
 
-    fn settles(&self, payload: &[u8]) -> String {
+    fn settles(&mut self, payload: &[u8]) -> String {
         listed(payload, |settle| {
-            format!("{} {}", number(settle), if settle["used"] == true { "used" } else { "unused" })
+            format!("{} {}", self.number(settle), if settle["used"] == true { "used" } else { "unused" })
         })
     }
 }
 
 /// An array with more than three elements is shown as its count.
-fn listed(payload: &[u8], text: impl Fn(&Value) -> String) -> String {
+fn listed(payload: &[u8], mut text: impl FnMut(&Value) -> String) -> String {
     let all = elements(payload);
     match &*all {
         [one] => text(one),
         [first, _, _, _, ..] => format!("{} from {}", all.len(), text(first)),
-        few => format!("[{}]", few.iter().map(text).collect::<Vec<_>>().join(", ")),
+        few => format!("[{}]", few.iter().map(&mut text).collect::<Vec<_>>().join(", ")),
     }
-}
-
-/// With the cost and the labels of the permit's request, if there are any.
-fn renewal(settle: &Value) -> String {
-    assert_eq!((&settle["extend"], &settle["used"]), (&Value::Bool(true), &Value::Bool(true)));
-    let asked = settle["asked"].to_string();
-    if asked == "{}" { number(settle).to_owned() } else { format!("{} {asked}", number(settle)) }
-}
-
-fn number(message: &Value) -> &str {
-    message["id"].as_str().and_then(|id| id.rsplit_once('-')).expect("an id of this session").1
 }
 
 /// `wait`, `fail <patience in ms>`, or `rate <patience in ms> <calls> <per ms>`.
