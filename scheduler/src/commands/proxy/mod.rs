@@ -36,6 +36,7 @@ Several proxies share the permits of the schedulers at --nats:
 
   rampmeter proxy --nats nats://10.0.0.1:4222 --resource openai --upstream https://api.openai.com")]
 pub struct ProxyArgs {
+    #[allow(rustdoc::broken_intra_doc_links, reason = "the names of tables, in the help")]
     /// The configuration: [[proxy]], and without a NATS server the limits too: [[resource]].
     #[arg(value_name = "FILE", env = "RAMPMETER_CONFIG")]
     file: Option<PathBuf>,
