@@ -1,7 +1,7 @@
 //! The keys of the configuration as a table: name, parser, default, and documentation.
 //!
 //! [`keys!`] makes three things of one list: the struct that serde reads, [`Key`]s for the
-//! [commented default file](super::default_file), and `fill`, which puts values into settings.
+//! [commented default file](mod@super::default_file), and `fill`, which puts values into settings.
 
 use std::fmt::Write;
 use toml::Spanned;
@@ -123,6 +123,7 @@ macro_rules! keys {
         }
     ) => {
         $(#[$outer])*
+        #[allow(rustdoc::broken_intra_doc_links, reason = "comments of the default file name tables, such as [[token]]")]
         $vis struct $table {
             $(
                 $(#[doc = $doc])+

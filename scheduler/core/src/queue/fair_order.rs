@@ -1,6 +1,6 @@
 //! The order in which the requests of one class are served.
 //!
-//! Requests that need the same limits are in one [treap](crate::collections::treap), whose subtrees
+//! Requests that need the same limits are in one [treap](crate::collections::Nodes), whose subtrees
 //! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
 //! ahead of a turn. Trees of blocked limits are skipped as a whole.
 //!

@@ -4,7 +4,7 @@
 //! Each request gets the earliest start that is left, and is committed to it if it is within the
 //! horizon. A later start is only held during this dispatch, so that no other request takes it. It
 //! is not promised, and the next event may change it. A held request blocks the requests of its
-//! class that need the same limit, unless they [backfill](super::dispatch::backfill) a window.
+//! class that need the same limit, unless they [backfill] a window.
 //!
 //! A dispatch takes 256 steps: starts, refusals and looks at keys. The next event, due a nanosecond
 //! later, goes on there, before any less urgent class. So no other answer is delayed while a window
