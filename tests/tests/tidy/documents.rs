@@ -207,27 +207,36 @@ fn anchor_of(heading: &str) -> String {
 
 /// Each row of a table whose last column is `test` names tests, as `file::function`.
 #[test]
-fn tests_that_show_security_exist() {
+fn tests_that_show_guarantees_exist() {
     let sources = files("", "rs");
-    let has = |name: &str| {
-        let (file, function) = name.split_once("::").unwrap_or_else(|| panic!("SECURITY.md: {name}: no file"));
-        let mut of_file = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}.rs")));
-        of_file.any(|source| source.text.contains(&format!("fn {function}(")))
-    };
-    let text = file("SECURITY.md").unwrap().text;
-    let (mut is_shown, mut found) = (false, 0);
+    for page in ["SECURITY.md", "docs/guarantees.md"] {
+        let shown = tests_shown_in(page);
+        assert!(!shown.is_empty(), "{page} names no test");
+        shown.iter().for_each(|name| assert!(is_test(&sources, name), "{page}: {name} does not exist"));
+    }
+}
+
+/// The tests that the rows of a page name.
+fn tests_shown_in(page: &str) -> Vec<String> {
+    let text = file(page).expect(page).text;
+    let (mut is_shown, mut shown) = (false, vec![]);
     for line in text.lines() {
         is_shown = line.ends_with("| test |") || is_shown && line.starts_with('|');
         if !is_shown || line.ends_with("| test |") || line.starts_with("|--") {
             continue;
         }
         let tests = line.trim_end_matches('|').rsplit(" | ").next().unwrap();
-        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
-        assert!(!names.is_empty(), "SECURITY.md: {line}: no test");
-        names.iter().for_each(|name| assert!(has(name), "SECURITY.md: {name} does not exist"));
-        found += names.len();
+        let names: Vec<String> = tests.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        assert!(!names.is_empty(), "{page}: {line}: no test");
+        shown.extend(names);
     }
-    assert!(found > 0, "SECURITY.md names no test");
+    shown
+}
+
+fn is_test(sources: &[File], name: &str) -> bool {
+    let (file, function) = name.split_once("::").unwrap_or_else(|| panic!("{name}: no file"));
+    let mut of_file = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}.rs")));
+    of_file.any(|source| source.text.contains(&format!("fn {function}(")))
 }
 
 #[test]
