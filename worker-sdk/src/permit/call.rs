@@ -1,18 +1,20 @@
-//! A call in flight.
+//! A call in flight, and what settles it.
 
 pub use crate::permit::acquire::Acquire;
 pub use crate::permit::outcome::Reply;
 pub use crate::price::Price;
 pub use rampmeter_protocol::left::Left;
 
-use crate::Outcome;
+use crate::connection::link::Message;
 use crate::connection::stats::count;
-use crate::permit::unsettled::Unsettled;
+use crate::{Outcome, Resource};
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Report, Settle};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::Grant;
+use rampmeter_protocol::trace_context::TraceContext;
+use rampmeter_worker_session::{Event, Grant};
 
 /// A call that has begun. If it is dropped, it counts as made, at its estimated cost.
 ///
@@ -95,4 +97,49 @@ fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
     let warn = |error: &crate::Error| tracing::warn!(%error, "settling without the actual cost");
     let cost = cost.map(crate::Cost::into_wire).transpose().inspect_err(warn).ok().flatten();
     Report { cost: cost.unwrap_or_default(), response, elapsed_ms: Some(Millis::from(elapsed)), late_ms: None }
+}
+
+/// Settles when dropped: as used or as unused, whichever is true at that time.
+#[derive(Debug)]
+pub(crate) struct Unsettled {
+    pub(crate) resource: Resource,
+    pub(crate) used: bool,
+    id: Option<PermitId>,
+    trace: Option<TraceContext>,
+}
+
+impl Unsettled {
+    /// A permit that was asked for in `trace`.
+    pub(crate) fn new(resource: Resource, id: Option<PermitId>, trace: Option<TraceContext>) -> Self {
+        Unsettled { resource, used: false, id, trace }
+    }
+
+    pub(crate) fn id(&self) -> Option<&PermitId> {
+        self.id.as_ref()
+    }
+
+    /// Reports how the call went.
+    pub(crate) fn settle(mut self, report: Report<'static>) {
+        if let Some(id) = self.id.take() {
+            self.send(Settle::reported(id, report));
+        }
+    }
+
+    /// Sends a settle that does not end the permit.
+    pub(crate) fn send(&self, settle: Settle<'static>) {
+        let settle = Settle { trace: self.trace, ..settle };
+        let event = Event::Settled { resource: self.resource.number(), settle };
+        self.resource.link().send(Message::Event(event));
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        if self.used {
+            return self.send(Settle::used(id));
+        }
+        self.send(Settle::unused(id));
+        count(&self.resource.link().counters.returned);
+    }
 }

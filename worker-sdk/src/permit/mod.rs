@@ -6,9 +6,9 @@ pub(super) mod outcome;
 pub(super) mod request_future;
 pub(super) mod run;
 pub(super) mod span;
-pub(super) mod unsettled;
 
 use crate::{Call, Cost, Error, Resource};
+use call::Unsettled;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
@@ -17,7 +17,6 @@ use rampmeter_worker_session::Grant;
 use request_future::{RequestFuture, RequestSpec};
 use span::PermitSpan;
 use std::time::Duration;
-use unsettled::Unsettled;
 
 /// The right to make one call, not yet used.
 ///

@@ -4,7 +4,6 @@ pub(super) mod ask;
 pub(super) mod cancelled;
 pub(super) mod ids;
 pub(super) mod longest_silence;
-pub(super) mod secret_key;
 pub(super) mod unsent;
 
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
