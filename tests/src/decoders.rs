@@ -70,7 +70,6 @@ impl Decoder {
     pub const ALL: [Self; 6] = [Self::Permit, Self::Settle, Self::Rules, Self::Record, Self::HttpHead, Self::Script];
 
     /// Its name, which is that of its corpus.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Permit => "permit",
@@ -83,13 +82,11 @@ impl Decoder {
     }
 
     /// The decoder of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|decoder| decoder.name() == name)
     }
 
     /// The most bytes of memory that reading `length` bytes may take at a time.
-    #[must_use]
     pub fn most_memory(self, length: usize) -> usize {
         let room = match self {
             Self::Permit | Self::Settle | Self::Rules => FOR_PARTS,

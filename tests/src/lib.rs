@@ -5,6 +5,7 @@
 //! the test. Helpers panic, which fails their test, as it should.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+#![allow(clippy::must_use_candidate, reason = "a test that does not use its helper's result shows that itself")]
 
 mod drills;
 mod schedulers;

@@ -42,7 +42,6 @@ impl Page {
     }
 
     /// The kind of the metric `family`, if the page has it.
-    #[must_use]
     pub fn kind(&self, family: &str) -> Option<&str> {
         self.families.get(family).filter(|family| !family.help.is_empty()).map(|family| family.kind.as_str())
     }
@@ -51,7 +50,6 @@ impl Page {
     ///
     /// # Panics
     /// If there is none, or more than one.
-    #[must_use]
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let has_all = |sample: &&Sample| {
             sample.name == name && labels.iter().all(|(key, value)| sample.labels.get(*key).is_some_and(|l| l == value))

@@ -10,7 +10,6 @@ const MADE: [&str; 4] = ["target", ".git", "node_modules", "dist"];
 ///
 /// # Panics
 /// If this package is not in the workspace.
-#[must_use]
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -28,7 +27,6 @@ pub struct File {
 ///
 /// # Panics
 /// If they can't be read.
-#[must_use]
 pub fn files(folder: &str, extension: &str) -> Vec<File> {
     let mut paths = Vec::new();
     collect(&root().join(folder), extension, &mut paths);
@@ -37,7 +35,6 @@ pub fn files(folder: &str, extension: &str) -> Vec<File> {
 }
 
 /// The file at `path` from the root, if there is one.
-#[must_use]
 pub fn file(path: &str) -> Option<File> {
     let path = root().join(path);
     path.is_file().then(|| read(&path))

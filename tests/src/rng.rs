@@ -10,7 +10,6 @@ pub struct Rng(SplitMix64);
 
 impl Rng {
     /// Dice for this seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Rng(SplitMix64::new(seed))
     }

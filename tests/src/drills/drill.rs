@@ -77,7 +77,6 @@ pub struct Report {
 }
 
 /// The resource of drills. Half of each bucket is margin.
-#[must_use]
 pub fn hub(period: Duration) -> String {
     let limit = |(unit, capacity): (&str, u64)| {
         let (margin, seconds) = (capacity / 2, period.as_secs());
@@ -90,7 +89,6 @@ pub fn hub(period: Duration) -> String {
 
 /// The quick resource with another limit, which shows the charges. It is not for tests that take
 /// the state away: such a limit rightly grants nothing for the rest of the year then.
-#[must_use]
 pub fn audited_hub() -> String {
     format!("{}{CHARGED}", hub(QUICK))
 }
@@ -106,7 +104,6 @@ pub struct Charges {
 
 /// A plan for one and a half times the calls that the quick resource allows, through the server at
 /// `nats_url`.
-#[must_use]
 pub fn plan(nats_url: &str) -> Plan {
     Plan {
         nats_url: nats_url.to_owned(),
@@ -138,13 +135,11 @@ impl Drill {
     }
 
     /// The time on the drill's clock.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
     /// The listener to all answers.
-    #[must_use]
     pub fn witness(&self) -> &Witness {
         &self.witness
     }
@@ -271,25 +266,21 @@ impl Report {
     }
 
     /// The number of calls that were made.
-    #[must_use]
     pub fn made(&self) -> usize {
         self.made
     }
 
     /// The share of the rate that was delivered.
-    #[must_use]
     pub fn delivered(&self) -> f64 {
         self.delivered
     }
 
     /// The charges, if the resource shows them.
-    #[must_use]
     pub fn charges(&self) -> Option<Charges> {
         self.charges
     }
 
     /// The longest duration of the kind `what`.
-    #[must_use]
     pub fn longest(&self, what: &str) -> Span {
         self.times.get(what).map_or(Span::ZERO, Times::longest)
     }

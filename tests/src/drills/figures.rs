@@ -17,14 +17,12 @@ impl Times {
     }
 
     /// The duration that `percent` of a hundred do not exceed; `None` without durations.
-    #[must_use]
     pub fn quantile(&self, percent: usize) -> Option<Span> {
         let rank = (self.sorted.len() * percent).div_ceil(100);
         self.sorted.get(rank.saturating_sub(1)).copied()
     }
 
     /// The longest.
-    #[must_use]
     pub fn longest(&self) -> Span {
         self.sorted.last().copied().unwrap_or(Span::ZERO)
     }

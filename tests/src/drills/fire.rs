@@ -14,14 +14,12 @@ pub struct Cycles {
 
 impl Cycles {
     /// The number for this run.
-    #[must_use]
     pub fn count(self) -> usize {
         if is_long() { self.long } else { self.usual }
     }
 }
 
 /// Whether this run is a long one.
-#[must_use]
 pub fn is_long() -> bool {
     std::env::var("RAMPMETER_FIRE").is_ok_and(|length| length == "long")
 }
@@ -35,7 +33,6 @@ pub struct Run {
 
 impl Run {
     /// A run of `test`, named `module::function`. Its seed is `RAMPMETER_FIRE_SEED`, or a new one.
-    #[must_use]
     pub fn of(test: &'static str) -> Self {
         let given = std::env::var("RAMPMETER_FIRE_SEED").ok().and_then(|seed| seed.parse().ok());
         // Six digits are enough, and a person can type them.
@@ -44,19 +41,16 @@ impl Run {
     }
 
     /// A new random generator with the run's seed.
-    #[must_use]
     pub fn dice(&self) -> Rng {
         Rng::new(self.seed)
     }
 
     /// The seed of all random choices.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// The name of the test.
-    #[must_use]
     pub fn test(&self) -> &str {
         self.test
     }

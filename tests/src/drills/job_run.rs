@@ -46,7 +46,6 @@ impl JobsWorker {
     ///
     /// # Panics
     /// If it can't be run.
-    #[must_use]
     pub fn start(program: Program, nats_url: &str, upstream: &Guilds, environment: &[(&str, String)]) -> Self {
         let mut command = Command::new(program);
         command.args([nats_url, "roles", upstream.url()]).envs(environment.iter().map(|(name, value)| (name, value)));

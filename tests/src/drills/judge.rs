@@ -50,19 +50,16 @@ pub struct Finding {
 
 impl Rule {
     /// The rule of a bucket that keeps a whole period's tokens.
-    #[must_use]
     pub fn new(unit: &str, per_period: u64, period: Duration) -> Self {
         Rule { unit: unit.to_owned(), per_period, period, burst: per_period }
     }
 
     /// The same rate, with room for `burst` tokens only.
-    #[must_use]
     pub fn with_burst(self, burst: u64) -> Self {
         Rule { burst, ..self }
     }
 
     /// The whole tokens that flow in during `time`, rounded down.
-    #[must_use]
     pub fn refill(&self, time: Duration) -> u64 {
         let tokens = u128::from(self.per_period) * time.as_nanos() / self.period.as_nanos();
         u64::try_from(tokens).expect("tests take less than centuries")
@@ -71,7 +68,6 @@ impl Rule {
 
 /// Judges `calls`, in the order of their times, by each of `rules`. Every bucket is full at the
 /// first call.
-#[must_use]
 pub fn judge(rules: &[Rule], mut calls: Vec<Call>) -> Vec<Finding> {
     calls.sort_by_key(|call| call.at);
     rules.iter().map(|rule| judge_by(rule, &calls)).collect()

@@ -98,26 +98,22 @@ impl Load {
     }
 
     /// How many calls have been made.
-    #[must_use]
     pub fn made(&self) -> usize {
         self.book.written().0.len()
     }
 
     /// The permits of all calls.
-    #[must_use]
     pub fn used(&self) -> BTreeSet<String> {
         self.book.written().0.iter().map(|made| made.id.clone()).collect()
     }
 
     /// All calls at their promised times.
-    #[must_use]
     pub fn promised(&self) -> Vec<Call> {
         let call = |made: &Made| Call { at: made.promised.since(Clock::START).duration(), cost: cost(made.units) };
         self.book.written().0.iter().map(call).collect()
     }
 
     /// The failures so far.
-    #[must_use]
     pub fn failures(&self) -> Failures {
         self.book.written().1.clone()
     }

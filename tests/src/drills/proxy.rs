@@ -63,7 +63,6 @@ impl Proxy {
     }
 
     /// The URL for clients.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("nats://{}", self.address)
     }

@@ -41,7 +41,6 @@ impl Response {
     ///
     /// # Panics
     /// If it is not text.
-    #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -60,7 +59,6 @@ impl Front {
     ///
     /// # Panics
     /// If it has no HTTP.
-    #[must_use]
     pub fn of(running: Running) -> Self {
         let url = format!("http://{}", running.http().unwrap());
         Front { running, http: http(), url }
@@ -70,7 +68,6 @@ impl Front {
     ///
     /// # Panics
     /// If it has no HTTP.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.running.http().unwrap()
     }
@@ -105,7 +102,6 @@ impl Front {
 }
 
 /// An `[http.check]` that asks for `resource`, with labels from all sources.
-#[must_use]
 pub fn check(resource: &str) -> String {
     format!(
         "[http.check]\nresource = \"{resource}\"\ntrusted_proxies = [\"127.0.0.1/32\"]\n\
@@ -114,7 +110,6 @@ pub fn check(resource: &str) -> String {
 }
 
 /// A resource called `api` with one limit, called `few`.
-#[must_use]
 pub fn few(capacity: u32, period: &str) -> String {
     format!(
         "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = {capacity}\nperiod = \"{period}\"\nmargin = 0\n"

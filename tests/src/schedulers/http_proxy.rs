@@ -30,7 +30,6 @@ pub struct HttpProxy {
 ///
 /// # Panics
 /// If `upstream` is none.
-#[must_use]
 pub fn settings(upstream: &str) -> Settings {
     let times = Times {
         max_wait: Span::from_secs(20),
@@ -72,13 +71,11 @@ impl HttpProxy {
     }
 
     /// The URL of `path`.
-    #[must_use]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.proxy.address())
     }
 
     /// Its address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.proxy.address()
     }

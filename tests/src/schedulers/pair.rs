@@ -20,7 +20,6 @@ impl Member {
     pub const FIRST: Self = Member(0);
 
     /// The other scheduler.
-    #[must_use]
     pub fn other(self) -> Self {
         Member(1 - self.0)
     }
@@ -73,7 +72,6 @@ impl Pair {
     }
 
     /// The process of one scheduler.
-    #[must_use]
     pub fn process(&self, member: Member) -> &Process {
         &self.members[member.0]
     }

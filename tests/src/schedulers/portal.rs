@@ -23,7 +23,6 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
 
 /// The `provider` of a resource, which asks `upstream` every second and also has the keys in
 /// `more`.
-#[must_use]
 pub fn provider(upstream: &Upstream, more: &str) -> String {
     let url = upstream.url();
     format!(
@@ -34,7 +33,6 @@ pub fn provider(upstream: &Upstream, more: &str) -> String {
 }
 
 /// A resource of requests, `per_minute` of them, whose provider is `upstream`.
-#[must_use]
 pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) -> String {
     let provider = provider(upstream, &format!("client_secret_env = \"HUB_CLIENT_SECRET\", {more}"));
     format!(
@@ -47,7 +45,6 @@ pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) ->
 ///
 /// # Panics
 /// If it can't be run.
-#[must_use]
 pub fn begin(program: Program, nats: &Server, resources: &str) -> Process {
     Process::begin_in(program, &configuration(nats.url(), resources), &[], &ENVIRONMENT)
 }

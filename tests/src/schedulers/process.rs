@@ -119,7 +119,6 @@ impl Process {
     ///
     /// # Panics
     /// If it can't be run.
-    #[must_use]
     pub fn begin(program: Program, configuration: &str, arguments: &[&str]) -> Self {
         Self::begin_in(program, configuration, arguments, &[])
     }
@@ -128,7 +127,6 @@ impl Process {
     ///
     /// # Panics
     /// If it can't be run.
-    #[must_use]
     pub fn begin_in(program: Program, configuration: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let (folder, log) = folder_and_log(configuration);
         let mut command = serving(program, &folder, log.0.reopen().unwrap());
@@ -140,7 +138,6 @@ impl Process {
     ///
     /// # Panics
     /// If it can't be run.
-    #[must_use]
     pub fn begin_on(program: Program, configuration: &str, stderr: impl Into<Stdio>) -> Self {
         let (folder, log) = folder_and_log(configuration);
         let mut command = serving(program, &folder, stderr);
@@ -160,7 +157,6 @@ impl Process {
     ///
     /// # Panics
     /// If it has ended.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id().expect("it runs")
     }
@@ -169,13 +165,11 @@ impl Process {
     ///
     /// # Panics
     /// If the log cannot be read.
-    #[must_use]
     pub fn log(&self) -> String {
         self.log.read()
     }
 
     /// The URL of its HTTP front; `None` until the log has it.
-    #[must_use]
     pub fn http(&self) -> Option<String> {
         let log = self.log();
         let (_, after) = log.rsplit_once("health and metrics at ")?;

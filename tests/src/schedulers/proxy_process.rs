@@ -40,7 +40,6 @@ impl ProxyProcess {
     }
 
     /// Its URL.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -49,13 +48,11 @@ impl ProxyProcess {
     ///
     /// # Panics
     /// If it can't be read.
-    #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
     /// The folder of its state.
-    #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }

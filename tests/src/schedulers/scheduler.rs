@@ -8,7 +8,6 @@ use rampmeter_scheduler::running::{self, Running};
 use std::path::Path;
 
 /// A whole configuration: `resources` on the server at `nats_url`, with HTTP on a free port.
-#[must_use]
 pub fn configuration(nats_url: &str, resources: &str) -> String {
     format!("[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}")
 }

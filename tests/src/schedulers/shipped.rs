@@ -21,7 +21,6 @@ pub const USERS: [(&str, &str); 4] = [
 pub const JOBS_USERS: [(&str, &str); 2] = [("jobs", "_INBOX_jobs"), ("jobs-operator", "_INBOX")];
 
 /// The path of a file of `deploy/nats`.
-#[must_use]
 pub fn path(name: &str) -> PathBuf {
     root().join("deploy/nats").join(name)
 }
@@ -38,7 +37,6 @@ pub async fn single() -> Server {
 ///
 /// # Panics
 /// If it can't be written.
-#[must_use]
 pub fn folder_with_jobs(further: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["single.conf", "jetstream.conf", "accounts.conf", "jobs.conf"] {
@@ -75,7 +73,6 @@ pub async fn cluster() -> Cluster {
 }
 
 /// The environment variables of a node in `seat`, beside its store.
-#[must_use]
 pub fn variables(seat: &Seat) -> Vec<(String, String)> {
     let routes = seat.routes.map(|route| format!("nats://route:{}@{route}", password("route")));
     let of_node = [
@@ -89,13 +86,11 @@ pub fn variables(seat: &Seat) -> Vec<(String, String)> {
 }
 
 /// The environment variables with the users' passwords.
-#[must_use]
 pub fn passwords() -> Vec<(String, String)> {
     USERS.map(|(user, _)| variable(user)).into()
 }
 
 /// The same with those of the account of jobs.
-#[must_use]
 pub fn passwords_with_jobs() -> Vec<(String, String)> {
     let of_jobs = JOBS_USERS.map(|(user, _)| variable(user));
     passwords().into_iter().chain(of_jobs).collect()
@@ -106,7 +101,6 @@ fn variable(user: &str) -> (String, String) {
 }
 
 /// The URL with which `user` connects to `server`.
-#[must_use]
 pub fn url(server: &Server, user: &str) -> String {
     server.url().replace("nats://", &format!("nats://{user}:{}@", password(user)))
 }
@@ -115,14 +109,12 @@ pub fn url(server: &Server, user: &str) -> String {
 ///
 /// # Panics
 /// If there is no such user.
-#[must_use]
 pub fn login(user: &str) -> ConnectOptions {
     let (_, inbox) = USERS.into_iter().chain(JOBS_USERS).find(|(name, _)| *name == user).expect("a user");
     ConnectOptions::with_user_and_password(user.to_owned(), password(user)).custom_inbox_prefix(inbox)
 }
 
 /// The configuration of a scheduler of `resources` whose server is at `url`.
-#[must_use]
 pub fn configuration(url: &str, resources: &str) -> String {
     let nats = "[nats]\ninbox_prefix = \"_INBOX_scheduler\"";
     crate::scheduler::configuration(url, resources).replace("[nats]", nats)

@@ -33,7 +33,6 @@ impl WrongClock {
     ///
     /// # Panics
     /// If the path of the folder for temporary files is not UTF-8.
-    #[must_use]
     pub fn fast_by(&self, seconds: i64) -> [(&'static str, String); 2] {
         let library = self.library().into_os_string().into_string().unwrap();
         [("LD_PRELOAD", library), ("WRONG_CLOCK_SECONDS", seconds.to_string())]

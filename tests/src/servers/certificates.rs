@@ -25,7 +25,6 @@ impl Authority {
     ///
     /// # Panics
     /// If its certificate can't be written.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut of_authority = params(name, &[]);
@@ -37,7 +36,6 @@ impl Authority {
     }
 
     /// The file with its own certificate.
-    #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.folder.path().join("ca.pem")
     }
@@ -46,7 +44,6 @@ impl Authority {
     ///
     /// # Panics
     /// If it can't be written.
-    #[must_use]
     pub fn issue(&self, name: &str, hosts: &[&str]) -> Issued {
         self.sign(name, params(name, hosts))
     }
@@ -55,7 +52,6 @@ impl Authority {
     ///
     /// # Panics
     /// If it can't be written.
-    #[must_use]
     pub fn issue_expired(&self, name: &str, hosts: &[&str]) -> Issued {
         let mut params = params(name, hosts);
         params.not_after = date_time_ymd(2020, 1, 1);
@@ -81,7 +77,6 @@ fn params(name: &str, hosts: &[&str]) -> CertificateParams {
 }
 
 /// The options of a server that shows `own`. With `clients` it verifies its clients, too.
-#[must_use]
 pub fn encrypted(own: &Issued, clients: Option<&Path>, options: Options) -> Options {
     let text = |path: &Path| path.to_str().expect("a path in UTF-8").to_owned();
     let own = ["--tls".to_owned(), "--tlscert".to_owned(), text(&own.cert), "--tlskey".to_owned(), text(&own.key)];

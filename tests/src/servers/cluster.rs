@@ -81,13 +81,11 @@ impl Cluster {
     }
 
     /// All nodes, by number.
-    #[must_use]
     pub fn nodes(&self) -> &[Server; NODES] {
         &self.nodes
     }
 
     /// The parameters of each node, by number.
-    #[must_use]
     pub fn seats(&self) -> &[Seat; NODES] {
         &self.seats
     }
@@ -98,7 +96,6 @@ impl Cluster {
     }
 
     /// The addresses for clients, by number.
-    #[must_use]
     pub fn urls(&self) -> [&str; NODES] {
         self.nodes.each_ref().map(Server::url)
     }
@@ -148,7 +145,6 @@ impl Cluster {
 
 impl Seat {
     /// The seat as arguments of nats-server, for a node without a configuration file for it.
-    #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let routes = self.routes.map(|route| format!("nats://{route}")).join(",");
         let listen = format!("nats://{}", self.listen);

@@ -73,7 +73,6 @@ impl Collector {
     }
 
     /// Its address, as configurations have it.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -90,7 +89,6 @@ impl Collector {
     ///
     /// # Panics
     /// If a test has failed with the lock.
-    #[must_use]
     pub fn spans(&self) -> Vec<Span> {
         self.kept.lock().unwrap().spans.clone()
     }
@@ -99,7 +97,6 @@ impl Collector {
     ///
     /// # Panics
     /// If a test has failed with the lock.
-    #[must_use]
     pub fn headers(&self) -> Vec<HeaderMap> {
         self.kept.lock().unwrap().headers.clone()
     }

@@ -32,21 +32,18 @@ impl Kind {
 
     /// Whether a client whose request passes sees the scheduler's headers about its limits. Traefik
     /// passes headers of an allowed request to the backend alone.
-    #[must_use]
     pub fn shows_limits_to_passing_clients(self) -> bool {
         self != Kind::Traefik
     }
 
     /// Whether a client sees when to return if there is neither yes nor no. For Envoy a 503 is an
     /// error, and it passes no headers of it.
-    #[must_use]
     pub fn tells_of_errors(self) -> bool {
         self != Kind::Envoy
     }
 
     /// Whether it reports a client on the same machine by a loopback address. Envoy reports an
     /// address that other machines could use.
-    #[must_use]
     pub fn knows_loopback(self) -> bool {
         self != Kind::Envoy
     }
@@ -95,7 +92,6 @@ fn addresses(Behind { rampmeter, backend }: Behind, write: impl Fn(SocketAddr) -
 }
 
 /// The configuration for nginx that ships.
-#[must_use]
 pub fn nginx(listen: u16, behind: Behind) -> String {
     let mut addresses = addresses(behind, |address| format!("server {address};"));
     addresses.push(("listen 80;".to_owned(), format!("listen {}:{listen};", Ipv4Addr::LOCALHOST)));

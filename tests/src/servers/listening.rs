@@ -34,7 +34,6 @@ impl Listening {
     }
 
     /// The address of the port with this number.
-    #[must_use]
     pub fn address(&self, port: usize) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.ports[port]))
     }

@@ -26,7 +26,6 @@ pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
 ///
 /// # Panics
 /// If the system gives none.
-#[must_use]
 pub fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }
@@ -42,13 +41,11 @@ pub struct Api {
 
 impl Api {
     /// The API of `upstream`.
-    #[must_use]
     pub fn new(upstream: &Upstream) -> Self {
         Api { http: http(), url: upstream.url(), client: None }
     }
 
     /// The same, with calls that the upstream also counts under this name.
-    #[must_use]
     pub fn named(self, client: &'static str) -> Self {
         Api { client: Some(client), ..self }
     }

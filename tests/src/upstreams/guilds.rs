@@ -66,13 +66,11 @@ pub struct GuildCall {
 
 /// A resource `discord` that allows each guild this capacity per period. Half of it is margin,
 /// because calls of tests on a busy machine are late.
-#[must_use]
 pub fn discord(capacity: u32, period: Duration) -> String {
     discord_by("token-bucket", capacity, period)
 }
 
 /// The same, counted by this algorithm.
-#[must_use]
 pub fn discord_by(algorithm: &str, capacity: u32, period: Duration) -> String {
     let (period, margin) = (period.as_millis(), capacity / 2);
     format!(
@@ -113,7 +111,6 @@ impl Guilds {
     }
 
     /// Its URL.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -122,13 +119,11 @@ impl Guilds {
     ///
     /// # Panics
     /// If a call has panicked.
-    #[must_use]
     pub fn calls(&self) -> Vec<GuildCall> {
         self.seen.book.lock().unwrap().calls.clone()
     }
 
     /// The number of different jobs that were admitted, over all guilds.
-    #[must_use]
     pub fn done(&self) -> usize {
         let calls = self.calls();
         let done = calls.iter().filter(|call| !call.throttled).map(|call| (&*call.guild, call.job));
@@ -140,7 +135,6 @@ impl Guilds {
     ///
     /// # Panics
     /// If a check fails.
-    #[must_use]
     pub fn check(&self, guilds: u32, jobs: u32) -> usize {
         let calls = self.calls();
         let throttled: Vec<&GuildCall> = calls.iter().filter(|call| call.throttled).collect();
@@ -163,7 +157,6 @@ impl Drop for Guilds {
 }
 
 /// The name of a guild.
-#[must_use]
 pub fn name(guild: u32) -> String {
     format!("guild {guild}")
 }

@@ -40,7 +40,6 @@ struct Script {
 }
 
 /// An answer with this body.
-#[must_use]
 pub fn answer(body: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -70,7 +69,6 @@ impl RawUpstream {
     }
 
     /// Its URL.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -79,7 +77,6 @@ impl RawUpstream {
     ///
     /// # Panics
     /// If a test has panicked meanwhile.
-    #[must_use]
     pub fn requests(&self) -> Vec<String> {
         self.received.lock().unwrap().clone()
     }

@@ -62,13 +62,11 @@ impl Fleet {
     }
 
     /// The number of calls with any answer but 429.
-    #[must_use]
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
     /// The number of calls with the answer 429.
-    #[must_use]
     pub fn throttled(&self) -> u64 {
         self.clients.iter().map(|client| client.stats().throttled).sum()
     }

@@ -9,7 +9,6 @@ use tokio::process::{Child, Command};
 
 /// A resource `api` that allows this many calls in flight. Without a report each ends after this
 /// many whole seconds.
-#[must_use]
 pub fn calls_in_flight(capacity: usize, time_to_live: Duration) -> String {
     let seconds = time_to_live.as_secs();
     format!(

@@ -61,7 +61,6 @@ pub struct Hostile {
 
 impl Hostile {
     /// The worker of this seed, against these resources.
-    #[must_use]
     pub fn new(seed: u64, resources: &[&str]) -> Self {
         let resources = resources.iter().map(|name| (*name).to_owned()).collect();
         Hostile { dice: SplitMix64::new(seed), resources, known: VecDeque::new(), asked: 0 }

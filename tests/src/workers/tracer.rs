@@ -47,7 +47,6 @@ pub struct Running {
 
 impl Tracer {
     /// The tracer that workers of this process use.
-    #[must_use]
     pub fn of_process() -> Self {
         let install = || {
             let tracer = Tracer::default();
@@ -61,7 +60,6 @@ impl Tracer {
     ///
     /// # Panics
     /// If a test has failed with the lock.
-    #[must_use]
     pub fn ended(&self, trace: &str) -> Vec<Ended> {
         self.ended.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect()
     }
@@ -71,7 +69,6 @@ impl Tracer {
 ///
 /// # Panics
 /// If they are not.
-#[must_use]
 pub fn remote(trace: &str, span: &str) -> Context {
     let (trace, span) = (TraceId::from_hex(trace).unwrap(), SpanId::from_hex(span).unwrap());
     let context = SpanContext::new(trace, span, trace::TraceFlags::SAMPLED, true, TraceState::default());

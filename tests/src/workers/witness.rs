@@ -62,13 +62,11 @@ impl Witness {
     }
 
     /// All messages so far.
-    #[must_use]
     pub fn seen(&self) -> Vec<Sighting> {
         lock(&self.seen).clone()
     }
 
     /// The highest epoch so far.
-    #[must_use]
     pub fn epoch(&self) -> Epoch {
         lock(&self.seen).iter().map(|sighting| sighting.epoch).max().unwrap_or(Epoch::NONE)
     }
@@ -100,7 +98,6 @@ impl Witness {
     }
 
     /// When the first grant after `since` came, if there was one.
-    #[must_use]
     pub fn first_grant_since(&self, since: Time) -> Option<Time> {
         let seen = lock(&self.seen);
         let after = seen.iter().rev().take_while(|sighting| sighting.at >= since);
@@ -108,7 +105,6 @@ impl Witness {
     }
 
     /// How many answers of epochs below `epoch` came after `since`.
-    #[must_use]
     pub fn answers_of_before(&self, epoch: Epoch, since: Time) -> usize {
         let seen = lock(&self.seen);
         let after = seen.iter().rev().take_while(|sighting| sighting.at >= since);
@@ -116,7 +112,6 @@ impl Witness {
     }
 
     /// The longest time without any grant that ended after `from`, until now.
-    #[must_use]
     pub fn longest_gap(&self, from: Time) -> Span {
         let seen = lock(&self.seen);
         let grants = seen.iter().filter(|sighting| sighting.granted.is_some() && sighting.at >= from);
@@ -127,7 +122,6 @@ impl Witness {
 
     /// Grants of a lower epoch than the connection has already seen, and used permits without a
     /// timely grant.
-    #[must_use]
     pub fn late_answers(&self, used: &BTreeSet<String>) -> LateAnswers {
         let (mut late, mut in_time) = (BTreeSet::new(), BTreeSet::new());
         let mut known: BTreeMap<String, KnownEpoch> = BTreeMap::new();

@@ -39,13 +39,11 @@ impl Worker {
     }
 
     /// Its connection.
-    #[must_use]
     pub fn client(&self) -> &async_nats::Client {
         &self.client
     }
 
     /// The subject for `what`: permit, settle, status or event.
-    #[must_use]
     pub fn subject(&self, what: &str) -> String {
         format!("rampmeter.{what}.{}", self.resource)
     }
@@ -178,7 +176,6 @@ impl Answers {
 ///
 /// # Panics
 /// If it is not JSON, such as *no responders*.
-#[must_use]
 pub fn body(message: &Message) -> Value {
     assert_eq!(message.status, None, "{} is not answered by a scheduler", message.subject);
     serde_json::from_slice(&message.payload).unwrap_or_else(|error| panic!("{error}: {:?}", message.payload))

@@ -1,10 +1,7 @@
 //! Three nodes: the node that leads the store dies or freezes, and so do schedulers on top of it.
 
-use crate::RAMPMETER;
-use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::drill::{Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::plan;
 
 const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 30 };
 const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };

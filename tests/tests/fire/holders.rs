@@ -1,11 +1,9 @@
 //! Workers die while they hold permits for calls in flight. Their places are free again after the
 //! time to live.
 
-use crate::{PERMIT_HOLDER, RAMPMETER};
-use rampmeter_tests::fire::{Cycles, is_long};
-use rampmeter_tests::holder::{calls_in_flight, holder};
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
+use crate::PERMIT_HOLDER;
+use crate::prelude::*;
+use rampmeter_tests::holder::holder;
 
 const HOLDERS: Cycles = Cycles { usual: 10, long: 1000 };
 /// Processes that start at once.

@@ -1,20 +1,11 @@
 //! A worker that means harm, beside ten honest ones: nothing is over-admitted, no honest request is
 //! refused, and the scheduler's memory stays within its bound.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_tests::drill::{LATENESS, QUICK, hub};
-use rampmeter_tests::figures::Times;
-use rampmeter_tests::fire::Run;
 use rampmeter_tests::hostile::{Attack, Hostile, Reply};
 use rampmeter_tests::judge::{Call, Cost, Finding, MICROS, Rule, judge};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::shipped;
-use rampmeter_upstream::Config;
-use rampmeter_worker_sdk::{self as sdk, Client, Outcome, Resource};
-use std::sync::Mutex;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
+use rampmeter_worker_sdk as sdk;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How long the hostile worker sends in a usual run. Other drills run meanwhile, so this minute
@@ -33,12 +24,7 @@ const QUIET: &str = r#"
 [[resource]]
 name = "quiet"
 fair_share = "client"
-
-[[resource.limit]]
-name = "per-client"
-key = ["client"]
-capacity = 20
-period = "1s"
+limit = [{ name = "per-client", key = ["client"], capacity = 20, period = "1s" }]
 "#;
 
 /// Each honest client asks the busy resource twice as often as its share of the rate allows.

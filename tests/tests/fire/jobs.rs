@@ -1,13 +1,10 @@
 //! Delayed jobs whose workers, scheduler and servers are killed. All jobs are done in order, and no
 //! answer is 429.
 
-use crate::{JOBS_WORKER, RAMPMETER};
-use rampmeter_jobs::{Job, Queue};
-use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::fire::{Cycles, Run, is_long};
-use rampmeter_tests::guilds::{self, Guilds, LEASE, name};
+use crate::JOBS_WORKER;
+use crate::prelude::*;
+use rampmeter_tests::guilds::{LEASE, name};
 use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
-use rampmeter_tests::prelude::*;
 use std::ops::Range;
 
 /// Ten roles in ten seconds on each of fifty servers, five thousand in all. A usual run has fewer,

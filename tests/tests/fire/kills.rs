@@ -1,9 +1,7 @@
 //! Schedulers are killed, again and again, under load: not one token too many is admitted.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::plan;
 
 const CYCLES: Cycles = Cycles { usual: 100, long: 1000 };
 /// Kills come at any point between two writes to the store.

@@ -1,16 +1,9 @@
 //! Answers that come seconds late, because NATS is stopped or a worker hears nothing for a while.
 //! Their grants are not used once the bucket has filled up again.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::time::Time;
-use rampmeter_tests::fire::{Cycles, Run};
+use crate::prelude::*;
 use rampmeter_tests::judge::{Call, Cost, MICROS, Rule, judge};
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::{Line, Proxy};
-use rampmeter_tests::rng::Rng;
-use rampmeter_worker_sdk::Client;
-use std::sync::Mutex;
-use tokio::task::JoinSet;
 
 /// A hundred calls a second and a burst of as many, with the default margin. The bucket fills up in
 /// a second.

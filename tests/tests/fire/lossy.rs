@@ -1,10 +1,8 @@
 //! Messages between workers and scheduler are lost, doubled and reordered: no permit is charged
 //! twice.
 
-use rampmeter_tests::drill::{Charges, Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::load::Plan;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::{Charges, plan};
 use rampmeter_tests::relay::{Faults, Relay};
 
 /// Calls in all. A lost request is repeated only after seconds, so many workers are needed.

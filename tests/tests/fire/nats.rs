@@ -1,10 +1,8 @@
 //! The nats-server dies and stays away for a while. Workers and schedulers find it again, and no
 //! earlier message counts twice.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Run, is_long};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::plan;
 
 const USUAL_MS: [u64; 6] = [500, 3000, 1000, 5000, 500, 2000];
 const LONG_MS: [u64; 4] = [10_000, 500, 30_000, 15_000];

@@ -1,25 +1,15 @@
 //! One client asks for all that it can get, beside a hundred quiet ones, which notice next to
 //! nothing.
 
-use crate::{NOISY_CLIENT, RAMPMETER};
-use rampmeter_tests::figures::Times;
-use rampmeter_tests::fire::{Cycles, is_long};
-use rampmeter_tests::prelude::*;
-use std::process::Stdio;
-use tokio::process::{Child, Command};
-use tokio::task::JoinSet;
+use crate::NOISY_CLIENT;
+use crate::prelude::*;
 use tokio::time::interval;
 
 /// Three calls per second for each client, as in a web service.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-
-[[resource.limit]]
-name = "per-client"
-key = ["client"]
-capacity = 3
-period = "1s"
+limit = [{ name = "per-client", key = ["client"], capacity = 3, period = "1s" }]
 "#;
 
 const ROUNDS: Cycles = Cycles { usual: 1, long: 7 };

@@ -1,12 +1,9 @@
 //! Either the leader or the workers are cut off from NATS, and the standby is not. One side goes
 //! on, and the other does no harm when the network heals.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::load::Plan;
+use crate::prelude::*;
+use rampmeter_tests::drill::plan;
 use rampmeter_tests::pair::Member;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::{Line, Proxy};
 
 /// How the leader is cut off.

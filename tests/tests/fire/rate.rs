@@ -1,9 +1,7 @@
 //! A leader that dies every ten seconds costs hardly any of the rate.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::{Report, plan};
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 60 };
 const BETWEEN: Duration = Duration::from_secs(10);

@@ -1,9 +1,7 @@
 //! Schedulers are replaced one after the other, as in an upgrade, and no worker notices.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, Report, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::drill::{Report, plan};
 
 const CYCLES: Cycles = Cycles { usual: 20, long: 200 };
 /// Calls between two restarts.

@@ -1,11 +1,8 @@
 //! The leader freezes and wakes after a while, as on a machine that swaps, or in a virtual machine
 //! that moves.
 
-use crate::RAMPMETER;
-use rampmeter_tests::drill::{Drill, audited_hub, plan};
-use rampmeter_tests::fire::{Cycles, Run, is_long};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::rng::Rng;
+use crate::prelude::*;
+use rampmeter_tests::drill::plan;
 
 const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
 /// One stall in this many is long.

@@ -1,15 +1,9 @@
 //! The store is taken away, emptied, filled, or put back in time. No second burst follows.
 
-use crate::RAMPMETER;
-use async_nats::jetstream::{self, stream};
+use crate::prelude::*;
+use async_nats::jetstream::stream;
 use rampmeter_nats_server::Binary;
-use rampmeter_nats_server::Configuration;
-use rampmeter_nats_server::Options;
-use rampmeter_tests::drill::{Drill, SLOW, hub, plan};
-use rampmeter_tests::fire::Run;
-use rampmeter_tests::load::Plan;
-use rampmeter_tests::prelude::*;
-use tempfile::TempDir;
+use rampmeter_tests::drill::{SLOW, hub, plan};
 
 /// The stream behind the KV bucket.
 const STREAM: &str = "KV_rampmeter";

@@ -1,14 +1,10 @@
 //! The leader changes between schedulers whose clocks differ much. No window of the upstream
 //! exceeds its capacity.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::Message;
 use rampmeter_protocol::clock::wall_clock_origin;
-use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::rng::Rng;
 use tokio::sync::watch;
 
 const CYCLES: Cycles = Cycles { usual: 12, long: 200 };

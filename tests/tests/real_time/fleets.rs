@@ -6,22 +6,16 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use rampmeter_tests::fire::is_long;
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 
 const RESOURCE: &str = r#"
 [[resource]]
 name = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 50
-period = "10s"
-[[resource.limit]]
-name = "processing-units"
-unit = "processing-units"
-capacity = 200
-period = "10s"
+limit = [
+    { name = "requests", capacity = 50, period = "10s" },
+    { name = "processing-units", unit = "processing-units", capacity = 200, period = "10s" },
+]
 "#;
 
 async fn check(workers: usize, calls: usize, at_most: Span) {

@@ -8,3 +8,9 @@ mod upstreams;
 
 /// The program, as it ships.
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+
+/// What most of these tests use.
+mod prelude {
+    pub(crate) use crate::RAMPMETER;
+    pub(crate) use rampmeter_tests::prelude::*;
+}

@@ -8,13 +8,8 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use crate::RAMPMETER;
-use rampmeter_tests::fire::is_long;
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::rng::Rng;
-use rampmeter_upstream::Config;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 use rampmeter_upstream::Stats;
 use rampmeter_upstream::Tally;
 use tokio::task::JoinHandle;

@@ -1,11 +1,7 @@
 //! Limits that people change while schedulers run.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::status::Status;
+use crate::prelude::*;
 use rampmeter_store::{RuleStore, RulesRevision, StoreError};
-use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::rules::{apply, limits, put_by_hand};
 
 /// Ten calls, and then nothing for hours.
@@ -13,11 +9,7 @@ const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-[[resource.limit]]
-name = "few"
-capacity = 10
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 10, period = "400h", margin = 0 }]
 "#;
 
 /// Rules of `hub` with these limits, by name and capacity.

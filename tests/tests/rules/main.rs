@@ -7,3 +7,9 @@ mod wrong_rules;
 
 /// The program, as it ships.
 const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
+
+/// What most of these tests use.
+mod prelude {
+    pub(crate) use crate::RAMPMETER;
+    pub(crate) use rampmeter_tests::prelude::*;
+}

@@ -1,8 +1,6 @@
 //! Wrong rules are refused with place and reason, whichever way they come, and change nothing else.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::status::Status;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use rampmeter_tests::rules::{apply, put_by_hand};
 
 /// A configuration whose limits do not count as soon as there are rules.
@@ -327,7 +325,7 @@ const WRONG: &[(&str, &str, &str)] = &[
 
 /// All that the status says of the limits except their levels.
 fn limits(status: &Status) -> Vec<(String, String, f64, f64, f64, bool)> {
-    let limit = |limit: &rampmeter_protocol::status::LimitStatus| {
+    let limit = |limit: &LimitStatus| {
         let (name, algorithm) = (limit.name.to_string(), limit.algorithm.clone());
         (name, algorithm, limit.capacity, limit.period_ms, limit.margin, limit.shadow.is_some())
     };

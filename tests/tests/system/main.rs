@@ -19,3 +19,9 @@ const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
 /// A worker that takes a permit and keeps it.
 const PERMIT_HOLDER: &str = env!("CARGO_BIN_EXE_permit-holder");
+
+/// What most of these tests use.
+mod prelude {
+    pub(crate) use crate::RAMPMETER;
+    pub(crate) use rampmeter_tests::prelude::*;
+}

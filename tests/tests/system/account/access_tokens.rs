@@ -1,15 +1,7 @@
 //! Access tokens: workers that may ask get the provider's, and requests for tokens take permits of
 //! a limit of their own.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Config;
-use rampmeter_upstream::Endpoint;
-use rampmeter_upstream::Fault;
-use rampmeter_worker_sdk::Client;
-use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use crate::prelude::*;
 
 const VERBOSE: [(&str, &str); 3] = [portal::ENVIRONMENT[0], portal::ENVIRONMENT[1], ("RAMPMETER_LOG", "trace")];
 

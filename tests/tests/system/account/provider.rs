@@ -1,13 +1,8 @@
 //! Providers that fail. The known limits stay in force, the status shows the failure, and it heals
 //! without help.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::status::{ProviderState, ProviderStatus};
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Config;
-use rampmeter_upstream::Endpoint;
-use rampmeter_upstream::Fault;
+use crate::prelude::*;
+use rampmeter_protocol::status::ProviderStatus;
 
 /// A contract of one policy.
 fn contract(capacity: &str) -> Fault {

@@ -1,14 +1,8 @@
 //! The limits that schedulers make from a provider's answers.
 
-use crate::RAMPMETER;
-use async_nats::StatusCode;
+use crate::prelude::*;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run_in;
-use rampmeter_upstream::Endpoint;
-use rampmeter_upstream::Fault;
 
 /// A resource that has only its provider's limits.
 fn without_limits(upstream: &Upstream) -> String {
@@ -127,7 +121,7 @@ async fn levels_are_asked_for_where_there_are_some() {
 
 /// The exit code and the output of `rampmeter check --ask-provider`.
 async fn check(resources: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration("nats://127.0.0.1:1", resources)).unwrap();
     let arguments = ["check", "--ask-provider", "--config", file.path().to_str().unwrap()];
     let output = run_in(RAMPMETER, &arguments, environment).await;

@@ -1,14 +1,8 @@
 //! Canaries: secrets that have to arrive at their destinations, and must appear nowhere else.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_nats_server::Binary;
-use rampmeter_nats_server::Options;
-use rampmeter_protocol::status::ProviderState;
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run_in;
-use rampmeter_upstream::Endpoint;
-use rampmeter_upstream::Fault;
 
 const NATS_PASSWORD: &str = "canary-nats-password";
 const VERBOSE: [(&str, &str); 4] =
@@ -36,8 +30,8 @@ async fn guarded_nats() -> (Server, String) {
 }
 
 /// A secret in its own file.
-fn secret_file(content: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
+fn secret_file(content: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), content).unwrap();
     file
 }
@@ -97,7 +91,7 @@ async fn secrets_are_seen_nowhere() {
 /// The output of `rampmeter serve` and `rampmeter check --ask-provider` on a configuration that
 /// fails.
 async fn complaints(nats_url: &str, resources: &str) -> String {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), scheduler::configuration(nats_url, resources)).unwrap();
     let config = file.path().to_str().unwrap();
     let mut said = String::new();

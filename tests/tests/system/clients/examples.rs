@@ -1,11 +1,7 @@
 //! The SDK's examples behave as described, under the limits that they name.
 
-use rampmeter_tests::api;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
+use crate::prelude::*;
 use rampmeter_tests::scripted_api::{self, Step};
-use rampmeter_upstream::Dialect;
-use rampmeter_worker_sdk::Client;
 
 #[path = "../../../../worker-sdk/examples/language_model.rs"]
 #[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
@@ -40,7 +36,7 @@ async fn calls_of_a_language_model_settle_what_they_took() {
         .replace("90000", "9000\nmargin = 2250")
         .replace("600", "60\nmargin = 15");
     let scheduler = scheduler::start(&nats, &limits).await;
-    let upstream = api::upstream_with(&["requests=60/1s", "tokens=9000/1s"], Dialect::Openai).await;
+    let upstream = upstream_with(&["requests=60/1s", "tokens=9000/1s"], Dialect::Openai).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let model = client.resource("language-model").unwrap();
     let summary = language_model::converse(&model, &upstream.url(), 10, 10).await.unwrap();
@@ -56,7 +52,7 @@ async fn pages_settle_the_rows_that_they_had() {
     // A minute of the example passes in a second.
     let limits = shown("pagination").replace("\"60s\"", "\"1s\"").replace("6000", "600\nmargin = 150");
     let scheduler = scheduler::start(&nats, &limits).await;
-    let upstream = api::upstream_with(&["requests=600/1s", "rows=600/1s"], Dialect::SentinelHub).await;
+    let upstream = upstream_with(&["requests=600/1s", "rows=600/1s"], Dialect::SentinelHub).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let catalogue = client.resource("catalogue").unwrap();
     let summary = pagination::read_all(&catalogue, &upstream.url(), 12).await.unwrap();
@@ -74,7 +70,7 @@ async fn bodies_are_priced_by_the_scheduler() {
     // A minute of the example passes in two seconds.
     let limits = shown("priced").replace("\"60s\"", "\"2s\"").replace("600", "60\nmargin = 10");
     let scheduler = scheduler::start(&nats, &limits).await;
-    let upstream = api::upstream_with(&["requests=60/2s", "processing-units=60/2s"], Dialect::SentinelHub).await;
+    let upstream = upstream_with(&["requests=60/2s", "processing-units=60/2s"], Dialect::SentinelHub).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let hub = client.resource("sentinel-hub").unwrap();
     let summary = priced::download(&hub, &upstream.url(), 80).await.unwrap();
@@ -107,15 +103,10 @@ async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
 const HUB: &str = r#"
 [[resource]]
 name = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 100
-period = "1s"
-[[resource.limit]]
-name = "processing-units"
-unit = "processing-units"
-capacity = 100
-period = "1s"
+limit = [
+    { name = "requests", capacity = 100, period = "1s" },
+    { name = "processing-units", unit = "processing-units", capacity = 100, period = "1s" },
+]
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

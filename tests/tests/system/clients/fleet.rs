@@ -1,20 +1,15 @@
 //! Fleets of SDK workers against a real upstream, while everything around them fails, restarts and
 //! grows.
 
-use crate::RAMPMETER;
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 
 /// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 dialect = "sentinel-hub"
-[[resource.limit]]
-name = "per-second"
-capacity = 100
-period = "1s"
-margin = 50
+limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
 "#;
 const POLICY: &str = "requests=100/1s";
 

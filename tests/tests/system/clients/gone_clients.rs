@@ -1,11 +1,9 @@
 //! Clients that disappear while they wait cost other clients neither time nor tokens.
 
 use crate::PERMIT_HOLDER;
+use crate::prelude::*;
 use rampmeter_tests::holder::waiting_holder;
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::proxy::Proxy;
-use rampmeter_worker_sdk::Client;
 
 /// The number of requests of one client that is gone.
 const GONE: usize = 10_000;

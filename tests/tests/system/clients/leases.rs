@@ -1,12 +1,9 @@
 //! Calls in flight keep their places as long as they last, whichever process restarts, and no
 //! longer.
 
-use crate::{PERMIT_HOLDER, RAMPMETER};
-use rampmeter_protocol::time::Time;
-use rampmeter_tests::holder::{calls_in_flight, holder};
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Resource};
+use crate::PERMIT_HOLDER;
+use crate::prelude::*;
+use rampmeter_tests::holder::holder;
 
 /// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(1);

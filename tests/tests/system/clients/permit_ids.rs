@@ -1,19 +1,14 @@
 //! An id is a secret: generated ones cannot be guessed, and a chosen one that is in use is refused
 //! to another request.
 
+use crate::prelude::*;
 use async_nats::{Client, ConnectOptions};
-use rampmeter_tests::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-
-[[resource.limit]]
-name = "many"
-capacity = 1000
-period = "8h"
-margin = 0
+limit = [{ name = "many", capacity = 1000, period = "8h", margin = 0 }]
 "#;
 
 /// The letters of a UUID, of which 30 are random hexadecimal digits.

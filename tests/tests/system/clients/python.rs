@@ -1,8 +1,7 @@
 //! The Python worker of docs/workers.md runs against a real scheduler and a real upstream.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::Subscriber;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::python;
 use rampmeter_tests::scripted_api::{self, Step};
 
@@ -10,17 +9,10 @@ use rampmeter_tests::scripted_api::{self, Step};
 const RESOURCE: &str = r#"
 [[resource]]
 name = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 6
-period = "3s"
-margin = 4
-[[resource.limit]]
-name = "processing-units"
-unit = "processing-units"
-capacity = 20
-period = "2s"
-margin = 10
+limit = [
+    { name = "requests", capacity = 6, period = "3s", margin = 4 },
+    { name = "processing-units", unit = "processing-units", capacity = 20, period = "2s", margin = 10 },
+]
 "#;
 
 #[tokio::test]
@@ -53,16 +45,10 @@ async fn python_workers_never_get_429() {
 const SLOW: &str = r#"
 [[resource]]
 name = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 1
-period = "8s"
-margin = 0
-[[resource.limit]]
-name = "processing-units"
-unit = "processing-units"
-capacity = 100
-period = "1s"
+limit = [
+    { name = "requests", capacity = 1, period = "8s", margin = 0 },
+    { name = "processing-units", unit = "processing-units", capacity = 100, period = "1s" },
+]
 "#;
 
 #[tokio::test]
@@ -142,10 +128,7 @@ async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
 const OTHER_UNITS: &str = r#"
 [[resource]]
 name = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 10
-period = "1s"
+limit = [{ name = "requests", capacity = 10, period = "1s" }]
 "#;
 
 #[tokio::test]

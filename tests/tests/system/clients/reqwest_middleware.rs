@@ -1,27 +1,19 @@
 //! The middleware for reqwest.
 
+use crate::prelude::*;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::post;
 use http_body_util::{BodyExt, Full};
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::Client;
-use rampmeter_worker_sdk::error::{Code, ErrorKind};
 use rampmeter_worker_sdk::middleware::reqwest::Permits;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
-use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::net::TcpListener;
 
 /// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 dialect = "sentinel-hub"
-[[resource.limit]]
-name = "per-second"
-capacity = 100
-period = "1s"
-margin = 50
+limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
 "#;
 
 async fn connect(nats: &Server) -> Client {

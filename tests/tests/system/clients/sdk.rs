@@ -1,12 +1,8 @@
 //! The worker SDK against a real scheduler.
 
+use crate::prelude::*;
 use async_nats::Subscriber;
-use futures::FutureExt;
 use futures::poll;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::error::{Code, ErrorKind};
-use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 
 /// Four requests, and one more every 500 ms.
 const HUB: &str = r#"
@@ -14,11 +10,7 @@ const HUB: &str = r#"
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
 default_class = "bulk"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "2s"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "2s", margin = 0 }]
 "#;
 
 struct Stage {

@@ -1,9 +1,7 @@
 //! What the SDK logs while no scheduler leads the resource of its requests.
 
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::Client;
+use crate::prelude::*;
 use std::io::{self, Write};
-use std::sync::Mutex;
 use tracing::subscriber::{DefaultGuard, set_default};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -33,7 +31,7 @@ impl Log {
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
+        Write::write(&mut *self.0.lock().unwrap(), bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,15 +1,12 @@
 //! The layer for clients, around hyper-util's.
 
+use crate::prelude::*;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use rampmeter_tests::api::upstream_with;
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Dialect;
-use rampmeter_worker_sdk::Client;
-use rampmeter_worker_sdk::error::{Code, ErrorKind, RunError};
+use rampmeter_worker_sdk::error::RunError;
 use rampmeter_worker_sdk::middleware::tower::{ClientLayer, ClientService, ServerLayer};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -21,11 +18,7 @@ const HUB: &str = r#"
 [[resource]]
 name = "hub"
 dialect = "sentinel-hub"
-[[resource.limit]]
-name = "per-second"
-capacity = 100
-period = "1s"
-margin = 50
+limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
 "#;
 
 type Body = Empty<bytes::Bytes>;

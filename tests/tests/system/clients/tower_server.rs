@@ -2,16 +2,12 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
+use crate::prelude::*;
 use axum::Router;
 use axum::http::{StatusCode, Uri};
 use axum::routing::get;
-use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::middleware::tower::{Policy, ServerLayer};
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
-use rampmeter_worker_sdk::{Client, Resource};
-use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 const CLONES: usize = 8;
 const CONNECTIONS: usize = 100;

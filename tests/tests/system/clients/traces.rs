@@ -1,12 +1,9 @@
 //! Spans of requests for permits, as an OpenTelemetry collector gets them.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::HeaderMap;
-use futures::FutureExt;
 use rampmeter_tests::collector::{Collector, Span};
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::tracer::{Tracer, remote};
-use rampmeter_worker_sdk::{Client, Cost, Outcome};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
@@ -340,7 +337,7 @@ async fn a_worker_that_is_refused_or_gives_up_ends_its_span() {
 
 /// An upstream that tells the trace context which it sees.
 async fn telling_upstream() -> String {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let tell = async |headers: http::HeaderMap| {
         headers.get("traceparent").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()

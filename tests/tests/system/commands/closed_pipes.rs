@@ -1,12 +1,7 @@
 //! Commands whose reader goes away, as `head` does: that is an end and no failure.
 
-use crate::RAMPMETER;
-use rampmeter_jobs::Job;
-use rampmeter_tests::guilds;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
+use crate::prelude::*;
 use std::io::pipe;
-use std::process::Stdio;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1h\"\n";
 
@@ -14,7 +9,7 @@ const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"fe
 async fn unread(arguments: &[&str]) -> (Option<i32>, String) {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
-    let mut command = tokio::process::Command::new(RAMPMETER);
+    let mut command = Command::new(RAMPMETER);
     command.args(arguments).stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped()).kill_on_drop(true);
     let child = command.spawn().unwrap();
     let output = within("a command ends", child.wait_with_output()).await.unwrap();
@@ -28,8 +23,8 @@ async fn check(arguments: &[&str]) {
     assert_eq!((code, complaints), (Some(0), vec![]), "{arguments:?}");
 }
 
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
+fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     file
 }

@@ -1,10 +1,6 @@
 //! The `rampmeter` command: what it prints and how it ends.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::status::Status;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
-use std::os::unix::fs::PermissionsExt;
+use crate::prelude::*;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 
@@ -16,8 +12,8 @@ async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// A file that holds `text`.
-fn file(text: &str) -> tempfile::NamedTempFile {
-    let file = tempfile::NamedTempFile::new().unwrap();
+fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     file
 }

@@ -1,7 +1,6 @@
 //! The configuration: faults are reported with their place, and shipped files are valid.
 
-use rampmeter_config as config;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// A valid configuration; its lines count from 1.
 const VALID: &str = r#"[nats]

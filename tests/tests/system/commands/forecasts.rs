@@ -1,29 +1,19 @@
 //! When limits end at the present pace, in every place that shows it, and limits with `pace`.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_store::{HOURS, Store, StoredDayUsage};
-use rampmeter_tests::prelude::*;
 
 /// Two weeks have used ten in each hour. What is left lasts for 2.4 h.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "in-all"
-algorithm = "quota"
-resets = "never"
-capacity = 24
-margin = 0
-[[resource.limit]]
-name = "a-second"
-capacity = 1000
-period = "1s"
-margin = 0
+limit = [
+    { name = "in-all", algorithm = "quota", resets = "never", capacity = 24, margin = 0 },
+    { name = "a-second", capacity = 1000, period = "1s", margin = 0 },
+]
 "#;
 
 /// Writes two weeks of use.
@@ -80,9 +70,8 @@ async fn two_weeks_tell_when_a_quota_ends() {
 #[tokio::test]
 async fn a_paced_quota_delays_and_says_so() {
     let nats = nats::start().await;
-    let (quota, _) = HUB.rsplit_once("[[resource.limit]]").unwrap();
-    let paced = quota
-        .replace("resets = \"never\"", "resets = \"month\"\npace = true")
+    let paced = HUB
+        .replace("resets = \"never\"", "resets = \"month\", pace = true")
         .replace("capacity = 24", "capacity = 1000000");
     let _running = scheduler::start(&nats, &paced).await;
     let worker = Worker::connect(&nats, "hub").await;

@@ -1,10 +1,8 @@
 //! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use rampmeter_tests::process::run;
 use std::io::Write;
-use tempfile::NamedTempFile;
 
 const RATES: &str = r#"[
     {"name": "slow things", "route": "/slow/\\d+", "methods": ["GET", "POST"], "limit": 250, "drain_velocity": 1.75},

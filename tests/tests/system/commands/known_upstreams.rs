@@ -1,19 +1,12 @@
 //! The upstreams that ship, over HTTP: the dialects read all that they tell.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_dialects::{Dialect, DialectReading, Reader};
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict};
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Config;
 use rampmeter_upstream::Preset;
-use std::ops::RangeInclusive;
-use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::Command;
 
 /// An upstream, and the reader of its answers.
 struct Stage {

@@ -1,12 +1,8 @@
 //! Standard error that is unread, full or closed. Permits go on, and the process ends on request.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use std::fs::File;
 use std::io::{BufRead, BufReader, PipeReader, pipe};
-use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
-use tempfile::TempDir;
 
 const HUB: &str =
     "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"many\"\ncapacity = 1000\nperiod = \"1s\"\n";
@@ -118,7 +114,7 @@ async fn lost_lines_are_counted_and_logged_when_the_reader_goes_on() {
 #[tokio::test]
 async fn a_command_fails_in_order_if_standard_error_is_full() {
     let full = File::options().write(true).open("/dev/full").unwrap();
-    let mut command = tokio::process::Command::new(RAMPMETER);
+    let mut command = Command::new(RAMPMETER);
     command.args(["check", "--config", "/nonexistent.toml"]).stdout(Stdio::null()).stderr(full);
     let status = within("the command ends", command.status()).await.unwrap();
     assert_eq!(status.code(), Some(1), "no panic: {status}");

@@ -1,9 +1,6 @@
 //! `rampmeter init`: each preset is a configuration that holds in the simulator and serves.
 
-use crate::RAMPMETER;
-use rampmeter_config as config;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
+use crate::prelude::*;
 
 /// A preset, its plans, its resource and the cost of a call. The number is the least part of its
 /// narrowest limit that the workers of its scenario use.

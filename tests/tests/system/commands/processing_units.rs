@@ -1,7 +1,6 @@
 //! `rampmeter pu`
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use std::process::Command;
 
 /// A body of the calculator's own tests.

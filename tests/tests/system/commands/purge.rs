@@ -1,10 +1,6 @@
 //! `rampmeter purge`
 
-use crate::RAMPMETER;
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::Client;
-use rampmeter_worker_sdk::error::{Code, ErrorKind};
+use crate::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
@@ -12,17 +8,10 @@ const HUB: &str = r#"
 name = "hub"
 fair_share = "client"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 [[resource]]
 name = "unshared"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
+limit = [{ name = "few", capacity = 4, period = "400h" }]
 "#;
 
 /// Success, standard output, standard error.

@@ -1,17 +1,11 @@
 //! The quick start of docs/configuration.md: its lines, as they are printed.
 
-use crate::RAMPMETER;
 use crate::clients::examples;
+use crate::prelude::*;
 use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
-use rampmeter_config as config;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::python;
-use rampmeter_tests::repository;
 use rampmeter_upstream::Policy;
-use std::process::Stdio;
-use tempfile::TempDir;
-use tokio::process::{Child, Command};
 
 /// The commands of the quick start, without their comments.
 fn commands() -> Vec<String> {
@@ -97,7 +91,7 @@ async fn the_quick_start_runs_as_printed_without_a_429() {
     shell.run(&command("rampmeter check")).await;
     let serving = shell.begin(&command("rampmeter serve"), "serve.txt");
     let playing = shell.begin(&format!("{} --listen 127.0.0.1:0", command("rampmeter upstream")), "upstream.txt");
-    until("NATS listens", async || tokio::net::TcpStream::connect(free).await.ok()).await;
+    until("NATS listens", async || TcpStream::connect(free).await.ok()).await;
     let upstream = until("the upstream tells its URL", async || {
         shell.read("upstream.txt").split_once(" enforces ").map(|(url, _)| url.to_owned())
     })

@@ -1,10 +1,6 @@
 //! What commands print is read by people: narrow tables, short figures, and logs without alarm.
 
-use crate::RAMPMETER;
-use rampmeter_jobs::Job;
-use rampmeter_tests::guilds;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
+use crate::prelude::*;
 
 const COLUMNS: usize = 80;
 
@@ -14,25 +10,12 @@ const HUB: &str = r#"
 name = "sentinel-hub"
 fair_share = "team"
 classes = [{ name = "interactive" }, { name = "bulk", headroom = 0.5 }]
-[[resource.limit]]
-name = "units-per-month"
-unit = "processing-units"
-capacity = 400000
-period = "744h"
-[[resource.limit]]
-name = "per-minute"
-capacity = 600
-period = "1m"
-[[resource.limit]]
-name = "in-flight"
-algorithm = "concurrency"
-capacity = 4
-time_to_live = "60s"
-[[resource.limit]]
-name = "per-team"
-key = ["team"]
-capacity = 300
-period = "10h"
+limit = [
+    { name = "units-per-month", unit = "processing-units", capacity = 400000, period = "744h" },
+    { name = "per-minute", capacity = 600, period = "1m" },
+    { name = "in-flight", algorithm = "concurrency", capacity = 4, time_to_live = "60s" },
+    { name = "per-team", key = ["team"], capacity = 300, period = "10h" },
+]
 "#;
 
 /// What the command prints. Checks that the command succeeds, and that every line is narrow.

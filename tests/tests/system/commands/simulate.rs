@@ -1,9 +1,6 @@
 //! `rampmeter simulate`, and the shipped scenarios.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
-use std::path::PathBuf;
+use crate::prelude::*;
 
 async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = process::run(RAMPMETER, &[&["simulate"], arguments].concat()).await;
@@ -76,7 +73,7 @@ cost = { requests = { one_of = [1, 2] } }
 
 #[tokio::test]
 async fn a_configuration_with_fleets_is_a_scenario() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), CONFIGURED).unwrap();
     let path = file.path().to_str().unwrap();
     let (code, table, error) = simulate(&[path, "--strategy", "late-binding"]).await;
@@ -198,7 +195,7 @@ async fn faults_of_a_scenario_are_reported_with_their_place() {
     ];
     for (right, wrong, message) in table {
         assert!(valid.contains(right), "{right}");
-        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), valid.replacen(right, wrong, 1)).unwrap();
         let (code, output, error) = simulate(&[file.path().to_str().unwrap()]).await;
         assert_eq!((code, output.as_str()), (Some(1), ""), "{wrong}");

@@ -1,19 +1,12 @@
 //! `rampmeter state`: the content of the store, and its initialisation, which happens only on
 //! request.
 
-use crate::RAMPMETER;
-use async_nats::jetstream;
-use rampmeter_tests::prelude::*;
-use tempfile::NamedTempFile;
+use crate::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
 /// Exit code, and standard output and standard error together.
@@ -64,7 +57,7 @@ async fn what_the_store_holds() {
 #[tokio::test]
 async fn a_limit_with_keys_shows_the_fullest() {
     let nats = nats::start().await;
-    let keyed = HUB.replace("margin = 0", "margin = 0\nkey = [\"guild\"]");
+    let keyed = HUB.replace("margin = 0", "margin = 0, key = [\"guild\"]");
     let running = scheduler::start(&nats, &keyed).await;
     let worker = Worker::connect(&nats, "hub").await;
     for (guild, cost) in [("17", 1), ("4", 3)] {

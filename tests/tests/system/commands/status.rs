@@ -1,16 +1,12 @@
 //! `rampmeter status`
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use rampmeter_protocol::status::Status;
-use rampmeter_tests::prelude::*;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 use tokio::io::AsyncBufReadExt;
-use tokio::process::{Child, Command};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const HUB: &str = r#"
@@ -18,11 +14,7 @@ const HUB: &str = r#"
 name = "hub"
 max_ahead = "8000h"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
 /// Exit code, standard output, standard error.

@@ -1,8 +1,7 @@
 //! What clients have used, day by day: over hand-overs and kills, and within bounds.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_protocol::usage::DayUsage;
-use rampmeter_tests::prelude::*;
 
 /// Calls count requests and units, and clients share two classes.
 const HUB: &str = r#"
@@ -10,17 +9,10 @@ const HUB: &str = r#"
 name = "hub"
 fair_share = "client"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "requests-a-day"
-capacity = 1000000
-period = "24h"
-margin = 0
-[[resource.limit]]
-name = "units-a-day"
-unit = "units"
-capacity = 1000000
-period = "24h"
-margin = 0
+limit = [
+    { name = "requests-a-day", capacity = 1000000, period = "24h", margin = 0 },
+    { name = "units-a-day", unit = "units", capacity = 1000000, period = "24h", margin = 0 },
+]
 "#;
 
 /// Calls, requests and units by client and class.

@@ -1,11 +1,7 @@
 //! Access to the HTTP front: tokens, and bounds on everything that a client sends.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use rampmeter_tests::process::run_in;
-use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const API: &str = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 const CHECK: &str = "[http.check]\nresource = \"api\"";
@@ -14,7 +10,7 @@ const TOKEN: &str = "canary-token-of-the-front";
 #[tokio::test]
 async fn a_token_is_asked_for_where_permits_are_given() {
     let nats = nats::start().await;
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("{TOKEN}\n")).unwrap();
     let front = Front::start(&nats, &format!("token_file = {:?}\n{CHECK}", file.path()), API).await;
     let right = format!("Bearer {TOKEN}");
@@ -50,7 +46,7 @@ async fn a_token_is_asked_for_where_permits_are_given() {
 
 /// The output of `rampmeter serve` and `rampmeter check` on a configuration with this `[http]`.
 async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String) {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), format!("[nats]\nurl = \"{nats_url}\"\n[http]\n{http}\n{API}")).unwrap();
     let arguments = [command, "--config", file.path().to_str().unwrap()];
     let output = run_in(RAMPMETER, &arguments, &[("FRONT_TOKEN", TOKEN), ("SHORT_TOKEN", "canary")]).await;
@@ -96,7 +92,7 @@ async fn a_reachable_front_without_a_token_does_not_start() {
 #[tokio::test]
 async fn check_finds_wrong_addresses_and_files_of_tokens() {
     let nats = nats::start().await;
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     let wrong = format!("tokens_file = {:?}", file.path());
     let form = "`http.tokens_file`: ";
     #[rustfmt::skip]

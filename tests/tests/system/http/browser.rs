@@ -1,8 +1,7 @@
 //! Requests that a web page of strangers has a browser send to this host.
 
+use crate::prelude::*;
 use rampmeter_tests::front::check;
-use rampmeter_tests::front::few;
-use rampmeter_tests::prelude::*;
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 

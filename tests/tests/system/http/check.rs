@@ -1,25 +1,16 @@
 //! The endpoint for reverse proxies: `/check`.
 
+use crate::prelude::*;
 use async_nats::Client;
-use rampmeter_tests::front::Response;
-use rampmeter_tests::prelude::*;
 
 const API: &str = r#"
 [[resource]]
 name = "api"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "few"
-capacity = 2
-period = "400h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 5
-period = "1h"
+limit = [
+    { name = "few", capacity = 2, period = "400h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 5, period = "1h" },
+]
 "#;
 
 /// Four calls a second, one at a time.

@@ -1,16 +1,11 @@
 //! `/check` behind real gateways, with the shipped configurations.
 
+use crate::prelude::*;
 use axum::Router;
-use rampmeter_tests::front::Response;
 use rampmeter_tests::front::check;
-use rampmeter_tests::front::few;
 use rampmeter_tests::gateway::{self, Behind, Kind};
 use rampmeter_tests::listening::Listening;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::repository;
-use std::net::{IpAddr, SocketAddr};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use std::net::IpAddr;
 
 /// The backend's answer.
 const PASSED: &str = "passed";

@@ -1,23 +1,14 @@
 //! Health, readiness and metrics over HTTP.
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [
+    { name = "few", capacity = 4, period = "400h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
+]
 "#;
 
 #[tokio::test]

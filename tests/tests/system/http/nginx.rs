@@ -1,15 +1,9 @@
 //! The cost of `/check` behind a real nginx, with the shipped configuration.
 
-use crate::RAMPMETER;
-use rampmeter_tests::figures::Times;
-use rampmeter_tests::fire::is_long;
-use rampmeter_tests::front::{check, few};
+use crate::prelude::*;
+use rampmeter_tests::front::check;
 use rampmeter_tests::gateway::{self, Behind};
 use rampmeter_tests::nginx;
-use rampmeter_tests::prelude::*;
-use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const BUILD_FOLDER: &str = env!("CARGO_TARGET_TMPDIR");
 /// The backend's answer.

@@ -1,8 +1,6 @@
 //! The web page: the rights to look and to order, and its bounds against hostile clients.
 
-use rampmeter_tests::front::Response;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::worker::Answers;
+use crate::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
@@ -10,18 +8,11 @@ const HUB: &str = r#"
 name = "hub"
 fair_share = "client"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 
 [[resource]]
 name = "other"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
+limit = [{ name = "few", capacity = 4, period = "400h" }]
 "#;
 
 const TOKENS: &str = r#"
@@ -49,8 +40,8 @@ page = "operate"
 const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}\"'`";
 
 /// A front with these tokens. The file is theirs.
-async fn guarded(nats: &Server) -> (Front, tempfile::NamedTempFile) {
-    let file = tempfile::NamedTempFile::new().unwrap();
+async fn guarded(nats: &Server) -> (Front, NamedTempFile) {
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TOKENS).unwrap();
     (Front::start(nats, &format!("tokens_file = {:?}", file.path()), HUB).await, file)
 }

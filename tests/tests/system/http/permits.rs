@@ -1,16 +1,11 @@
 //! The protocol over HTTP: `/v1/permit` and `/v1/settle`.
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
 /// One call in a quarter of a second.
@@ -209,7 +204,7 @@ async fn a_stop_answers_every_request() {
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {
         let sent = http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
-        rampmeter_tests::front::Response::read(sent).await
+        Response::read(sent).await
     });
     until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
     scheduler::stop(front.running).await;

@@ -1,24 +1,16 @@
 //! Several tokens of the HTTP front: what each holder may ask for, and how tokens change.
 
-use crate::RAMPMETER;
-use rampmeter_tests::front::Response;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 const RESOURCES: &str = r#"
 [[resource]]
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "few"
-capacity = 100
-period = "400h"
+limit = [{ name = "few", capacity = 100, period = "400h" }]
 
 [[resource]]
 name = "other"
-[[resource.limit]]
-name = "few"
-capacity = 100
-period = "400h"
+limit = [{ name = "few", capacity = 100, period = "400h" }]
 "#;
 
 const TOKENS: &str = r#"
@@ -43,7 +35,7 @@ async fn ask(url: &str, token: &str, path: &str, body: &Value) -> Response {
 #[tokio::test]
 async fn a_holder_names_only_what_its_token_allows() {
     let nats = nats::start().await;
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TOKENS).unwrap();
     let check = "[http.check]\nresource = \"other\"";
     let front = Front::start(&nats, &format!("tokens_file = {:?}\n{check}", file.path()), RESOURCES).await;
@@ -84,7 +76,7 @@ async fn a_holder_that_names_no_client_asks_as_itself() {
     // The test leads this resource.
     let mut asked = client.subscribe("rampmeter.permit.third").await.unwrap();
     client.flush().await.unwrap();
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TOKENS.replace("\"hub\"", "\"third\"")).unwrap();
     let front = Front::start(&nats, &format!("tokens_file = {:?}", file.path()), RESOURCES).await;
     let answering = async {
@@ -147,7 +139,7 @@ async fn tokens_change_without_a_restart() {
 #[tokio::test]
 async fn a_file_with_one_token_is_read_again_too() {
     let nats = nats::start().await;
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "canary-of-yesterday\n").unwrap();
     let front = Front::start(&nats, &format!("token_file = {:?}", file.path()), RESOURCES).await;
     let url = format!("http://{}", front.address());

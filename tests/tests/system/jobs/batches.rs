@@ -1,13 +1,10 @@
 //! Publishing many jobs at once: order, duplicates, failures, and a server that is killed.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
-use async_nats::jetstream::{self, stream};
+use async_nats::jetstream::stream;
 use futures::TryStreamExt;
-use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind};
-use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Outcome};
+use rampmeter_tests::guilds::name;
 use std::ops::Range;
 
 const SECOND: Duration = Duration::from_secs(1);

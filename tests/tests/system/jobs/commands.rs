@@ -1,10 +1,7 @@
 //! `rampmeter jobs`: a queue as operators see it.
 
-use crate::RAMPMETER;
-use rampmeter_jobs::{Job, Queue};
+use crate::prelude::*;
 use rampmeter_tests::listening::Listening;
-use rampmeter_tests::prelude::*;
-use tokio::process::Command;
 
 /// The output of the command if it succeeds, and its complaint otherwise.
 async fn jobs(nats: &Server, arguments: &[&str]) -> Result<String, String> {

@@ -1,11 +1,8 @@
 //! Several jobs of a group at once, times that handlers name, deadlines, and positions.
 
-use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue};
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::guilds::{self, Guilds, discord, name};
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use std::sync::Mutex;
+use crate::prelude::*;
+use rampmeter_jobs::GroupStatus;
+use rampmeter_tests::guilds::name;
 use tokio::sync::Semaphore;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,13 +1,10 @@
 //! Delayed jobs while workers, schedulers and servers die.
 
-use crate::{JOBS_WORKER, RAMPMETER};
-use rampmeter_jobs::{Attempt, Failure, Job, Queue};
-use rampmeter_tests::fire::Run;
-use rampmeter_tests::guilds::{self, Guilds, discord, name};
+use crate::JOBS_WORKER;
+use crate::prelude::*;
+use rampmeter_tests::guilds::name;
 use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -1,12 +1,10 @@
 //! Operators make queues, and workers open them. A queue that another party has made in another way
 //! is refused with the difference.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::jetstream::consumer::push;
-use async_nats::jetstream::{self, Context, stream};
-use rampmeter_jobs::{Failure, Job, Queue, QueueError, QueueErrorKind, Worker};
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Outcome};
+use async_nats::jetstream::{Context, stream};
+use rampmeter_jobs::{QueueError, Worker};
 
 async fn init(nats: &Server, options: &[&str]) -> Result<String, String> {
     let arguments = [&["jobs", "init", "roles"], options, &["--nats", nats.url()]].concat();

@@ -1,17 +1,9 @@
 //! Jobs with the shipped configuration of nats-server. Jobs have an account of their own. A worker
 //! may do all that jobs take. It makes no stream, and reaches no permit, no event and no state.
 
-use crate::RAMPMETER;
 use crate::nats::permissions::User;
-use futures::FutureExt;
-use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind, Worker};
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::guilds::discord;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::shipped;
-use rampmeter_worker_sdk::{Client, Outcome, Resource};
-use tempfile::TempDir;
+use crate::prelude::*;
+use rampmeter_jobs::Worker;
 
 /// The subjects of acknowledgements with tokens for domain and account, which NATS 2.16 has by
 /// default.

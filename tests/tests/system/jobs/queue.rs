@@ -1,15 +1,12 @@
 //! Delayed jobs: order, retries, dead letters, duplicates, deletion, classes.
 
 use crate::JOBS_WORKER;
+use crate::prelude::*;
 use async_nats::HeaderMap;
-use rampmeter_jobs::{Attempt, Failure, GroupStatus, Job, Queue, QueueErrorKind, Worker};
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::guilds::{self, GuildCall, Guilds, discord, name};
+use rampmeter_jobs::{GroupStatus, Worker};
+use rampmeter_tests::guilds::{GuildCall, name};
 use rampmeter_tests::job_run;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::wrong_clock::WrongClock;
-use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
-use std::sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -99,7 +96,7 @@ async fn until_done(queue: &Queue, dead: usize) {
 
 /// Checks that empty lanes leave no record, and JetStream waits for no acknowledgement.
 async fn check_nothing_is_left(nats: &Server) {
-    let jetstream = async_nats::jetstream::new(nats::connect(nats).await);
+    let jetstream = jetstream::new(nats::connect(nats).await);
     let stream = jetstream.get_stream("rampmeter-lanes-roles").await.unwrap();
     until("the stream of lanes is empty", async || {
         let left = stream.get_info().await.unwrap().state.messages;

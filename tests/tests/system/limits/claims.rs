@@ -1,30 +1,18 @@
 //! What a worker says of the upstream stops the calls of its own limits for a minute. It counts for
 //! longer if a second client says the same, and ends if an operator ends it.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-[[resource.limit]]
-name = "few"
-capacity = 100
-period = "400h"
-margin = 0
-[[resource.limit]]
-name = "in-flight"
-algorithm = "concurrency"
-capacity = 10
-time_to_live = "300s"
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [
+    { name = "few", capacity = 100, period = "400h", margin = 0 },
+    { name = "in-flight", algorithm = "concurrency", capacity = 10, time_to_live = "300s" },
+    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
+]
 "#;
 
 /// Asks over a connection whose inboxes begin with `inbox`.

@@ -1,9 +1,7 @@
 //! Limits that count something other than tokens, at upstreams that enforce them.
 
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::holder::calls_in_flight;
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 
 const WORKERS: usize = 40;
 const CALLS: usize = 5;
@@ -100,12 +98,7 @@ async fn a_quota_that_is_gone_is_no_reason_to_wait() {
 [[resource]]
 name = "api"
 start = "full"
-[[resource.limit]]
-name = "monthly"
-algorithm = "quota"
-resets = "month"
-zone = "Europe/Berlin"
-capacity = 3
+limit = [{ name = "monthly", algorithm = "quota", resets = "month", zone = "Europe/Berlin", capacity = 3 }]
 "#;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, quota).await;

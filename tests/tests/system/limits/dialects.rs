@@ -1,29 +1,16 @@
 //! The upstream's responses, from a worker's settle to the levels, the log and the metrics.
 
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::api::upstream_with;
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Dialect;
-use rampmeter_worker_sdk::{Client, Cost};
+use crate::prelude::*;
 
 /// A hundred units; tests end before any of them refills.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 dialect = "sentinel-hub"
-
-[[resource.limit]]
-name = "few"
-capacity = 100
-period = "4000h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 100
-period = "4000h"
-margin = 0
+limit = [
+    { name = "few", capacity = 100, period = "4000h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 100, period = "4000h", margin = 0 },
+]
 "#;
 
 struct Stage {
@@ -72,8 +59,8 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
 
 #[tokio::test]
 async fn a_reported_cost_that_no_limit_counts_is_not_refused() {
-    let (requests_only, _) = HUB.rsplit_once("[[resource.limit]]").unwrap();
-    let Stage { worker, .. } = &stage(requests_only).await;
+    let requests_only: String = HUB.split_inclusive('\n').filter(|line| !line.contains("units")).collect();
+    let Stage { worker, .. } = &stage(&requests_only).await;
     worker.ask(json!({"id": "a"})).await;
     let response = json!({"status": 200, "headers": {"x-processingunits-spent": "2.5"}});
     assert_eq!(worker.settle(json!({"id": "a", "response": response})).await["status"], "settled");

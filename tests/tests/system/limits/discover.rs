@@ -1,13 +1,9 @@
 //! Unwritten limits, found over HTTP with the real binary.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::headers::speaks_of_limits;
-use rampmeter_protocol::status::{DiscoveredStatus, LimitStatus};
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Config;
+use crate::prelude::*;
+use rampmeter_protocol::status::DiscoveredStatus;
 use rampmeter_upstream::Preset;
 use rampmeter_upstream::ResponseTime;
-use rampmeter_worker_sdk::Client;
 use std::num::NonZeroUsize;
 
 const DISCORD: &str = r#"
@@ -32,10 +28,7 @@ const BUSY: &str = r#"
 name = "hub"
 discover = "in-flight"
 start = "full"
-[[resource.limit]]
-name = "many"
-capacity = 1000
-period = "1s"
+limit = [{ name = "many", capacity = 1000, period = "1s" }]
 "#;
 
 async fn preset(name: &str) -> Upstream {

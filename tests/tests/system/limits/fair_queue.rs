@@ -1,9 +1,7 @@
 //! Clients that share a class, and explanations why they wait, over a real NATS server.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_protocol::explain::{Explanation, State};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::worker::Answers;
 
 /// One request every 100 hours for all, shared by clients.
 const SLOW: &str = r#"
@@ -12,11 +10,7 @@ name = "hub"
 fair_share = "team"
 weights = { heavy = 2 }
 classes = [{ name = "urgent" }, { name = "bulk" }]
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
 /// Five in a second, so that a queue moves during a test.

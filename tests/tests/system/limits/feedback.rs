@@ -4,11 +4,8 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use crate::RAMPMETER;
-use rampmeter_tests::api::upstream_with;
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Dialect;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 use tokio::task::JoinHandle;
 
 /// Twenty requests a second.
@@ -17,10 +14,7 @@ const HUB: &str = r#"
 name = "hub"
 dialect = "sentinel-hub"
 start = "unproven"
-[[resource.limit]]
-name = "per-two-seconds"
-capacity = 40
-period = "2s"
+limit = [{ name = "per-two-seconds", capacity = 40, period = "2s" }]
 "#;
 const CAPACITY: f64 = 40.0;
 const RATE: f64 = 20.0;
@@ -149,12 +143,7 @@ async fn a_call_costs_what_its_answer_says() {
 [[resource]]
 name = "hub"
 dialect = "sentinel-hub"
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 100
-period = "1h"
-margin = 0
+limit = [{ name = "units", unit = "processing-units", capacity = 100, period = "1h", margin = 0 }]
 "#;
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, resource).await;

@@ -1,24 +1,16 @@
 //! Pauses that an operator orders.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_protocol::reason::PauseCause;
-use rampmeter_tests::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "few"
-capacity = 100
-period = "400h"
-margin = 0
-[[resource.limit]]
-name = "each"
-capacity = 100
-period = "400h"
-key = ["client"]
-margin = 0
+limit = [
+    { name = "few", capacity = 100, period = "400h", margin = 0 },
+    { name = "each", capacity = 100, period = "400h", key = ["client"], margin = 0 },
+]
 "#;
 
 /// Success, standard output, standard error.

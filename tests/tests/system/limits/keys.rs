@@ -1,7 +1,6 @@
 //! Limits for some requests, and limits with a bucket for each key, over NATS.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// Each client may call five times in 100 s, the important one fifty times. Requests without a
 /// client count as unknown.
@@ -10,30 +9,11 @@ const HUB: &str = r#"
 name = "hub"
 unmatched = "refuse"
 max_keys = 3
-
-[[resource.limit]]
-name = "per-client"
-group = "clients"
-key = ["client"]
-capacity = 5
-period = "100s"
-margin = 0
-
-[[resource.limit]]
-name = "important"
-group = "clients"
-key = ["client"]
-match = { client = "vip" }
-capacity = 50
-period = "100s"
-margin = 0
-
-[[resource.limit]]
-name = "heavy"
-match = { route = "^/heavy/", method = ["PUT", "PATCH"] }
-capacity = 1
-period = "100s"
-margin = 0
+limit = [
+    { name = "per-client", group = "clients", key = ["client"], capacity = 5, period = "100s", margin = 0 },
+    { name = "important", group = "clients", key = ["client"], match = { client = "vip" }, capacity = 50, period = "100s", margin = 0 },
+    { name = "heavy", match = { route = "^/heavy/", method = ["PUT", "PATCH"] }, capacity = 1, period = "100s", margin = 0 },
+]
 "#;
 
 /// Asks for this many permits at once, and counts the immediate grants.
@@ -135,19 +115,10 @@ async fn a_restart_keeps_every_key_and_a_crash_empties_those_of_short_periods() 
 const QUOTAS: &str = r#"
 [[resource]]
 name = "hub"
-
-[[resource.limit]]
-name = "in-all"
-algorithm = "quota"
-resets = "never"
-key = ["client"]
-capacity = 10
-
-[[resource.limit]]
-name = "per-hour"
-key = ["team"]
-capacity = 1000
-period = "1h"
+limit = [
+    { name = "in-all", algorithm = "quota", resets = "never", key = ["client"], capacity = 10 },
+    { name = "per-hour", key = ["team"], capacity = 1000, period = "1h" },
+]
 "#;
 
 /// Asks until nothing is left, and counts the grants.
@@ -193,13 +164,9 @@ async fn a_crash_leaves_every_key_what_is_left_of_its_quota() {
 const WINDOWS: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "per-client"
-algorithm = "fixed-window"
-aligned = "first-use"
-key = ["client"]
-capacity = 5
-period = "10h"
+limit = [
+    { name = "per-client", algorithm = "fixed-window", aligned = "first-use", key = ["client"], capacity = 5, period = "10h" },
+]
 "#;
 
 fn thousands(worker_clients: std::ops::Range<usize>, cost: u64) -> Value {

@@ -1,13 +1,10 @@
 //! The margin of a token bucket follows what workers tell of their calls.
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "per-second"
-capacity = 1000
-period = "1s"
+limit = [{ name = "per-second", capacity = 1000, period = "1s" }]
 "#;
 
 #[tokio::test]

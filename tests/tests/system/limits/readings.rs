@@ -1,9 +1,7 @@
 //! What the upstream's headers tell of a window: its rest, its end and its capacity. Schedulers
 //! that are stopped or killed pass this on to their successors.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::status::LimitStatus;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// A hundred a day, from midnight to midnight in UTC.
 const HUB: &str = r#"
@@ -11,11 +9,7 @@ const HUB: &str = r#"
 name = "hub"
 dialect = "ietf"
 start = "full"
-[[resource.limit]]
-name = "per-day"
-algorithm = "fixed-window"
-capacity = 100
-period = "24h"
+limit = [{ name = "per-day", algorithm = "fixed-window", capacity = 100, period = "24h" }]
 "#;
 /// The window ends in six hours, so it began eighteen hours ago.
 const SIX_HOURS_MS: f64 = 21_600_000.0;
@@ -34,7 +28,7 @@ async fn limit(worker: &Worker) -> LimitStatus {
     worker.status_of_leader().await.limits.remove(0)
 }
 
-fn check(limit: &LimitStatus, level: std::ops::RangeInclusive<f64>) {
+fn check(limit: &LimitStatus, level: RangeInclusive<f64>) {
     let reported = limit.reported.unwrap();
     assert_eq!(reported.capacity, Some(80.0), "{limit:?}");
     assert!(level.contains(&limit.level), "{limit:?}");

@@ -1,32 +1,22 @@
 //! Requests that no limit counts, by mistake: a wrong unit, or a label that is never sent.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// A typo in the unit.
 const TYPO: &str = r#"
 [[resource]]
 name = "my-api"
-[[resource.limit]]
-name = "few"
-unit = "request"
-capacity = 5
-period = "10s"
+limit = [{ name = "few", unit = "request", capacity = 5, period = "10s" }]
 "#;
 
 /// Five a client and five in all; the limit of clients is never needed if no request names one.
 const KEYED: &str = r#"
 [[resource]]
 name = "my-api"
-[[resource.limit]]
-name = "all"
-capacity = 1000
-period = "10s"
-[[resource.limit]]
-name = "per-client"
-key = ["client"]
-capacity = 5
-period = "10s"
+limit = [
+    { name = "all", capacity = 1000, period = "10s" },
+    { name = "per-client", key = ["client"], capacity = 5, period = "10s" },
+]
 "#;
 
 const NOTE: &str = "resource `my-api`: no limit counts `requests`, so that requests without a `cost` are refused \
@@ -42,7 +32,7 @@ async fn output(arguments: &[&str]) -> String {
 
 #[tokio::test]
 async fn check_and_serve_warn_of_a_unit_that_no_request_has() {
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), TYPO).unwrap();
     let check = async || output(&["check", "--config", file.path().to_str().unwrap()]).await;
     assert_eq!(check().await.lines().next(), Some(&*format!("note: {NOTE}")));

@@ -5,12 +5,8 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::headers::speaks_of_limits;
-use rampmeter_tests::fleet::{Asking, Fleet, Job};
-use rampmeter_tests::prelude::*;
-use rampmeter_upstream::Config;
-use rampmeter_upstream::Dialect;
+use crate::prelude::*;
+use rampmeter_tests::fleet::Job;
 
 /// Sixty requests in windows of ten seconds. As configured, windows begin at multiples of ten
 /// seconds of the clock.
@@ -19,11 +15,7 @@ const HUB: &str = r#"
 name = "hub"
 dialect = "ietf"
 start = "full"
-[[resource.limit]]
-name = "many"
-algorithm = "fixed-window"
-capacity = 60
-period = "10s"
+limit = [{ name = "many", algorithm = "fixed-window", capacity = 60, period = "10s" }]
 "#;
 const CAPACITY: usize = 60;
 const PERIOD: Duration = Duration::from_secs(10);
@@ -39,13 +31,9 @@ const TENANTS: &str = r#"
 name = "hub"
 dialect = "ietf"
 start = "full"
-[[resource.limit]]
-name = "each"
-key = ["tenant"]
-algorithm = "fixed-window"
-capacity = 10
-period = "1h"
-margin = 0
+limit = [
+    { name = "each", key = ["tenant"], algorithm = "fixed-window", capacity = 10, period = "1h", margin = 0 },
+]
 "#;
 const TENANTS_UPSTREAM: &str = r#"
 dialect = "ietf"

@@ -1,28 +1,17 @@
 //! Every wrong message gets a typed answer that names the field. It is charged nothing and disturbs
 //! no other request.
 
+use crate::prelude::*;
 use rampmeter_protocol::bounds::MAX_EPOCH;
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "many"
-capacity = 1000
-period = "8000h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 1000
-period = "8000h"
-margin = 0
+limit = [
+    { name = "many", capacity = 1000, period = "8000h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 1000, period = "8000h", margin = 0 },
+]
 "#;
 
 /// The largest message that a nats-server takes by default.

@@ -1,20 +1,13 @@
 //! Events that no scheduler has sent make no client deaf: it goes on getting permits, and takes no
 //! leader for a former one.
 
-use async_nats::jetstream::{self, consumer::push, stream};
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::{Client, Resource};
+use crate::prelude::*;
+use async_nats::jetstream::{consumer::push, stream};
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
 "#;
 const EVENTS: &str = "rampmeter.event.hub";
 

@@ -1,29 +1,17 @@
 //! A worker that sends without end harms itself. A quiet client is served meanwhile, places and
 //! memory stay for other clients, and the log stays readable.
 
-use crate::RAMPMETER;
-use rampmeter_tests::holder::calls_in_flight;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// A limit for the quiet client, and one for all other requests.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-
-[[resource.limit]]
-name = "quiet"
-capacity = 100000
-period = "1s"
-margin = 0
-match = { client = "quiet" }
-
-[[resource.limit]]
-name = "others"
-unit = "units"
-capacity = 1000
-period = "1s"
-margin = 0
+limit = [
+    { name = "quiet", capacity = 100000, period = "1s", margin = 0, match = { client = "quiet" } },
+    { name = "others", unit = "units", capacity = 1000, period = "1s", margin = 0 },
+]
 "#;
 
 /// Elements of the longest array.

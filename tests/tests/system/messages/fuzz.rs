@@ -1,12 +1,11 @@
 //! Valid messages, mutated at random and sent to a real server. Each gets exactly one answer, and
 //! levels change by the granted amounts.
 
+use crate::prelude::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestRunner};
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
 use std::cell::{Cell, RefCell};
 
 /// Buckets that no mutation empties, and that hardly refill.
@@ -14,19 +13,10 @@ const HUB: &str = r#"
 [[resource]]
 name = "hub"
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "requests"
-capacity = 10000000
-period = "8000h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "units"
-capacity = 10000000
-period = "8000h"
-margin = 0
+limit = [
+    { name = "requests", capacity = 10000000, period = "8000h", margin = 0 },
+    { name = "units", unit = "units", capacity = 10000000, period = "8000h", margin = 0 },
+]
 "#;
 
 /// Tokens per second of either limit, rounded up.

@@ -1,23 +1,16 @@
 //! Requests that give a body in place of a cost.
 
-use futures::FutureExt;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
 pricing = "sentinel-hub"
-[[resource.limit]]
-name = "requests"
-capacity = 100000
-period = "1h"
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 1000
-period = "400h"
-margin = 0
+limit = [
+    { name = "requests", capacity = 100000, period = "1h" },
+    { name = "units", unit = "processing-units", capacity = 1000, period = "400h", margin = 0 },
+]
 "#;
 
 fn process(width: u32, script: &str) -> Value {

@@ -1,9 +1,7 @@
 //! The wire protocol, subject by subject, for any NATS client.
 
-use async_nats::{Message, StatusCode};
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::worker::Answers;
+use crate::prelude::*;
+use async_nats::Message;
 
 /// Four requests and a hundred units, and one more request every 100 hours: tests end before
 /// anything refills.
@@ -13,19 +11,10 @@ name = "hub"
 max_ahead = "8000h"
 max_waiting = 2
 classes = [{ name = "urgent" }, { name = "bulk" }]
-
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
-
-[[resource.limit]]
-name = "units"
-unit = "processing-units"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [
+    { name = "few", capacity = 4, period = "400h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
+]
 "#;
 
 /// The servers of a worker.
@@ -510,7 +499,7 @@ async fn the_status_tells_levels_queues_and_counters() {
 
 #[tokio::test]
 async fn margins_are_stock_that_is_held_back() {
-    let with_margin = HUB.replacen("margin = 0", "margin = 0.4", 1).replacen("margin = 0\n", "margin = \"auto\"\n", 1);
+    let with_margin = HUB.replacen("margin = 0 ", "margin = 0.4 ", 1).replacen("margin = 0 ", "margin = \"auto\" ", 1);
     let Stage { worker, .. } = &stage(&with_margin).await;
     let status = worker.status().await;
     let levels: Vec<(f64, f64)> = status.limits.iter().map(|limit| (limit.margin, limit.level)).collect();

@@ -2,10 +2,7 @@
 //! server deny subjects.
 
 use crate::nats::permissions::User;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::shipped;
-use rampmeter_worker_sdk::{Client, Outcome};
+use crate::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
@@ -14,11 +11,7 @@ name = "hub"
 classes = [{ name = "interactive" }, { name = "standard" }, { name = "bulk" }]
 default_class = "standard"
 start = "full"
-[[resource.limit]]
-name = "many"
-capacity = 1000
-period = "400h"
-margin = 0
+limit = [{ name = "many", capacity = 1000, period = "400h", margin = 0 }]
 "#;
 
 /// A server with the shipped users, and a scheduler that leads `hub`.

@@ -1,8 +1,7 @@
 //! The cluster that other tests break: its buckets survive a node that dies or hangs.
 
-use async_nats::jetstream::{self, kv};
-use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use async_nats::jetstream::kv;
 
 const BUCKET: &str = "kept";
 

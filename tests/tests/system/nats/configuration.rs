@@ -1,26 +1,16 @@
 //! The shipped configuration of nats-server. It is valid, requires every secret, and keeps what it
 //! acknowledges. Three nodes with it are a cluster on which a scheduler can lead.
 
+use crate::prelude::*;
 use rampmeter_nats_server::Binary;
-use rampmeter_tests::cluster::{NODES, Seat};
-use rampmeter_tests::prelude::*;
+use rampmeter_tests::cluster::Seat;
 use rampmeter_tests::repository::file;
-use rampmeter_tests::shipped;
-use rampmeter_worker_sdk::{Client, Outcome};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Stdio;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-use tokio::process::Command;
+use std::net::Ipv4Addr;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
 "#;
 
 /// A seat for a node that never runs.

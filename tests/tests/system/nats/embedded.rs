@@ -1,14 +1,11 @@
 //! `rampmeter serve --embedded-nats`: the private server ends with its scheduler, whatever happens.
 //! What keeps the server from starting is told in one line.
 
-use crate::RAMPMETER;
 use crate::commands::command_line::free_port;
+use crate::prelude::*;
 use async_nats::ConnectErrorKind;
-use rampmeter_protocol::status::Status;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run;
 use rampmeter_tests::scheduler::configuration;
-use tempfile::TempDir;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 

@@ -1,15 +1,11 @@
 //! What NATS' own tools show of schedulers: `nats micro ls`, `info` and `stats` (ADR-32).
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-margin = 0
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
 /// The fields that every answer has by the schemas of NATS, and those of a kind.

@@ -1,23 +1,14 @@
 //! Connections to NATS that are encrypted. Both ends show certificates, and no end goes on with one
 //! that it can't trust.
 
-use crate::RAMPMETER;
-use rampmeter_jobs::{Queue, QueueErrorKind};
-use rampmeter_nats_server::Options;
+use crate::prelude::*;
 use rampmeter_tests::certificates::{Authority, Issued, encrypted};
-use rampmeter_tests::prelude::*;
 use rampmeter_worker_sdk::client::{ClientBuilder, ConnectOptions};
-use rampmeter_worker_sdk::error::ErrorKind;
-use rampmeter_worker_sdk::{Client, Outcome};
-use std::path::PathBuf;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
+limit = [{ name = "many", capacity = 100, period = "400h" }]
 "#;
 
 /// What a client says about encryption.

@@ -1,16 +1,9 @@
 //! Permissions in the shipped configuration of nats-server. Workers ask, settle and receive
 //! broadcasts, and only schedulers write state.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use async_nats::{Client, ConnectErrorKind, ConnectOptions, Event, Subscriber};
-use futures::FutureExt;
-use rampmeter_jobs::Queue;
-use rampmeter_nats_server::Options;
-use rampmeter_protocol::status::Status;
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::shipped;
-use rampmeter_worker_sdk::{self as sdk, Outcome};
+use rampmeter_worker_sdk as sdk;
 use std::net::TcpListener;
 use std::process::Output;
 use tokio::sync::mpsc;
@@ -19,11 +12,7 @@ use tokio::sync::mpsc;
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
-margin = 0
+limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
 "#;
 
 /// Subjects, and the users that may publish there.
@@ -327,7 +316,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     assert_eq!(found["name"], "rampmeter");
     assert!(operator.refused().await.is_empty());
     let url = shipped::url(nats, "operator");
-    let rules = tempfile::NamedTempFile::new().unwrap();
+    let rules = NamedTempFile::new().unwrap();
     std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
     let file = rules.path().to_str().unwrap();
     let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];

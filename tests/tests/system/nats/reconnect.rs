@@ -1,19 +1,14 @@
 //! The nats-server stops and comes back. The scheduler finds it, answers, and has forgotten
 //! nothing.
 
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 /// One request a second, ten at once.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 max_ahead = "8000h"
-[[resource.limit]]
-name = "per-second"
-capacity = 10
-period = "10s"
-margin = 0
+limit = [{ name = "per-second", capacity = 10, period = "10s", margin = 0 }]
 "#;
 
 struct Stage {

@@ -1,27 +1,17 @@
 //! Users of NATS that log in with a key: an `NKey`, or a JWT with its seed. No log, error or
 //! command line shows a seed.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
-use rampmeter_nats_server::Configuration;
-use rampmeter_nats_server::Options;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run;
 use rampmeter_tests::process::run_in;
-use rampmeter_worker_sdk::{Client, Outcome};
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use tempfile::TempDir;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
+limit = [{ name = "many", capacity = 100, period = "400h" }]
 "#;
 
 /// The value of a claim without a bound.

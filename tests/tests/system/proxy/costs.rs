@@ -1,11 +1,9 @@
 //! What a request through the proxy costs: by its body, by a header, or by nothing at all while no
 //! scheduler answers.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_proxy::settings::Asking;
-use rampmeter_tests::http_proxy::{HttpProxy, settings};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::proxy_process::ProxyProcess;
+use rampmeter_tests::http_proxy::settings;
 
 /// A hundred units, which do not come back while the test runs.
 const UNITS: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\nuncounted = \"allow\"\n\

@@ -1,15 +1,7 @@
 //! The proxy sends a secret of its own to the upstream, and shows it nowhere else.
 
-use crate::RAMPMETER;
-use rampmeter_tests::front::Response;
-use rampmeter_tests::portal;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use rampmeter_tests::process::run;
-use rampmeter_tests::proxy_process::ProxyProcess;
-use rampmeter_tests::raw_upstream::Act;
-use rampmeter_upstream::Config;
-use rampmeter_upstream::Endpoint;
-use rampmeter_upstream::Fault;
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";
@@ -63,7 +55,7 @@ async fn the_upstream_sees_the_secret_of_the_proxy_and_no_log_does() {
 #[tokio::test]
 async fn a_secret_in_a_file_may_be_replaced() {
     let upstream = RawUpstream::start([]).await;
-    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "first\n").unwrap();
     let text = proxy(&upstream.url(), &format!("secret_file = {:?}", file.path())) + LIMITS;
     let process = ProxyProcess::start(RAMPMETER, &text, &[], &[]).await;
@@ -144,7 +136,7 @@ async fn proxies_share_the_token_of_the_scheduler() {
 #[tokio::test]
 async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting() {
     let refused = async |upstream: &str, credential: &str| {
-        let file = tempfile::NamedTempFile::new().unwrap();
+        let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), proxy(upstream, credential) + LIMITS).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (path, data) = (file.path().to_str().unwrap(), folder.path().to_str().unwrap());

@@ -1,5 +1,6 @@
 //! The proxy holds what the upstream would reject, and passes everything else on as it is.
 
+use crate::prelude::*;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,11 +14,8 @@ use rampmeter_proxy::route::{Cost, Route, Routes};
 use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsFn, Times};
 use rampmeter_proxy::tokens::TokenUnits;
 use rampmeter_tests::api::http as http_client;
-use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, raw, settings};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::raw_upstream::Act;
+use rampmeter_tests::http_proxy::{another, raw, settings};
 use rampmeter_tests::raw_upstream::answer;
-use tokio::net::TcpListener;
 
 /// Forty requests a second. The margin covers pauses of half a second on a busy machine.
 const FEW: &str = "[[resource]]\nname = \"api\"\ndialect = \"sentinel-hub\"\nlearn_costs = []\n\

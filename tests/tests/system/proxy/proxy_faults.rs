@@ -1,6 +1,7 @@
 //! The upstream dies, hangs and breaks off; clients are slow, gone or too many. Each failure has an
 //! answer with a type, and nothing is charged that was not sent.
 
+use crate::prelude::*;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper_util::client::legacy;
@@ -8,17 +9,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use rampmeter_proxy::Settings;
 use rampmeter_proxy::settings::{Asking, Bounds, Times};
-use rampmeter_tests::front::Response;
-use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, raw, settings};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::raw_upstream::Act;
+use rampmeter_tests::http_proxy::{another, raw, settings};
 use rampmeter_tests::raw_upstream::answer;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Barrier;
-use tokio::task::JoinSet;
 
 /// One request, and the next one in a time that no test waits for.
 const ONE: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\n\
@@ -221,7 +216,7 @@ async fn a_proxy_in_front_of_itself_finds_the_loop() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, AMPLE).await;
-    let client = rampmeter_worker_sdk::Client::connect(nats.url()).await.unwrap();
+    let client = Client::connect(nats.url()).await.unwrap();
     let _proxy = rampmeter_proxy::Proxy::start(listener, client.resource("api").unwrap(), settings(&url)).unwrap();
     let looped = Response::read(http().get(&url).send().await.unwrap()).await;
     assert_eq!(fields(&looped), (508, "loop", "rampmeter; error=proxy_loop_detected"));

@@ -1,12 +1,8 @@
 //! Three proxies share one account. One is killed and one is stopped, again and again, under load.
 //! The upstream admits not one request too many, and each program is served in the end.
 
-use crate::RAMPMETER;
-use rampmeter_tests::fire::{Cycles, Run};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::proxy_process::ProxyProcess;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::prelude::*;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 360 };
 const PROGRAMS: usize = 30;

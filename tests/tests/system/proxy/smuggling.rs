@@ -1,8 +1,8 @@
 //! Requests that two servers could read differently: the proxy refuses each, and the upstream sees
 //! nothing of them.
 
-use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, raw};
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
+use rampmeter_tests::http_proxy::raw;
 
 /// A request inside another one. The upstream must never see it as a request of its own.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nhost: a\r\n\r\n";

@@ -1,9 +1,7 @@
 //! `rampmeter proxy` and `[[proxy]]` as people start them.
 
-use crate::RAMPMETER;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 use rampmeter_tests::process::run;
-use rampmeter_tests::proxy_process::ProxyProcess;
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";

@@ -1,16 +1,11 @@
 //! Encryption on both sides: one proxy is the upstream of another.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_proxy::settings::Encryption;
 use rampmeter_proxy::tls::CertificateFiles;
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_tests::certificates::{Authority, Issued};
-use rampmeter_tests::http_proxy::{AMPLE, HttpProxy, another, settings};
-use rampmeter_tests::prelude::*;
-use rampmeter_tests::proxy_process::ProxyProcess;
-use std::path::PathBuf;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use rampmeter_tests::http_proxy::{another, settings};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -119,9 +114,9 @@ async fn files_of_no_use_keep_a_proxy_from_starting() {
     let (shown, other) = (authority.issue("proxy", &["localhost"]), authority.issue("other", &["localhost"]));
     let upstream = RawUpstream::start([]).await;
     let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
-    let client = rampmeter_worker_sdk::Client::connect(proxy.nats.url()).await.unwrap();
+    let client = Client::connect(proxy.nats.url()).await.unwrap();
     let starts = async |cert_file: &PathBuf, key_file: &PathBuf| {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let files = CertificateFiles { cert_file: cert_file.clone(), key_file: key_file.clone(), client_ca_file: None };
         let encryption = Encryption { certificate: Some(files), upstream_ca: None };
         let settings = Settings { encryption, ..settings(&upstream.url()) };

@@ -1,23 +1,18 @@
 //! Schedulers of one resource whose configurations differ. Log, readiness, status and metrics tell
 //! which scheduler differs, and in which limit.
 
-use crate::RAMPMETER;
+use crate::prelude::*;
 use rampmeter_tests::pair::Member;
-use rampmeter_tests::prelude::*;
 use rampmeter_tests::process::run;
 use rampmeter_tests::rules;
 
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "few"
-capacity = 4
-period = "400h"
-[[resource.limit]]
-name = "many"
-capacity = 100
-period = "400h"
+limit = [
+    { name = "few", capacity = 4, period = "400h" },
+    { name = "many", capacity = 100, period = "400h" },
+]
 "#;
 
 /// Two schedulers, one of which has twice the capacity of `few`.

@@ -1,31 +1,18 @@
 //! The word of one client about another leader changes no level and refuses no call. Operators hear
 //! of it, the store is asked, and the client is served.
 
-use crate::RAMPMETER;
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_tests::prelude::*;
-use rampmeter_worker_sdk::Client;
+use crate::prelude::*;
 
 /// Nothing refills while a test runs.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-[[resource.limit]]
-name = "short"
-capacity = 100
-period = "500s"
-margin = 0
-[[resource.limit]]
-name = "long"
-capacity = 1000
-period = "400h"
-margin = 0
-[[resource.limit]]
-name = "quota"
-algorithm = "quota"
-capacity = 1000
-resets = "never"
+limit = [
+    { name = "short", capacity = 100, period = "500s", margin = 0 },
+    { name = "long", capacity = 1000, period = "400h", margin = 0 },
+    { name = "quota", algorithm = "quota", capacity = 1000, resets = "never" },
+]
 "#;
 
 /// The stock of short, long and quota, in whole requests.
@@ -40,7 +27,7 @@ async fn ask_once(worker: &Worker, request: Value) -> Value {
     body(&worker.request("permit", request.to_string()).await)
 }
 
-async fn named_in_readiness(running: &rampmeter_scheduler::running::Running) -> Option<u64> {
+async fn named_in_readiness(running: &Running) -> Option<u64> {
     let (status, page) = scheduler::page(running, "/readyz").await;
     assert_eq!(status, 200, "{page}");
     serde_json::from_str::<Value>(&page).unwrap()["resources"]["hub"]["named_epoch"].as_u64()

@@ -1,12 +1,7 @@
 //! The store takes no writes. Permits go on within the checkpoint, and beyond it only as far as the
 //! configuration says.
 
-use async_nats::jetstream;
-use rampmeter_nats_server::Configuration;
-use rampmeter_nats_server::Options;
-use rampmeter_tests::prelude::*;
-use std::ops::RangeInclusive;
-use tempfile::TempDir;
+use crate::prelude::*;
 
 /// A hundred requests a second.
 const RATE: f64 = 100.0;

@@ -1,23 +1,14 @@
 //! A restart keeps every promise: SIGTERM, takeover, and state that is lost or damaged.
 
-use crate::RAMPMETER;
-use async_nats::StatusCode;
+use crate::prelude::*;
 use bytes::Bytes;
-use rampmeter_protocol::clock::unix_ms;
-use rampmeter_protocol::time::Time;
-use rampmeter_tests::machine::in_time;
-use rampmeter_tests::prelude::*;
 
 /// One request a second, ten at once.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 max_ahead = "8000h"
-[[resource.limit]]
-name = "per-second"
-capacity = 10
-period = "10s"
-margin = 0
+limit = [{ name = "per-second", capacity = 10, period = "10s", margin = 0 }]
 "#;
 const CAPACITY: f64 = 10.0;
 const RATE: f64 = 1.0;
@@ -107,11 +98,7 @@ const HEARD: Span = Span::from_secs(2);
 const SPENT: &str = r#"
 [[resource]]
 name = "hub"
-[[resource.limit]]
-name = "few"
-capacity = 1
-period = "8000h"
-margin = 0
+limit = [{ name = "few", capacity = 1, period = "8000h", margin = 0 }]
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -213,7 +200,7 @@ async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64,
 async fn a_store_that_never_knew_the_resource_starts_as_configured() {
     for (start, full) in [("full", true), ("empty", false)] {
         let nats = nats::start().await;
-        let resource = HUB.replace("[[resource.limit]]", &format!("start = \"{start}\"\n[[resource.limit]]"));
+        let resource = HUB.replace("limit =", &format!("start = \"{start}\"\nlimit ="));
         let _running = scheduler::start(&nats, &resource).await;
         let level = Worker::connect(&nats, "hub").await.limit("per-second").await.level;
         assert_eq!(level == CAPACITY, full, "{start}: {level}");

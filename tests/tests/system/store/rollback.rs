@@ -1,32 +1,17 @@
 //! The NATS server restarts with its own data or with older data, while no scheduler runs.
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 /// A short limit, which refills too slowly to matter here, a long one and a quota.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
-[[resource.limit]]
-name = "short"
-capacity = 100
-period = "500s"
-margin = 0
-[[resource.limit]]
-name = "long"
-capacity = 1000
-period = "400h"
-margin = 0
-[[resource.limit]]
-name = "quota"
-algorithm = "quota"
-capacity = 1000
-resets = "never"
-[[resource.limit]]
-name = "by-guild"
-key = ["guild"]
-capacity = 100
-period = "500s"
-margin = 0
+limit = [
+    { name = "short", capacity = 100, period = "500s", margin = 0 },
+    { name = "long", capacity = 1000, period = "400h", margin = 0 },
+    { name = "quota", algorithm = "quota", capacity = 1000, resets = "never" },
+    { name = "by-guild", key = ["guild"], capacity = 100, period = "500s", margin = 0 },
+]
 "#;
 
 /// Takes this many requests in a term of its own, and returns its epoch.

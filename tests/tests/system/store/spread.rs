@@ -1,7 +1,6 @@
 //! Several schedulers share several resources, and take over from each other.
 
-use rampmeter_scheduler::running::Running;
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 
 const NAMES: [&str; 4] = ["one", "two", "three", "four"];
 

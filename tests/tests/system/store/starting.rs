@@ -1,12 +1,7 @@
 //! A scheduler that finds no store. It reports at once that there can be no store, and waits for a
 //! store that may come.
 
-use crate::RAMPMETER;
-use rampmeter_nats_server::Configuration;
-use rampmeter_nats_server::Options;
-use rampmeter_tests::cluster::{Cluster, NODES};
-use rampmeter_tests::prelude::*;
-use tempfile::TempDir;
+use crate::prelude::*;
 
 const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 100\nperiod = \"1s\"\n";
 

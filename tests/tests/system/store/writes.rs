@@ -1,6 +1,6 @@
 //! Checkpoints are written ahead of need, a few times a second, at any rate of permits.
 
-use rampmeter_tests::prelude::*;
+use crate::prelude::*;
 /// The most writes that are promised for each resource.
 const MAX_WRITES_PER_SECOND: f64 = 5.0;
 /// The time before writes are counted. Budgets grow with the first permits; until then there are
