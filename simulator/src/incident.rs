@@ -15,6 +15,11 @@ pub enum Incident {
     /// The scheduler dies. Its successor goes on from the last checkpoint, or from the one that was
     /// being written. Messages that arrive between the two are lost.
     Crash,
+    /// The scheduler is cut off from the store and from every other worker, and another one takes
+    /// over for these. Both go on until the time has passed.
+    CutOff(Span),
+    /// The store does not answer for this time.
+    StoreSilent(Span),
     /// People change the limits.
     Limits(Box<ResourceSpec>),
 }

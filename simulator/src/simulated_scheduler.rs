@@ -42,31 +42,42 @@ pub(crate) struct Answer {
 
 /// The real core behind the real protocol, and a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
-    core: Scheduler<ReplyTo>,
-    discovery: Discovery,
+    leader: Leader,
+    /// A leader that is cut off, and until when.
+    cut_off: Option<(Leader, Time)>,
     reader: Reader,
     answers: Vec<Answer>,
     news: Vec<Vec<u8>>,
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
     grants: Vec<usize>,
-    /// What the store holds, if the scheduler has one.
-    store: Option<SimulatedStore>,
-    /// The time until which no message reaches a scheduler.
-    down_until: Time,
     /// The time of the last event.
     now: Time,
+}
+
+/// One scheduler in its term.
+struct Leader {
+    core: Scheduler<ReplyTo>,
+    discovery: Discovery,
+    /// What the store holds, if the scheduler has one and reaches it.
+    store: Option<SimulatedStore>,
+    /// The time until which no message reaches it.
+    down_until: Time,
 }
 
 impl SimulatedScheduler {
     pub(crate) fn new(resource: Resource, reader: Reader, is_fenced: bool) -> Self {
         let discovery = Discovery::begin(&resource, Time::ORIGIN, &[]);
         let core = Scheduler::new(discovery.extended(resource), Epoch::FIRST, Time::ORIGIN);
-        SimulatedScheduler {
+        let leader = Leader {
             discovery,
             core: if is_fenced { core.fenced() } else { core },
             store: is_fenced.then(SimulatedStore::default),
             down_until: Time::ORIGIN,
+        };
+        SimulatedScheduler {
+            leader,
+            cut_off: None,
             now: Time::ORIGIN,
             reader,
             answers: Vec::new(),
@@ -79,14 +90,13 @@ impl SimulatedScheduler {
 
     /// The next time at which the scheduler itself acts.
     pub(crate) fn next_wakeup(&self) -> Time {
-        let core = self.discovery.next_wakeup(&self.core).map_or(Time::NEVER, |wakeup| wakeup.at);
-        let write = self.store.as_ref().and_then(|store| store.next(self.core.next_checkpoint()));
-        core.min(write.unwrap_or(Time::NEVER)).max(self.now).max(self.down_until)
+        let of_cut_off = self.cut_off.as_ref().map_or(Time::NEVER, |(leader, until)| leader.next_wakeup().min(*until));
+        self.leader.next_wakeup().min(of_cut_off).max(self.now)
     }
 
     /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
-        self.core.waiting()
+        self.leader.core.waiting() + self.cut_off.as_ref().map_or(0, |(leader, _)| leader.core.waiting())
     }
 
     /// The request with this permit id, if it arrived.
@@ -110,12 +120,25 @@ impl SimulatedScheduler {
     }
 
     pub(crate) fn wake(&mut self, now: Time) {
-        if let Some(written) = self.store.as_mut().and_then(|store| store.take_written(now)) {
+        match &self.cut_off {
+            Some((_, until)) if *until <= now => {
+                self.cut_off = None;
+                return self.announce();
+            }
+            Some((leader, _)) if leader.next_wakeup() <= now => {
+                return self.as_cut_off(|cut_off| cut_off.handle(now, Event::Wake));
+            }
+            Some(_) | None => {}
+        }
+        if self.leader.next_wakeup() > now {
+            return;
+        }
+        if let Some(written) = self.leader.store.as_mut().and_then(|store| store.take_written(now)) {
             return self.handle(now, Event::CheckpointStored(written));
         }
-        let due = self.core.next_checkpoint();
-        if let Some(store) = self.store.as_mut().filter(|store| store.next(due).is_some_and(|due| due <= now)) {
-            return store.write(now, self.core.checkpoint(now), self.discovery.snapshot(now));
+        let due = self.leader.core.next_checkpoint();
+        if let Some(store) = self.leader.store.as_mut().filter(|store| store.next(due).is_some_and(|due| due <= now)) {
+            return store.write(now, self.leader.core.checkpoint(now), self.leader.discovery.snapshot(now));
         }
         self.handle(now, Event::Wake);
     }
@@ -125,58 +148,97 @@ impl SimulatedScheduler {
         match incident {
             Incident::Limits(spec) => {
                 let resource = Resource::new(spec).expect("a world's limits are valid");
-                self.handle(now.max(self.down_until), Event::Limits(Box::new(resource)));
+                self.handle(now.max(self.leader.down_until), Event::Limits(Box::new(resource)));
             }
-            Incident::HandOver if now >= self.down_until => self.hand_over(now),
-            Incident::Crash if now >= self.down_until => self.crash(now),
-            Incident::HandOver | Incident::Crash => {}
+            Incident::StoreSilent(span) => {
+                self.leader.store.iter_mut().for_each(|store| store.fall_silent(now, *span));
+            }
+            Incident::HandOver | Incident::Crash | Incident::CutOff(_) if now < self.leader.down_until => {}
+            Incident::HandOver => self.hand_over(now),
+            Incident::Crash => {
+                self.fail_over(now);
+                self.announce();
+            }
+            Incident::CutOff(_) if self.cut_off.is_some() => {}
+            Incident::CutOff(span) => {
+                let cut_off = self.fail_over(now);
+                self.cut_off = Some((cut_off, now + *span));
+            }
         }
+    }
+
+    /// Acts as the leader that is cut off.
+    fn as_cut_off(&mut self, act: impl FnOnce(&mut Self)) {
+        let (other, until) = self.cut_off.take().expect("a leader is cut off");
+        let present = std::mem::replace(&mut self.leader, other);
+        act(self);
+        let other = std::mem::replace(&mut self.leader, present);
+        self.cut_off = Some((other, until));
+    }
+
+    /// Whether a worker reaches the leader that is cut off: every other one does.
+    fn reaches_cut_off(&self, worker: usize) -> bool {
+        self.cut_off.is_some() && worker.is_multiple_of(2)
     }
 
     fn hand_over(&mut self, now: Time) {
         self.handle(now, Event::HandOver);
-        while self.core.waiting() > 0 {
+        while self.leader.core.waiting() > 0 {
             self.handle(now, Event::Wake);
         }
-        let state =
-            StoredState { state: self.core.snapshot(now, usize::MAX), discovered: self.discovery.snapshot(now) };
+        let Leader { core, discovery, store, .. } = &mut self.leader;
+        let state = StoredState { state: core.snapshot(now, usize::MAX), discovered: discovery.snapshot(now) };
+        store.iter_mut().for_each(|store| store.end_term(now, state.clone()));
         self.succeed(now, now, &state);
-        self.store.iter_mut().for_each(|store| store.end_term(now, state.clone()));
+        self.announce();
     }
 
-    /// Requests that waited have to be asked again. A write that is under way arrives if the time
-    /// in milliseconds is even.
-    fn crash(&mut self, now: Time) {
+    /// Lets another scheduler take over, and returns the one before. Requests that waited have to be
+    /// asked again. A write that is under way arrives if the time in milliseconds is even.
+    fn fail_over(&mut self, now: Time) -> Leader {
         let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
         waiting.for_each(|request| _ = request.returned.get_or_insert(now));
-        self.down_until = now + FAILOVER;
         let is_written = (now.nanos() / NANOS_PER_MILLI).is_multiple_of(2);
+        let last = self.leader.store.as_mut().and_then(|store| store.last(is_written));
         // Nothing was granted before the first write.
-        let last = self.store.as_mut().and_then(|store| store.last(is_written));
-        let (then, state) = last.unwrap_or((self.down_until, StoredState::default()));
-        self.succeed(self.down_until, then, &state);
+        let (then, state) = last.unwrap_or((now + FAILOVER, StoredState::default()));
+        self.succeed(now + FAILOVER, then, &state)
     }
 
-    fn succeed(&mut self, now: Time, then: Time, known: &StoredState) {
-        let written = self.discovery.written(self.core.resource()).clone();
-        self.discovery = Discovery::begin(&written, now, &known.discovered);
-        let resource = self.discovery.extended(written);
-        let core = Scheduler::restore(resource, self.core.epoch().next(), now, then, &known.state);
-        self.core = if self.store.is_some() { core.fenced() } else { core };
-        let leader = News::Leader { epoch: self.core.epoch(), leader: "successor".to_owned() };
+    fn succeed(&mut self, now: Time, then: Time, known: &StoredState) -> Leader {
+        let Leader { core, discovery, store, .. } = &mut self.leader;
+        let written = discovery.written(core.resource()).clone();
+        let discovery = Discovery::begin(&written, now, &known.discovered);
+        let core = Scheduler::restore(discovery.extended(written), core.epoch().next(), now, then, &known.state);
+        let store = store.take();
+        let core = if store.is_some() { core.fenced() } else { core };
+        std::mem::replace(&mut self.leader, Leader { core, discovery, store, down_until: now })
+    }
+
+    /// Tells the workers who leads.
+    fn announce(&mut self) {
+        let leader = News::Leader { epoch: self.leader.core.epoch(), leader: "successor".to_owned() };
         self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));
     }
 
     /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
-        if now < self.down_until {
+        match self.reaches_cut_off(to.to.worker) {
+            true => self.as_cut_off(|cut_off| cut_off.receive_requests(now, to, payload)),
+            false => self.receive_requests(now, to, payload),
+        }
+    }
+
+    fn receive_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
+        if now < self.leader.down_until {
             return;
         }
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
             // Each worker has a connection of its own.
             let connection = Connection((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
-            match wire::ask(self.core.resource(), to, wire::Sender { user: "", connection }, id, &request, None) {
+            match wire::ask(self.leader.core.resource(), to, wire::Sender { user: "", connection }, id, &request, None)
+            {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));
@@ -188,28 +250,36 @@ impl SimulatedScheduler {
 
     /// Handles a message on the subject of settles.
     pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
-        if now < self.down_until {
+        each(Incoming::parse(payload), |settle: Settle<'_>| {
+            let worker = self.request(&settle.id).map(|request| self.requests[request].worker);
+            match worker.is_some_and(|worker| self.reaches_cut_off(worker)) {
+                true => self.as_cut_off(|cut_off| cut_off.take_settle(now, &settle)),
+                false => self.take_settle(now, &settle),
+            }
+        });
+    }
+
+    fn take_settle(&mut self, now: Time, settle: &Settle<'_>) {
+        if now < self.leader.down_until {
             return;
         }
-        each(Incoming::parse(payload), |settle: Settle<'_>| {
-            if let Some(request) = self.request(&settle.id) {
-                let request = &mut self.requests[request];
-                let ended = if settle.fate == Fate::Unused { &mut request.returned } else { &mut request.settled };
-                ended.get_or_insert(now);
-            }
-            let observation = settle.response().map(|response| self.reader.read(response, unix_ms(now)).observation);
-            let settle = wire::settle(self.core.resource(), None, &settle, observation);
-            self.handle(now, Event::Settle(settle));
-        });
+        if let Some(request) = self.request(&settle.id) {
+            let request = &mut self.requests[request];
+            let ended = if settle.fate == Fate::Unused { &mut request.returned } else { &mut request.settled };
+            ended.get_or_insert(now);
+        }
+        let observation = settle.response().map(|response| self.reader.read(response, unix_ms(now)).observation);
+        let settle = wire::settle(self.leader.core.resource(), None, settle, observation);
+        self.handle(now, Event::Settle(settle));
     }
 
     /// Handles the upstream's levels, by unit. If several limits count a unit, it is unknown which
     /// of them a level belongs to.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
-        if now < self.down_until {
+        if now < self.leader.down_until {
             return;
         }
-        let resource = self.core.resource();
+        let resource = self.leader.core.resource();
         let known = levels.micros.iter().filter_map(|(unit, micros)| {
             let mut counting = resource.limits().iter().map(Limit::spec).filter(|limit| *limit.unit == **unit);
             let (Some(only), None) = (counting.next(), counting.next()) else { return None };
@@ -222,8 +292,9 @@ impl SimulatedScheduler {
 
     fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.now = now;
-        self.discovery.handle(&mut self.core, now, event);
-        while let Some(command) = self.core.poll_command() {
+        let Leader { core, discovery, .. } = &mut self.leader;
+        discovery.handle(core, now, event);
+        while let Some(command) = self.leader.core.poll_command() {
             self.answer(now, command);
         }
     }
@@ -251,7 +322,7 @@ impl SimulatedScheduler {
 
     fn answer(&mut self, now: Time, command: Command<ReplyTo>) {
         self.note(now, &command);
-        let (resource, epoch) = (self.core.resource(), self.core.epoch());
+        let (resource, epoch) = (self.leader.core.resource(), self.leader.core.epoch());
         if let Command::Announce(announcement) = &command {
             let news = wire::news(resource, epoch, announcement);
             self.news.push(serde_json::to_vec(&news).expect("news are plain data"));
@@ -279,7 +350,7 @@ impl SimulatedScheduler {
                 let Some(request) = self.request(id) else { return };
                 self.requests[request].returned.get_or_insert(now);
                 if let Refusal::QuotaSpent { limit, .. } = refusal {
-                    let limit = &self.core.resource().limits()[limit.index()];
+                    let limit = &self.leader.core.resource().limits()[limit.index()];
                     self.requests[request].spent = Some(limit.spec().name.clone());
                 }
             }
@@ -290,6 +361,15 @@ impl SimulatedScheduler {
             | Command::Announce(_)
             | Command::Note(_) => {}
         }
+    }
+}
+
+impl Leader {
+    /// The next time at which it acts by itself.
+    fn next_wakeup(&self) -> Time {
+        let core = self.discovery.next_wakeup(&self.core).map_or(Time::NEVER, |wakeup| wakeup.at);
+        let write = self.store.as_ref().and_then(|store| store.next(self.core.next_checkpoint()));
+        core.min(write.unwrap_or(Time::NEVER)).max(self.down_until)
     }
 }
 

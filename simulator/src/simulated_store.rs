@@ -2,7 +2,7 @@
 
 use crate::incident::WRITE;
 use rampmeter_discovery::DiscoveredSnapshot;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
@@ -20,12 +20,24 @@ pub(crate) struct StoredState {
 pub(crate) struct SimulatedStore {
     held: Option<(Time, StoredState)>,
     writing: Option<(Time, Checkpoint, Vec<DiscoveredSnapshot>)>,
+    /// No write ends before.
+    silent_until: Time,
 }
 
 impl SimulatedStore {
     /// When the present write ends. If there is none, when the next one begins, which is `due`.
     pub(crate) fn next(&self, due: Option<Time>) -> Option<Time> {
-        self.writing.as_ref().map(|(taken, ..)| *taken + WRITE).or(due)
+        self.writing.as_ref().map(|(taken, ..)| self.end(*taken)).or(due)
+    }
+
+    /// When a write that began at `taken` ends.
+    fn end(&self, taken: Time) -> Time {
+        self.silent_until.max(taken) + WRITE
+    }
+
+    /// Lets no write end for `span`.
+    pub(crate) fn fall_silent(&mut self, now: Time, span: Span) {
+        self.silent_until = self.silent_until.max(now + span);
     }
 
     /// Begins a write.
@@ -35,7 +47,9 @@ impl SimulatedStore {
 
     /// The checkpoint whose write has ended by now.
     pub(crate) fn take_written(&mut self, now: Time) -> Option<CheckpointNumber> {
-        let (taken, checkpoint, discovered) = self.writing.take_if(|(taken, ..)| *taken + WRITE <= now)?;
+        let silent_until = self.silent_until;
+        let (taken, checkpoint, discovered) =
+            self.writing.take_if(|(taken, ..)| silent_until.max(*taken) + WRITE <= now)?;
         self.held = Some((taken, StoredState { state: checkpoint.state, discovered }));
         Some(checkpoint.number)
     }

@@ -30,7 +30,10 @@ impl PermitSource {
             Strategy::StaticShare => PermitSource::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
             Strategy::PlainRule => PermitSource::Counter(PlainRule::new(limits, 1)),
             Strategy::Reserve | Strategy::LateBinding => {
-                let is_fenced = world.incidents.iter().any(|(_, incident)| matches!(incident, Incident::Crash));
+                let is_fenced = world
+                    .incidents
+                    .iter()
+                    .any(|(_, incident)| matches!(incident, Incident::Crash | Incident::CutOff(_)));
                 PermitSource::Scheduler(Box::new(SimulatedScheduler::new(resource, world.reader(), is_fenced)))
             }
         }

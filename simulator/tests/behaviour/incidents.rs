@@ -38,13 +38,15 @@ fn may_crash(resource: &ResourceSpec) -> bool {
 fn with_incidents(dice: &mut Rng, mut world: World, resource: &ResourceSpec) -> World {
     for _ in 0..dice.number(1, 3) {
         let at = instant(dice);
-        world = match dice.number(0, 2) {
+        let time = Span::from_millis(dice.number(10, 10_000));
+        world = match dice.number(0, 4) {
             0 => world.with_incident(at, Incident::HandOver),
             1 if may_crash(resource) => world.with_incident(at, Incident::Crash),
+            2 if may_crash(resource) => world.with_incident(at, Incident::CutOff(time)),
+            3 => world.with_incident(at, Incident::StoreSilent(time)),
             _ => {
-                let back = at + Span::from_millis(dice.number(10, 10_000));
                 let changed = world.with_incident(at, Incident::Limits(Box::new(slowed(resource))));
-                changed.with_incident(back, Incident::Limits(Box::new(resource.clone())))
+                changed.with_incident(at + time, Incident::Limits(Box::new(resource.clone())))
             }
         };
     }
