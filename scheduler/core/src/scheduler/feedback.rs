@@ -219,6 +219,11 @@ impl<R> Feedback<'_, R> {
         self.follow_capacity(call, limit, reading);
         let at = call.at();
         let in_use = self.ledger.adaptive(limit).limit();
+        let may_be_of_it = may_be_of(in_use, reading);
+        // What another limit has left counts until its reset. A token bucket has no such end.
+        if in_use.has_tokens() && !may_be_of_it {
+            return;
+        }
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
             let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
             self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.remaining_range());
@@ -234,7 +239,7 @@ impl<R> Feedback<'_, R> {
             connection,
             remaining: in_use.rate().credit(*reading.remaining_range().end()),
             resets: ends.map(|ends| ends.until),
-            ends: ends.filter(|_| may_be_of(in_use, reading)),
+            ends: ends.filter(|_| may_be_of_it),
         };
         let is_believed = self.ledger.learn(now, bill, limit, &reading);
         self.counters.disbelieved += u64::from(!is_believed);

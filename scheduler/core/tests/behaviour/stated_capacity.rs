@@ -172,3 +172,25 @@ fn a_successor_knows_the_stated_capacity() {
         play_on(World::of(restored(&rewritten)), "100000 levels -> requests=60");
     }
 }
+
+/// An answer that states less than a tenth of the written capacity is about another limit, which
+/// shows neither stock nor rate of this one.
+#[test]
+fn what_is_left_of_another_limit_teaches_a_token_bucket_nothing() {
+    let world = play(
+        &tokens(),
+        "
+        0     reserve a                  -> a@0
+        0     answered a 200 left=8 of=9 -> a:settled
+        0     levels                     -> requests=99
+        1000  reserve b                  -> b@1000
+        1000  answered b 200 left=7 of=9 -> b:settled
+        # The bucket was full again.
+        1000  levels                     -> requests=99
+        1000  reserve c                  -> c@1000
+        1000  answered c 200 left=9 reset=60000 -> c:settled
+        1000  levels                     -> requests=98
+        ",
+    );
+    assert_eq!(world.scheduler.counters().disbelieved, 3);
+}
