@@ -49,16 +49,20 @@ impl KeyBucket {
         owes.then(paid).filter(|paid| *paid > now + NEAR)
     }
 
-    /// When the freeze ends; the origin of time without a freeze.
-    fn frozen_until(&self) -> Time {
-        self.bucket.freeze().map_or(Time::ORIGIN, |freeze| freeze.until())
+    /// When the next promise starts or reported usage expires.
+    fn due(&self) -> Option<Time> {
+        self.bucket.next_promise().into_iter().chain(self.bucket.next_expiry()).min()
+    }
+
+    fn frozen_until(&self) -> Option<Time> {
+        self.bucket.freeze().map(|freeze| freeze.until())
     }
 }
 
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 ///
-/// Invariants: `index` finds every bucket, and `counts` counts them. `due` has the next promise of
-/// each, and the expiry of reported usage. A bucket of a limit whose keys are listed is in
+/// Invariants: `index` finds every bucket, and `counts` counts them. `due` has each bucket with
+/// promises or expiring reports once, `frozen` each frozen bucket, `far` each with a far debt. A bucket of a limit whose keys are listed is in
 /// `in_use`, or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of
 /// all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
@@ -72,10 +76,10 @@ pub(crate) struct Keys {
     counts: Vec<usize>,
     /// By limit, the bucket that a key gets with its first charge.
     absent: Vec<Bucket>,
-    /// When the promises of buckets start.
+    /// When the next promise of a bucket starts, or reported usage expires.
     due: BTreeSet<(Time, Slot)>,
     far: FarDebts,
-    /// When freezes end; some entries are outdated.
+    /// When freezes end.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
@@ -148,9 +152,10 @@ impl Keys {
     }
 
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+        self.unlist(slot);
+        self.far.remove(slot);
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
-        self.far.remove(slot);
         let done = change(&mut known.bucket, limit);
         self.leave_page(slot);
         self.enlist(now, slot);
@@ -159,11 +164,9 @@ impl Keys {
 
     /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
+        self.list(slot);
         let Some(known) = self.buckets.get(slot) else { return };
         let limit = &self.limits[known.limit.index()];
-        self.due.extend(known.bucket.next_promise().map(|at| (at, slot)));
-        self.due.extend(known.bucket.next_expiry().map(|at| (at, slot)));
-        self.frozen.extend(known.bucket.freeze().map(|freeze| (freeze.until(), slot)));
         if let Some(paid) = known.far_debt_until(limit, now) {
             self.far.insert(limit, paid, slot);
         }
@@ -172,13 +175,24 @@ impl Keys {
         }
     }
 
+    /// Lists when a bucket is due, and when its freeze ends.
+    fn list(&mut self, slot: Slot) {
+        let Some(known) = self.buckets.get(slot) else { return };
+        self.due.extend(known.due().map(|at| (at, slot)));
+        self.frozen.extend(known.frozen_until().map(|until| (until, slot)));
+    }
+
+    /// Takes back what is listed of a bucket that is about to change.
+    fn unlist(&mut self, slot: Slot) {
+        let Some(known) = self.buckets.get(slot) else { return };
+        known.due().into_iter().for_each(|at| _ = self.due.remove(&(at, slot)));
+        known.frozen_until().into_iter().for_each(|until| _ = self.frozen.remove(&(until, slot)));
+    }
+
     /// Frozen buckets and the ends of their freezes, the last first.
-    pub(crate) fn frozen(&mut self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        while self.frozen.first().is_some_and(|(until, _)| *until < now) {
-            self.frozen.pop_first();
-        }
-        let known = |(until, slot): &(Time, Slot)| Some((*until, self.buckets.get(*slot)?));
-        self.frozen.iter().rev().filter_map(known).filter(|(until, known)| known.frozen_until() == *until)
+    pub(crate) fn frozen(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        let ahead = self.frozen.iter().rev().take_while(move |(until, _)| *until >= now);
+        ahead.filter_map(|(until, slot)| Some((*until, self.buckets.get(*slot)?)))
     }
 
     /// Whether a key of `limit` is frozen.
@@ -300,18 +314,19 @@ impl Keys {
 
     /// Spends what was promised until `now`, and forgets some of the buckets that are full.
     pub(super) fn advance(&mut self, now: Time) {
-        while let Some((at, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
-            self.due.remove(&(at, slot));
+        while let Some((_, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.unlist(slot);
             if let Some(known) = self.buckets.get_mut(slot) {
                 known.bucket.advance(&self.limits[known.limit.index()], now);
-                let next = known.bucket.next_promise().into_iter().chain(known.bucket.next_expiry());
-                self.due.extend(next.map(|at| (at, slot)));
                 if known.is_awaited && known.bucket.freeze().is_some() {
                     self.changed.insert(slot);
                 }
             }
+            self.list(slot);
         }
         self.far.forget_until(now + NEAR);
+        assert!(self.due.len() <= self.buckets.len(), "a bucket is due once");
+        assert!(self.frozen.len() <= self.buckets.len(), "a bucket is frozen once");
     }
 
     /// Looks at a few keys, and forgets those that are as new. Only events do this: whether a new
@@ -401,6 +416,8 @@ impl Keys {
     /// Enters all buckets into the sets again, and gives up all pages.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
+        self.due.clear();
+        self.frozen.clear();
         self.far = FarDebts::default();
         self.in_use.clear();
         for slot in self.slots() {
@@ -461,6 +478,7 @@ impl Keys {
     }
 
     fn forget_if_idle(&mut self, now: Time, slot: Slot) {
+        self.unlist(slot);
         let Some(known) = self.buckets.get_mut(slot) else { return };
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
@@ -473,6 +491,7 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
+        self.unlist(slot);
         self.far.remove(slot);
         if let Some(known) = self.buckets.remove(slot) {
             self.counts[known.limit.index()] -= 1;

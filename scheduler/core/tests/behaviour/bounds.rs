@@ -1,6 +1,6 @@
 //! Numbers at the edge of what the protocol allows, and equal answers to equal questions.
 
-use crate::common::{SentAnswer, World, amount, limit, name, resource, span, wish, with_bulk};
+use crate::common::{SentAnswer, World, amount, limit, name, play, resource, span, wish, with_bulk};
 use proptest::prelude::*;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
@@ -378,4 +378,23 @@ proptest! {
     fn views_change_nothing(events in prop::collection::vec(event(), 1..150)) {
         prop_assert_eq!(transcript(&events, true), transcript(&events, false));
     }
+}
+
+/// The sets of keys have one entry for each bucket, whatever was promised, returned or frozen before.
+#[test]
+fn returned_promises_and_former_freezes_of_a_key_are_forgotten() {
+    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
+    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]);
+    let mut script = "0 reserve first client:x requests=10 -> first@0\n".to_owned();
+    for number in 1..=10 {
+        let far = 100 * number;
+        script += &format!("0 reserve a{number} client:x requests={number} -> a{number}@{far}\n");
+        script += &format!("0 unused a{number} -> a{number}:settled\n");
+    }
+    (0..10).for_each(|number| script += &format!("0 reserve b{number} client:y -> b{number}@0\n"));
+    for number in 0..10 {
+        let pause = 1000 + number;
+        script += &format!("{number} answered b{number} 429 after={pause} -> b{number}:settled\n");
+    }
+    play(&spec, &script);
 }
