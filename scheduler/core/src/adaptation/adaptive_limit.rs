@@ -234,9 +234,9 @@ impl AdaptiveLimit {
         self.quota_spent_until = Time::ORIGIN;
     }
 
-    /// Notes that the upstream declared the quota spent until this time.
+    /// Notes that the upstream declared the quota spent until this time. The latest time counts.
     pub(crate) fn mark_spent_until(&mut self, until: Time) {
-        self.quota_spent_until = until;
+        self.quota_spent_until = self.quota_spent_until.max(until);
     }
 
     /// Forgets what no longer matters at `now`.
@@ -257,13 +257,15 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// The pause after a rejection without `Retry-After`. It doubles with each rejected probe.
-    pub(crate) fn next_pause(&mut self, now: Time) -> Span {
-        let frozen = self.bucket.freeze().map(|freeze| freeze.until());
-        if let Some(until) = frozen.filter(|until| *until > now) {
-            return until.since(now);
+    /// The pause after a rejection without `Retry-After` of a call that started at `at`. It doubles
+    /// with each rejected probe. Calls that started before the last pause ended probe nothing.
+    pub(crate) fn next_pause(&mut self, now: Time, at: Time) -> Span {
+        match self.bucket.freeze().map(|freeze| freeze.until()) {
+            Some(until) if until > now => return until.since(now),
+            Some(until) if at < until => {}
+            Some(_) => self.pause = (self.pause + self.pause).min(LONGEST_PAUSE),
+            None => self.pause = FIRST_PAUSE,
         }
-        self.pause = if frozen.is_some() { (self.pause + self.pause).min(LONGEST_PAUSE) } else { FIRST_PAUSE };
         self.pause
     }
 

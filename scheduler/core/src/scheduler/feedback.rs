@@ -128,7 +128,7 @@ impl<R> Feedback<'_, R> {
         for Pause { limit, believed, is_unconfirmed } in pauses {
             let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
                 Some(_) => KEY_PAUSE,
-                None => self.ledger.adaptive_mut(*limit).next_pause(now),
+                None => self.ledger.adaptive_mut(*limit).next_pause(now, call.at()),
             });
             // Starts within the horizon were sent already, and cannot be called back.
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);

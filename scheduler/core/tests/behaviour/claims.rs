@@ -280,3 +280,43 @@ fn settle_now(world: &mut World, now: Time, (id, connection): (&str, u16), verdi
     }
     granted
 }
+
+/// The other calls of a burst are answered late. They started before the pause, and probe nothing.
+#[test]
+fn only_a_rejected_probe_doubles_a_pause() {
+    play(
+        &ten_per_second(),
+        "
+        0     reserve a       -> a@0
+        0     reserve b       -> b@0
+        0     reserve c       -> c@0
+        100   answered a 429  -> a:settled
+        1150  answered b 429  -> b:settled
+        1150  why next        -> requests:frozen+1000
+        1150  wait d          ->
+        2150                  -> d@2150
+        2160  answered c 429  -> c:settled
+        2160  why next        -> requests:frozen+1000
+        2170  answered d 429  -> d:settled
+        3160  wait e          -> e@3160
+        3170  answered e 429  -> e:settled
+        3170  why next        -> requests:frozen+2000
+        ",
+    );
+}
+
+#[test]
+fn a_late_answer_shortens_no_confirmed_time_of_a_spent_quota() {
+    play(
+        &with_quota(),
+        "
+        0      wait a units=1 by=1            -> a@0
+        0      wait b units=1 by=1            -> b@0
+        0      answered a 403 after=3600000   -> a:settled
+        60000  wait c units=1 by=2            -> c@60000
+        60000  answered c 403 after=3540000   -> c:settled
+        60001  answered b 403 after=3539999   -> b:settled
+        60001  reserve d units=1              -> d:quota_spent+3539999
+        ",
+    );
+}
