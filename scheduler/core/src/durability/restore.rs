@@ -182,7 +182,7 @@ impl<R> RecordedParts<'_, R> {
         let granted = Granted::new(key, None, class, stage);
         let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
         let leases = self.leases_of(then, permit, key, &bill);
-        if permit.fate == Fate::Open || permit.fate == Fate::Settled && key.at > then {
+        if permit.fate == Fate::Open {
             self.ledger.restore_promise(then, key, &bill, self.resource.tier(class), &leases);
         }
         let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);

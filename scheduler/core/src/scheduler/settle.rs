@@ -218,7 +218,9 @@ impl<R: Clone> Scheduler<R> {
 
     fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
         let permit = self.permits.get_mut(slot);
-        permit.state = State::Granted(granted.in_stage(Stage::Settled));
+        // A call that was made early counts from now.
+        let start = StartKey { at: granted.start.at.min(now), ..granted.start };
+        permit.state = State::Granted(granted.moved_to(start).in_stage(Stage::Settled));
         let bill = Arc::clone(&permit.bill);
         self.charges(now).use_up(granted, &bill, actual);
         self.counters.settled += 1;

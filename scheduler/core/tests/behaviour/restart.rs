@@ -500,3 +500,23 @@ fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) < ms(1_200_000), "its own window is free");
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) >= ms(1_800_000), "the next one is not");
 }
+
+/// Its call was made before its start, so that all that it took is in the levels.
+#[test]
+fn a_call_that_was_settled_before_its_start_is_not_promised_again() {
+    let places = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("places", 1.0, span(60_000)) };
+    check(
+        &resource(vec![limit("requests", 10.0, span(1000)), places]),
+        "
+        0    reserve a requests=10           -> a@0
+        0    reserve b requests=5 places=1   -> b@500
+        100  used b                          -> b:settled
+        100  levels                          -> requests=-4 places=1
+        ",
+        (100, 100),
+        "
+        100  levels                          -> requests=-4 places=1
+        100  reserve c requests=0 places=1   -> c@100
+        ",
+    );
+}
