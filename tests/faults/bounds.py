@@ -22,7 +22,7 @@ IN_CORE = [
     ("one window is walked", "paid_by_windows", r"0\.\.MAX_WALKED_WINDOWS", "0..MAX_WALKED_WINDOWS - MAX_WALKED_WINDOWS"),
     ("peaks are kept without end", "note", r"MAX_PEAKS", "usize::MAX"),
     ("a clock errs by any time", "of", r"MAX_CLOCK_SKEW\.nanos\(\)\.min\((.*) / MAX_CLOCK_SKEW_PART\)", r"\1"),
-    ("a key is of any number of labels", "limit_faults", r"key\.len\(\) <= MAX_KEY_LABELS", "key.len() < usize::MAX"),
+    ("a key is of any number of labels", "key_rules", r"key\.len\(\) <= MAX_KEY_LABELS", "key.len() < usize::MAX"),
     ("a reservation is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RESERVATION", "MIN_RESERVATION..=MAX_PERIOD"),
     ("a ride is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RIDE", "MIN_RESERVATION..=MAX_PERIOD"),
     ("updates pause for any time", "next_batch", r"\.min\(MAX_PAUSE\)", ""),

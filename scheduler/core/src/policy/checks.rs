@@ -31,14 +31,10 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         within(ResourceField::Validity, "validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
         within(ResourceField::MaxAhead, "max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
         within(ResourceField::RideFor, "ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
-        (
-            ResourceField::DiscoverKey,
-            spec.discover_key.len() <= MAX_KEY_LABELS,
-            format!("a key is of at most {MAX_KEY_LABELS} labels"),
-        ),
         (ResourceField::DefaultClass, classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];
     let mut faults = broken(SpecField::Resource, rules);
+    faults.extend(broken(SpecField::Resource, key_rules(ResourceField::DiscoverKey, &spec.discover_key)));
     faults.extend((0..limits.len()).flat_map(|index| limit_faults(index, &limits[index], &limits[..index])));
     faults.extend((0..classes.len()).flat_map(|index| class_faults(index, &classes[index], &classes[..index])));
     faults
@@ -63,9 +59,7 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
     let LimitSpec { name, capacity, period, applies, .. } = limit;
     let floor = if let Learn::Above(floor) = limit.learn { floor } else { 1.0 };
     let margin = if let Margin::Fixed(margin) = limit.margin { margin } else { Amount::ZERO };
-    let key = &applies.key;
     let is_period = *period > Span::ZERO && *period <= MAX_PERIOD;
-    let named_twice = (1..key.len()).any(|second| key[..second].contains(&key[second]));
     let mut expressions = applies.matching.values().filter_map(Pattern::expression);
     let wrong = expressions.find_map(Result::err).map_or(String::new(), |error| error.to_string());
     let floors = format!("a floor is a share of the rate from {MIN_FLOOR} to 1, not {floor}");
@@ -74,13 +68,6 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
         (LimitField::Capacity, *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
         (LimitField::Period, is_period, "a period is above 0 and at most 366 days".to_owned()),
         (LimitField::Floor, (MIN_FLOOR..=1.0).contains(&floor), floors),
-        (
-            LimitField::Key,
-            key.len() <= MAX_KEY_LABELS,
-            format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len()),
-        ),
-        (LimitField::Key, !key.iter().any(String::is_empty), "a label has a name".to_owned()),
-        (LimitField::Key, !named_twice, "a label is named twice".to_owned()),
         (
             LimitField::Margin,
             *capacity == Amount::ZERO || margin < *capacity,
@@ -95,7 +82,18 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
         ),
         (LimitField::Match, wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
+    let rules = rules.into_iter().chain(key_rules(LimitField::Key, &applies.key));
     broken(|field| SpecField::Limit(index, field), rules)
+}
+
+/// The rules of a key, be it written or of discovered limits.
+fn key_rules<Field: Copy>(field: Field, key: &[String]) -> [Rule<Field>; 3] {
+    let named_twice = (1..key.len()).any(|second| key[..second].contains(&key[second]));
+    [
+        (field, key.len() <= MAX_KEY_LABELS, format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len())),
+        (field, !key.iter().any(String::is_empty), "a label has a name".to_owned()),
+        (field, !named_twice, "a label is named twice".to_owned()),
+    ]
 }
 
 fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<SpecError> {
@@ -113,7 +111,10 @@ fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<Sp
 }
 
 /// The faults: one for each rule that is not kept.
-fn broken<Field, const N: usize>(field_of: impl Fn(Field) -> SpecField, rules: [Rule<Field>; N]) -> Vec<SpecError> {
+fn broken<Field>(
+    field_of: impl Fn(Field) -> SpecField,
+    rules: impl IntoIterator<Item = Rule<Field>>,
+) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()
 }

@@ -151,7 +151,7 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
 fn wrong_specifications_say_where_and_why() {
     let good = crate::common::ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
-    let table: [(Spoil, SpecField); 19] = [
+    let table: [(Spoil, SpecField); 21] = [
         (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource(ResourceField::Limits)),
         (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, LimitField::Name)),
@@ -162,6 +162,8 @@ fn wrong_specifications_say_where_and_why() {
             |spec| spec.limits[0].applies.key = (0..=MAX_KEY_LABELS).map(|label| label.to_string()).collect(),
             SpecField::Limit(0, LimitField::Key),
         ),
+        (|spec| spec.discover_key = vec!["guild".to_owned(); 2], SpecField::Resource(ResourceField::DiscoverKey)),
+        (|spec| spec.discover_key = vec![String::new()], SpecField::Resource(ResourceField::DiscoverKey)),
         (|spec| spec.horizon = MAX_HORIZON + Span::from_nanos(1), SpecField::Resource(ResourceField::Horizon)),
         (|spec| spec.bounds.max_waiting = 0, SpecField::Resource(ResourceField::MaxWaiting)),
         (|spec| spec.bounds.max_permits = 0, SpecField::Resource(ResourceField::MaxPermits)),
