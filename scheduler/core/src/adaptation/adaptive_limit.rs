@@ -107,6 +107,12 @@ impl AdaptiveLimit {
         AdaptiveLimit { bucket, call_time: self.call_time, quota_spent_until: self.quota_spent_until, ..anew }
     }
 
+    /// Applies to the calls that `limit` applies to, which differs in nothing else.
+    pub(crate) fn widen(&mut self, limit: &Limit) {
+        self.limit.widen(limit);
+        self.estimator.nominal.widen(limit);
+    }
+
     pub(crate) fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
         let limit = self.limit.clone().with_wall_clock(wall_clock);
         self.bucket.anchor(now, &self.limit, &limit);

@@ -377,6 +377,11 @@ impl Keys {
         self.enlist_all(now);
     }
 
+    /// Goes on with limits that apply to more calls, and differ in nothing else.
+    pub(super) fn widen(&mut self, resource: &Resource) {
+        self.limits = resource.shared_limits();
+    }
+
     /// The bucket of absent keys of `from`, under another limit.
     fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
@@ -483,7 +488,9 @@ impl Keys {
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
         known.bucket.compact(limit, now);
-        if !known.is_awaited && known.bucket.is_as_new(limit, now) {
+        let stays = known.is_awaited || !known.bucket.is_as_new(limit, now);
+        self.list(slot);
+        if !stays {
             self.remove(slot);
         }
     }

@@ -235,6 +235,12 @@ impl Ledger {
         self.changed = true;
     }
 
+    /// Goes on with limits that apply to more calls, and differ in nothing else.
+    pub(crate) fn widen(&mut self, resource: &Resource) {
+        self.adaptive_limits.iter_mut().zip(resource.limits()).for_each(|(adaptive, limit)| adaptive.widen(limit));
+        self.keys.widen(resource);
+    }
+
     /// Adopts the wall time that the resource now has at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
         self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.wall_clock()));

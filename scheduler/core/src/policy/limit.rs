@@ -141,6 +141,11 @@ impl Limit {
         is_long && !self.is_keyed() && !self.counts_calls_in_flight()
     }
 
+    /// Applies to the calls that `other` applies to, which differs in nothing else.
+    pub(crate) fn widen(&mut self, other: &Limit) {
+        self.spec = Arc::clone(&other.spec);
+    }
+
     /// This limit by another wall clock.
     pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         Limit { counting: self.counting.with_wall_clock(wall_clock), wall_clock, ..self }

@@ -18,4 +18,4 @@ pub(crate) use limit::Limit;
 pub(crate) use limit_set::LimitSet;
 pub(crate) use resource::{Class, Resource};
 pub(crate) use spec::{MAX_IDLE_PERMITS, MAX_PERIOD, MIN_RETENTION, OnStoreLoss, RETENTION, StartPolicy};
-pub(crate) use succession::{Call, Succession};
+pub(crate) use succession::{Call, Succession, only_widens};

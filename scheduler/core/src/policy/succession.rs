@@ -97,6 +97,16 @@ impl Succession {
     }
 }
 
+/// Whether `after` differs from `before` in that some limits apply to more calls, and in nothing else.
+pub(crate) fn only_widens(before: &Resource, after: &Resource) -> bool {
+    let (old, new) = (&before.spec().limits, &after.spec().limits);
+    let is_wider = |(old, new): (&LimitSpec, &LimitSpec)| {
+        let applies = Applies { matching: old.applies.matching.clone(), ..new.applies.clone() };
+        continues_as_wider(old, new) && *old == LimitSpec { applies, ..new.clone() }
+    };
+    old != new && old.len() == new.len() && old.iter().zip(new).all(is_wider)
+}
+
 /// Whether `limit` continues as `other`, which may apply to more calls.
 fn continues_as_wider(limit: &LimitSpec, other: &LimitSpec) -> bool {
     let wider =

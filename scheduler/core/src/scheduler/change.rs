@@ -8,7 +8,7 @@
 use super::Scheduler;
 use super::former_limits::NextLimits;
 use crate::collections::Slot;
-use crate::policy::{Bill, Call, Resource, Succession};
+use crate::policy::{Bill, Call, Resource, Succession, only_widens};
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ impl<R: Clone> Scheduler<R> {
     /// * Waiting requests keep their positions and are charged by the new limits. A request that
     ///   the new limits can never serve is refused.
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
+    /// * If limits only apply to more calls, they do so for new requests, and nothing else changes.
     /// * If too many changes are under way, the latest limits come into force after these.
     pub(crate) fn change_limits(&mut self, now: Time, next: NextLimits) {
         assert!(self.resource.differs_in_limits_alone(&next.resource), "classes and all else stay");
@@ -35,6 +36,11 @@ impl<R: Clone> Scheduler<R> {
             return self.former.postpone(next);
         }
         let resource = next.resource.with_wall_clock(self.resource.wall_clock());
+        if only_widens(&self.resource, &resource) {
+            self.ledger.widen(&resource);
+            self.resource = resource;
+            return;
+        }
         let succession = Succession::between(&self.resource, &resource);
         self.charges(now).change_limits(&resource, &succession);
         for (limit, level) in succession.levels_of_new(&resource, &next.left) {
