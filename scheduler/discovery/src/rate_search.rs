@@ -33,6 +33,8 @@ const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
 /// A refusal is early if calls have used the rate for less than one part in this many of the
 /// plateau.
 const EARLY_PART: u64 = 4;
+/// A longer pause teaches no more. The calls of a resource pause for no longer on one answer, either.
+const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The shortest plateau. It also lasts at least this many times the pause that the upstream asked
 /// for.
 const PLATEAU: Span = Span::from_secs(30);
@@ -98,6 +100,7 @@ impl RateSearch {
     /// Notes that a call that started at `at` was refused, and the pause that the upstream asks
     /// for.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
+        let pause = pause.min(LONGEST_PAUSE);
         // A call that started before the last refusal teaches nothing new.
         if self.last_refusal.is_some_and(|last| at <= last) {
             return;
@@ -109,8 +112,10 @@ impl RateSearch {
         };
         let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
         let sustained = self.served.rate(now, window) * SUSTAINED;
-        // A pause above one second shows that a window of about its length was used up.
-        let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 {
+        // A pause above one second shows that a window of about its length was used up, if calls
+        // used the rate in it.
+        let is_used = f64::from(self.served.most_in_a_second(now, window)) >= self.rate * USED;
+        let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 && is_used {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
         };
@@ -180,14 +185,26 @@ impl ServedCalls {
     /// The calls served per second, in the whole seconds before the present one that make up about
     /// `window`.
     fn rate(&self, now: Time, window: Span) -> f64 {
-        let second = now.nanos() / SECOND;
+        let seconds = self.seconds(now, window);
+        self.calls_in(now, seconds).map(f64::from).sum::<f64>() / seconds as f64
+    }
+
+    /// The most calls served in one of these seconds.
+    fn most_in_a_second(&self, now: Time, window: Span) -> u32 {
+        self.calls_in(now, self.seconds(now, window)).max().unwrap_or(0)
+    }
+
+    /// The number of whole seconds that make up about `window` and are known.
+    fn seconds(&self, now: Time, window: Span) -> u64 {
         let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
-        let seconds = asked.min(now.since(self.since).secs() as u64).max(1);
-        let oldest = self.second.saturating_sub(SECONDS as u64 - 1);
-        let from = second.saturating_sub(seconds).max(oldest);
-        let calls: u64 =
-            (from..second.min(self.second + 1)).map(|at| u64::from(self.calls[(at % SECONDS as u64) as usize])).sum();
-        calls as f64 / seconds as f64
+        asked.min(now.since(self.since).secs() as u64).max(1)
+    }
+
+    /// How many calls were served in each of this many whole seconds before the present one.
+    fn calls_in(&self, now: Time, seconds: u64) -> impl Iterator<Item = u32> {
+        let second = now.nanos() / SECOND;
+        let from = second.saturating_sub(seconds).max(self.second.saturating_sub(SECONDS as u64 - 1));
+        (from..second.min(self.second + 1)).map(|at| self.calls[(at % SECONDS as u64) as usize])
     }
 }
 
@@ -252,5 +269,31 @@ mod tests {
         let now = Time::ORIGIN + Span::from_secs(1);
         (0..50).for_each(|call| search.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
         assert_eq!(search.rate(), FIRST_RATE * LEFT_IN_SLOW_START);
+    }
+
+    /// The rate an hour after a refusal with this pause. Before it, calls had used a rate of a
+    /// hundred for a minute, and hardly any of it for another one.
+    fn an_hour_after(pause: Span) -> (f64, f64) {
+        let mut search = RateSearch { rate: 100.0, refused: Some((100.0, 95.0)), ..RateSearch::new(Time::ORIGIN) };
+        let at = |millis: u64| Time::ORIGIN + Span::from_millis(millis);
+        (0..6000).for_each(|call| search.note_served(at(10 * call)));
+        (60..120).step_by(10).for_each(|second| search.note_served(at(1000 * second)));
+        search.note_refused(at(120_000), at(119_900), pause);
+        let before = search.rate();
+        for quarter in 0..14_400 {
+            let now = at(120_000 + 250 * quarter);
+            let calls = (search.rate() / 4.0).ceil() as u32;
+            (0..calls).for_each(|_| search.note_served(now));
+            search.review(now);
+        }
+        (before, search.rate())
+    }
+
+    #[test]
+    fn a_long_pause_after_a_quiet_minute_throttles_for_no_hours() {
+        for pause in [60, 3600, 36_000] {
+            let (before, after) = an_hour_after(Span::from_secs(pause));
+            assert!(before >= 50.0 && after >= 100.0, "{pause} s: {before}, {after}");
+        }
     }
 }
