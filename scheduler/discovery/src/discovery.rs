@@ -53,8 +53,9 @@ impl Discovery {
     pub fn handle<R: Clone>(&mut self, core: &mut Scheduler<R>, now: Time, mut event: Event<R>) {
         self.now = now;
         self.is_over |= matches!(event, Event::HandOver);
-        let Some(search) = self.search.as_mut().filter(|_| !self.is_over) else { return core.handle(now, event) };
+        let Some(search) = self.search.as_mut() else { return core.handle(now, event) };
         let is_answer = if let Event::Settle(settle) = &mut event
+            && !self.is_over
             && let Some((call, answer)) = core.call_ended_by(now, settle).zip(settle.observation.as_mut())
         {
             search.learn(core.resource(), now, call, answer);
@@ -63,15 +64,20 @@ impl Discovery {
             false
         };
         // Other events number limits as they are, and must not meet other ones.
-        if is_answer || matches!(event, Event::Wake) {
+        if is_answer || matches!(event, Event::Wake) && !self.is_over {
             search.review(now);
-            put_into_force(search, core, now);
+            if search.is_changed() {
+                core.handle(now, search.take_event());
+            }
+            steer(search, core, now);
         }
         if let Event::Limits(written) = event {
             search.rewrite(*written);
             event = search.take_event();
         }
         core.handle(now, event);
+        // Limits that had to wait for other changes may have come into force.
+        steer(search, core, now);
     }
 
     /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
@@ -123,11 +129,8 @@ impl Discovery {
     }
 }
 
-/// Puts discovered limits that have changed into force, and the capacities of steered ones.
-fn put_into_force<R: Clone>(search: &mut LimitSearch, core: &mut Scheduler<R>, now: Time) {
-    if search.is_changed() {
-        core.handle(now, search.take_event());
-    }
+/// Puts the capacities of steered limits into force.
+fn steer<R: Clone>(search: &LimitSearch, core: &mut Scheduler<R>, now: Time) {
     for limit in search.steered() {
         let known = core.resource().limit(&limit.spec.name);
         let Some(id) = known.filter(|id| core.resource()[*id].spec().is_steered()) else { continue };

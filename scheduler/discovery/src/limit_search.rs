@@ -93,6 +93,8 @@ impl LimitSearch {
         search.estimate(now);
         // The core begins with these limits, and restores what is left of them.
         search.is_changed = false;
+        search.discovered.iter_mut().for_each(|limit| limit.left = None);
+        search.news.retain(|name| !by_name.contains_key(name));
         (scope != Discover::Nothing).then_some(search)
     }
 

@@ -396,3 +396,52 @@ fn limits_stay_as_they_are_during_a_hand_over() {
     world.settle(ms(20), inherited, passed(vec![reading("burst", 3.0, 5.0)]));
     assert_eq!(names(&world), [RATE]);
 }
+
+/// Another route of a limit charges no waiting request anew.
+#[test]
+fn a_route_joins_a_limit_in_place() {
+    let mut world = World::new(&ResourceSpec { discover_key: Vec::new(), ..unwritten() });
+    answered(&mut world, 0, 1, &[("route", "messages")], passed(vec![reading("abcd", 3.0, 5.0)]));
+    let late = call(&mut world, 20_000, 1, &[("route", "reactions")]);
+    let waiting: Vec<usize> = (0..200).map(|_| world.ask(ms(20_000), Mode::Wait)).collect();
+    world.settle(ms(20_000), late, passed(vec![reading("abcd", 2.0, 5.0)]));
+    assert!(world.next_wakeup() > ms(20_000), "no step is due");
+    assert_eq!(waiting.iter().filter(|number| world.start(**number).is_some()).count(), 0);
+    // From now on, calls of this route are charged to the limit.
+    let level = world.status_of(ms(20_000), "abcd").level;
+    world.ask_for(ms(20_000), Mode::Reserve, 1, &[("route", "reactions")], &[]).unwrap();
+    assert_eq!(world.status_of(ms(20_000), "abcd").level, level - 1.0);
+}
+
+#[test]
+fn the_first_answer_after_a_take_over_forgets_no_call_in_flight() {
+    let mut world = burst(&capped(), &refused(None, vec![]));
+    let state = world.state(ms(20));
+    let mut successor = World::restored(&capped(), ms(20), &state);
+    let asked = [20, 20, 21].map(|at| successor.ask(ms(at), Mode::Allow));
+    assert_eq!(asked.map(|number| successor.start(number)), [None; 3], "four are in flight");
+    assert_eq!(successor.discovery.take_news(), [], "they were news to the former leader");
+}
+
+#[test]
+fn a_reservation_outlives_its_scheduler_in_a_discovered_cap_and_is_returned() {
+    let mut world = burst(&capped(), &refused(None, vec![]));
+    let far = world.ask(ms(20), Mode::Reserve);
+    let state = world.state(ms(30));
+    let mut successor = World::restored(&capped(), ms(30), &state);
+    successor.handle(ms(40), Event::Wake);
+    assert!(world.start(far).is_some_and(|start| start > ms(50)));
+    successor.give_back(ms(50), far);
+    successor.run_until(ms(60_000));
+}
+
+/// Rules that come during a hand-over take no discovered limit away.
+#[test]
+fn other_limits_during_a_hand_over_keep_the_discovered_ones() {
+    let mut world = World::new(&unwritten());
+    world.handle(ms(10), Event::HandOver);
+    let written = LimitSpec { name: name("burst"), ..limit("requests", 7.0, span(1000)) };
+    let rules = ResourceSpec { limits: vec![written], ..unwritten() };
+    world.handle(ms(20), Event::Limits(Box::new(Resource::new(&rules).unwrap())));
+    assert_eq!(names(&world), ["burst", RATE]);
+}

@@ -87,6 +87,17 @@ impl World {
         self.handle(now, Event::Settle(settle));
     }
 
+    /// Gives the permit of this request back.
+    pub(crate) fn give_back(&mut self, now: Time, request: usize) {
+        let (outcome, times) = (Outcome::Unused, CallTimes::default());
+        let settle = Settle { to: None, id: id(request), outcome, observation: None, is_throttled: false, times };
+        self.handle(now, Event::Settle(settle));
+    }
+
+    pub(crate) fn next_wakeup(&self) -> Time {
+        self.discovery.next_wakeup(&self.core).map_or(Time::NEVER, |wakeup| wakeup.at)
+    }
+
     /// Lets time pass, with every requested wake-up.
     pub(crate) fn run_until(&mut self, end: Time) {
         while let Some(wakeup) = self.discovery.next_wakeup(&self.core).filter(|wakeup| wakeup.at <= end) {
