@@ -391,7 +391,7 @@ impl PermitLoop {
         let (core, Some(provider)) = (self.term.core(), &mut self.limits.provider) else { return };
         match news {
             ProviderNews::Limits(contract) => {
-                let changed = provider.take_contract(now, core.resource(), contract);
+                let changed = provider.take_contract(now, core.written(), contract);
                 self.change_limits(now, changed);
             }
             ProviderNews::Levels { asked, answered, levels } => {
@@ -412,14 +412,14 @@ impl PermitLoop {
         let revision = self.limits.revision().get();
         tracing::info!(resource = %resource.name(), revision, "limits count as the rules have them");
         self.change_limits(now, Some(resource));
-        let present = self.term.core().resource();
+        let present = self.term.core().written();
         let corrected = self.limits.provider.as_mut().and_then(|provider| provider.keep_to_contract(present));
         self.change_limits(now, corrected);
     }
 
     fn change_limits(&mut self, now: Time, changed: Option<Resource>) {
         let (core, Some(resource)) = (self.term.core(), changed) else { return };
-        let limits = limit_news(core.resource(), &resource);
+        let limits = limit_news(core.written(), &resource);
         core.handle(now, Event::Limits(Box::new(resource)));
         let news = News::Limits { limits, epoch: Some(core.epoch()) };
         core.delivery().announce(&news);

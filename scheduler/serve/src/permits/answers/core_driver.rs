@@ -466,6 +466,11 @@ impl CoreDriver {
         self.core.resource()
     }
 
+    /// The resource with the written limits alone.
+    pub(crate) fn written(&self) -> &Resource {
+        self.discovery.written(self.core.resource())
+    }
+
     pub(crate) fn epoch(&self) -> Epoch {
         self.core.epoch()
     }
