@@ -39,9 +39,7 @@ async fn applied(nats: &Server, text: &str) -> String {
 
 #[tokio::test]
 async fn a_raised_limit_lets_waiting_requests_go() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 10).await;
     applied(&nats, &rules(&[("few", 10)])).await;
     let mut waiting = worker.send("permit", json!({"id": "a", "mode": "wait", "progress": true}).to_string()).await;
@@ -92,9 +90,7 @@ async fn a_cluster_of_three_goes_by_new_rules_at_once() {
 
 #[tokio::test]
 async fn a_limit_that_is_lowered_keeps_what_was_promised_and_what_was_spent() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 3).await;
     applied(&nats, &rules(&[("few", 5)])).await;
     let limit = worker.limit("few").await;
@@ -111,9 +107,7 @@ async fn a_limit_that_is_lowered_keeps_what_was_promised_and_what_was_spent() {
 
 #[tokio::test]
 async fn limits_come_and_go_while_requests_wait() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 10).await;
     let ask = json!({"id": "a", "mode": "wait", "progress": true, "labels": {"client": "vip"}});
     let mut waiting = worker.send("permit", ask.to_string()).await;
@@ -136,9 +130,7 @@ async fn limits_come_and_go_while_requests_wait() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--dry-run"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(
@@ -168,9 +160,7 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
 
 #[tokio::test]
 async fn a_person_shows_and_resets_limits() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     assert_eq!(worker.status().await.rules, None);
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5), ("more", 50)]), &["--by", "ada"]).await;
     assert_eq!(code, Some(0), "{said}");
@@ -221,8 +211,7 @@ async fn limits_get_prints_what_counts_whichever_source_it_has() {
 
 #[tokio::test]
 async fn revisions_count_by_one() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     for revision in 1..=4 {
         let said = applied(&nats, &rules(&[("few", 10 + revision)])).await;
         let written = format!("written as revision {revision}, in place of {}\n", revision - 1);
@@ -235,8 +224,7 @@ async fn revisions_count_by_one() {
 
 #[tokio::test]
 async fn a_resource_that_no_scheduler_has_is_refused_unless_it_is_said_to_be_new() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     let typo = rules(&[("few", 5)]).replace("\"hub\"", "\"hbu\"");
     let (code, said) = apply(RAMPMETER, &nats, &typo, &[]).await;
     let refused = "rampmeter: no scheduler has a resource `hbu`, and `--new` is for those to come; schedulers have `hub`; \
@@ -255,8 +243,7 @@ async fn a_resource_that_no_scheduler_has_is_refused_unless_it_is_said_to_be_new
 
 #[tokio::test]
 async fn apply_warns_of_limits_that_count_no_request_without_a_cost() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     let typo = rules(&[("few", 5)]).replace("name = \"few\"", "name = \"few\"\nunit = \"request\"");
     let said = applied(&nats, &typo).await;
     let note = "note: no limit of `hub` counts `requests`: requests without a `cost` are refused, unless the \
@@ -301,9 +288,7 @@ async fn a_successor_has_the_rules_of_its_predecessor() {
 
 #[tokio::test]
 async fn shadow_limits_are_measured_and_delay_no_request() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     let shadow = rules(&[("few", 10), ("maybe", 3)]).replacen("margin = 0\n", "margin = 1\n", 1) + "shadow = true\n";
     applied(&nats, &shadow).await;
     for _ in 0..5 {
