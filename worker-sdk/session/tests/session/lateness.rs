@@ -1,14 +1,11 @@
 //! Permits that come late are not used. Lapsed permits are requested again under new ids.
 
-use crate::script::check;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
 
-#[test]
-fn a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id() {
-    check(
-        r#"
+scripts! {
+    a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id: r#"
         0 connect
         0 ask 1 reserve 9000
         > 0 ask 0: 1 until=9000
@@ -18,14 +15,9 @@ fn a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id
         > 2305..2310 ask 2: 1.1 since=0 until=9000 epoch=3
         2340 answer 2 {"status":"granted","id":$1,"delay_ms":5,"valid_ms":1000,"epoch":3}
         > 2340 granted 1 starts 2.345s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_start_that_is_late_is_not_begun_but_asked_for_under_a_new_id() {
-    check(
-        r#"
+    a_start_that_is_late_is_not_begun_but_asked_for_under_a_new_id: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -35,14 +27,9 @@ fn a_start_that_is_late_is_not_begun_but_asked_for_under_a_new_id() {
         > 3006..3011 ask 1: 1.1 since=0 epoch=3
         3020 answer 1 {"status":"granted","id":$1,"delay_ms":0,"valid_ms":5000,"at_ms":73018,"epoch":3}
         > 3020 granted 1 starts 3.02s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_delay_is_shortened_by_what_its_answer_was_late() {
-    check(
-        r#"
+    a_delay_is_shortened_by_what_its_answer_was_late: r#"
         0 connect
         0 ask 1-3 reserve
         > 0 ask 0: [1, 2, 3]
@@ -53,14 +40,9 @@ fn a_delay_is_shortened_by_what_its_answer_was_late() {
         > 2000..2250 ask 1: 3 since=0 epoch=3
         4001 answer 0 {"status":"granted","id":$3,"delay_ms":10000,"at_ms":70010,"epoch":3}
         > 4001 granted 3 starts 10.012s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once() {
-    check(
-        r#"
+    the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -75,28 +57,18 @@ fn the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once() {
         # A successor has another clock.
         240 answer 2 {"status":"granted","id":$2,"delay_ms":0,"at_ms":5,"epoch":4}
         > 240 granted 2 starts 240ms
-        "#,
-    );
-}
+    "#
 
-/// Older schedulers answer like this.
-#[test]
-fn an_answer_without_a_stamp_is_believed() {
-    check(
-        r#"
+    /// Older schedulers answer like this.
+    an_answer_without_a_stamp_is_believed: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
         5000 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":3}
         > 5000 granted 1 starts 5s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn asks_are_bounded_and_one_more_says_so() {
-    check(
-        r#"
+    asks_are_bounded_and_one_more_says_so: r#"
         0 connect
         0 most-asks 2
         0 ask 1-3 wait
@@ -106,8 +78,7 @@ fn asks_are_bounded_and_one_more_says_so() {
         > 1 granted 1 starts 1ms
         2 ask 4 wait
         > 2 ask 1: 4 epoch=3
-        "#,
-    );
+    "#
 }
 
 /// Reaches `MAX_ASKS`, the bound of a session whose driver sets no other.

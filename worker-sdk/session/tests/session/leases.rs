@@ -16,10 +16,8 @@ fn check_held(script: &str) {
     ));
 }
 
-#[test]
-fn a_lease_is_renewed_three_times_in_its_time_to_live() {
-    check(
-        r#"
+scripts! {
+    a_lease_is_renewed_three_times_in_its_time_to_live: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -32,14 +30,9 @@ fn a_lease_is_renewed_three_times_in_its_time_to_live() {
         3500 settle 1
         > 3500 settle 1 used
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_permit_without_a_lease_is_not_renewed() {
-    check(
-        r#"
+    a_permit_without_a_lease_is_not_renewed: r#"
         0 connect
         0 ask 1-2 wait
         > 0 ask 0: [1, 2]
@@ -48,8 +41,7 @@ fn a_permit_without_a_lease_is_not_renewed() {
         10 answer 0 {"status":"granted","id":$2,"delay_ms":0,"lease_ms":0,"epoch":1}
         > 10 granted 2 starts 10ms
         60000 wait
-        "#,
-    );
+    "#
 }
 
 #[test]
@@ -86,10 +78,8 @@ fn renewals_end_with_the_client_and_where_they_are_not_wanted() {
     );
 }
 
-#[test]
-fn renewals_that_are_due_together_travel_together() {
-    check(
-        r#"
+scripts! {
+    renewals_that_are_due_together_travel_together: r#"
         0 connect
         0 ask 1-70 wait
         > 0 ask 0: 64 from 1
@@ -104,14 +94,9 @@ fn renewals_that_are_due_together_travel_together() {
         220 settle 1
         > 220 settle 1 used
         3000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_call_that_may_have_been_granted_earlier_is_renewed_at_once() {
-    check(
-        r#"
+    a_call_that_may_have_been_granted_earlier_is_renewed_at_once: r#"
         0 connect
         0 ask 1 allow
         > 0 ask 0: 1
@@ -120,8 +105,7 @@ fn a_call_that_may_have_been_granted_earlier_is_renewed_at_once() {
         > 2260 granted 1 starts 2.26s
         > 2260 renew 2: 1
         > 3260 renew 3: 1
-        "#,
-    );
+    "#
 }
 
 #[test]
@@ -183,17 +167,14 @@ fn a_lost_lease_is_reported_once() {
     );
 }
 
-/// Cost and labels let a scheduler that did not grant the permit count the call.
-#[test]
-fn a_renewal_repeats_cost_and_labels_of_the_request() {
-    check(
-        r#"
+scripts! {
+    /// Cost and labels let a scheduler that did not grant the permit count the call.
+    a_renewal_repeats_cost_and_labels_of_the_request: r#"
         0 connect
         0 ask 1 wait guild=g7
         > 0 ask 0: 1
         10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":30,"epoch":1}
         > 10 granted 1 starts 10ms
         > 60 renew 1: 1 {"labels":{"guild":"g7"}}
-        "#,
-    );
+    "#
 }

@@ -3,10 +3,8 @@
 
 use crate::script::check;
 
-#[test]
-fn answers_find_their_asks_by_the_ids_of_clients() {
-    check(
-        r#"
+scripts! {
+    answers_find_their_asks_by_the_ids_of_clients: r#"
         0 relay
         0 ask 1 reserve id=of-a
         0 ask 2 reserve
@@ -23,8 +21,7 @@ fn answers_find_their_asks_by_the_ids_of_clients() {
         5 answer 0 [{"status":"refused","id":"of-a","code":"id_in_use","message":"","epoch":1},{"status":"granted","id":$2,"delay_ms":0,"epoch":1}]
         > 5 refused id_in_use 4
         > 5 granted 2 starts 5ms
-        "#,
-    );
+    "#
 }
 
 #[test]
@@ -46,10 +43,8 @@ fn an_id_of_a_client_is_never_replaced() {
     }
 }
 
-#[test]
-fn a_late_permit_under_an_id_of_a_client_is_given_back_and_refused() {
-    check(
-        r#"
+scripts! {
+    a_late_permit_under_an_id_of_a_client_is_given_back_and_refused: r#"
         0 relay
         0 ask 1 reserve id=of-client
         0 ask 2 reserve
@@ -61,29 +56,19 @@ fn a_late_permit_under_an_id_of_a_client_is_given_back_and_refused() {
         > 305..310 ask 1: 2.1 since=0 epoch=1
         311 answer 1 {"status":"granted","id":$2,"delay_ms":0,"at_ms":7310,"epoch":1}
         > 311 granted 2 starts 311ms
-        "#,
-    );
-}
+    "#
 
-/// The wait in a full queue is the client's.
-#[test]
-fn a_full_queue_is_a_refusal() {
-    check(
-        r#"
+    /// The wait in a full queue is the client's.
+    a_full_queue_is_a_refusal: r#"
         0 relay
         0 ask 1 wait
         0 connect
         > 0 ask 0: 1
         1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
         > 1 refused queue_full 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_lost_message_is_sent_again_within_the_second_after_which_clients_are_told() {
-    check(
-        r#"
+    a_lost_message_is_sent_again_within_the_second_after_which_clients_are_told: r#"
         0 relay
         0 policy fail 1000
         0 ask 1 wait
@@ -94,15 +79,10 @@ fn a_lost_message_is_sent_again_within_the_second_after_which_clients_are_told()
         > 1000 ask 3: 1 *
         > 1000 unreachable 1 since 1s, *
         > 1000..1260 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-/// Reaches `RELAY_WAITING`: until then, the request is where the scheduler said.
-#[test]
-fn a_request_that_waits_is_left_alone_for_six_seconds() {
-    check(
-        r#"
+    /// Reaches `RELAY_WAITING`: until then, the request is where the scheduler said.
+    a_request_that_waits_is_left_alone_for_six_seconds: r#"
         0 relay
         0 policy fail 1000
         0 ask 1 wait
@@ -116,15 +96,10 @@ fn a_request_that_waits_is_left_alone_for_six_seconds() {
         > 7001..7755 ask 4: 1 *
         > 7001..7755 unreachable 1 since 1s, *
         > 7001..8005 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-/// A scheduler whose store is silent says so for as long as that lasts.
-#[test]
-fn a_scheduler_that_may_not_answer_counts_as_silent() {
-    check(
-        r#"
+    /// A scheduler whose store is silent says so for as long as that lasts.
+    a_scheduler_that_may_not_answer_counts_as_silent: r#"
         0 relay
         0 policy fail 1000
         0 ask 1 reserve
@@ -136,14 +111,9 @@ fn a_scheduler_that_may_not_answer_counts_as_silent() {
         > 1000 ask 3: 1 *
         > 1000 unreachable 1 since 1s, *
         > 1000..1260 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn the_refusal_at_the_deadline_is_the_schedulers_own() {
-    check(
-        r#"
+    the_refusal_at_the_deadline_is_the_schedulers_own: r#"
         0 relay
         0 ask 1-2 wait 100
         0 connect
@@ -156,15 +126,10 @@ fn the_refusal_at_the_deadline_is_the_schedulers_own() {
         > 1000..1050 ask 2: 2 since=0 *
         > 1100 timed out 2
         > 1100..1130 settle 2 unused
-        "#,
-    );
-}
+    "#
 
-/// What is given back is exactly what may be charged.
-#[test]
-fn a_client_that_is_gone_gives_back_the_ids_that_it_chose() {
-    check(
-        r#"
+    /// What is given back is exactly what may be charged.
+    a_client_that_is_gone_gives_back_the_ids_that_it_chose: r#"
         0 relay
         0 ask 1 wait id=of-a
         0 ask 2 wait id=of-b
@@ -178,18 +143,12 @@ fn a_client_that_is_gone_gives_back_the_ids_that_it_chose() {
         3 close
         > 3 closed 3
         > 3 settle 3 unused
-        "#,
-    );
-}
+    "#
 
-/// A worker's session chooses all ids itself, whatever the request has.
-#[test]
-fn other_sessions_replace_ids() {
-    check(
-        "
+    /// A worker's session chooses all ids itself, whatever the request has.
+    other_sessions_replace_ids: "
         0 ask 1 wait id=of-a
         0 connect
         > 0 ask 0: 1
-        ",
-    );
+    "
 }

@@ -1,25 +1,16 @@
 //! One script for each rule of the session.
 
-use crate::script::check;
-
-#[test]
-fn the_start_counts_from_the_receipt_of_the_answer() {
-    check(
-        r#"
+scripts! {
+    the_start_counts_from_the_receipt_of_the_answer: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
         40 answer 0 {"status":"granted","id":$1,"delay_ms":2.5,"epoch":1}
         > 40 granted 1 starts 42.5ms
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn requests_that_wait_for_a_connection_share_messages() {
-    check(
-        r#"
+    requests_that_wait_for_a_connection_share_messages: r#"
         0 ask 1-70 wait
         5 ask 71 allow
         10 connect
@@ -29,28 +20,18 @@ fn requests_that_wait_for_a_connection_share_messages() {
         > 11 granted 65 starts 11ms
         12 answer 1 [{"status":"refused","id":$71,"code":"not_in_time","message":"","epoch":1}]
         > 12 refused not_in_time 71
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn settles_travel_together_and_before_asks() {
-    check(
-        r#"
+    settles_travel_together_and_before_asks: r#"
         0 settle 1
         0 settle 2
         0 ask 3 reserve
         1 connect
         > 1 settle [1 used, 2 used]
         > 1 ask 0: 3 since=0
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time() {
-    check(
-        r#"
+    a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time: r#"
         0 connect
         0 ask 1 reserve 5000
         > 0 ask 0: 1 until=5000
@@ -58,28 +39,18 @@ fn a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time() {
         > 4000..4500 ask 2: 1 since=0 until=5000
         > 5000 timed out unheard 1
         > 5000 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_that_does_not_wait_is_asked_again_after_two_seconds_without_a_bound() {
-    check(
-        r#"
+    a_request_that_does_not_wait_is_asked_again_after_two_seconds_without_a_bound: r#"
         0 connect
         0 ask 1 allow 3000
         > 0 ask 0: 1
         > 2000..2250 ask 1: 1 since=0
         2251 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":5,"epoch":1}
         > 2251 refused not_in_time 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_waiting_request_is_asked_again_after_twelve_seconds_of_silence() {
-    check(
-        r#"
+    a_waiting_request_is_asked_again_after_twelve_seconds_of_silence: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -88,14 +59,9 @@ fn a_waiting_request_is_asked_again_after_twelve_seconds_of_silence() {
         > 17000..18500 ask 1: 1 since=0 epoch=4
         18501 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":4}
         > 18501 granted 1 starts 18.501s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn the_back_off_without_a_scheduler_grows() {
-    check(
-        r#"
+    the_back_off_without_a_scheduler_grows: r#"
         0 connect
         0 ask 1-2 wait
         > 0 ask 0: [1, 2]
@@ -113,14 +79,9 @@ fn the_back_off_without_a_scheduler_grows() {
         > 405..650 ask 6: [1 *
         1000 undelivered 6
         > 1005..1250 ask 7: [1 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn an_answer_ends_the_growth_of_the_back_off() {
-    check(
-        r#"
+    an_answer_ends_the_growth_of_the_back_off: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -133,14 +94,9 @@ fn an_answer_ends_the_growth_of_the_back_off() {
         > 60 ask 3: 2 epoch=1
         70 undelivered 3
         > 75..80 ask 4: 2 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn an_idle_session_sends_nothing() {
-    check(
-        r#"
+    an_idle_session_sends_nothing: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -148,14 +104,9 @@ fn an_idle_session_sends_nothing() {
         2 cancel 1
         > 6..11 settle 1 unused
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_scheduler_that_hands_over_is_asked_again_at_once() {
-    check(
-        r#"
+    a_scheduler_that_hands_over_is_asked_again_at_once: r#"
         0 connect
         0 ask 1 reserve
         > 0 ask 0: 1
@@ -163,14 +114,9 @@ fn a_scheduler_that_hands_over_is_asked_again_at_once() {
         > 6..11 ask 1: 1 *
         15 answer 1 {"status":"granted","id":$1,"delay_ms":10,"epoch":4}
         > 15 granted 1 starts 25ms
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_refusal_without_an_id_is_of_the_whole_batch() {
-    check(
-        r#"
+    a_refusal_without_an_id_is_of_the_whole_batch: r#"
         0 connect
         0 ask 1-2 reserve
         > 0 ask 0: [1, 2]
@@ -180,14 +126,9 @@ fn a_refusal_without_an_id_is_of_the_whole_batch() {
         > 1 refused invalid_request 1
         > 1 refused invalid_request 2
         > 2000..2250 ask 2: 3 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn one_wrong_element_spoils_only_itself() {
-    check(
-        r#"
+    one_wrong_element_spoils_only_itself: r#"
         0 connect
         0 ask 1-3 reserve
         > 0 ask 0: [1, 2, 3]
@@ -195,14 +136,9 @@ fn one_wrong_element_spoils_only_itself() {
         > 1 granted 1 starts 1ms
         > 1 refused unknown_class 2
         > 1 granted 3 starts 10ms
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn after_a_reconnect_everything_pending_is_asked_again() {
-    check(
-        r#"
+    after_a_reconnect_everything_pending_is_asked_again: r#"
         0 connect
         0 ask 1-3 wait
         > 0 ask 0: [1, 2, 3]
@@ -215,14 +151,9 @@ fn after_a_reconnect_everything_pending_is_asked_again() {
         > 500..520 ask 1: [1 *
         530 ask 5 wait
         > 530 ask 2: 5
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_new_leader_is_asked_everything_again() {
-    check(
-        r#"
+    a_new_leader_is_asked_everything_again: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -235,16 +166,11 @@ fn a_new_leader_is_asked_everything_again() {
         300 news {"event":"leader","epoch":6,"leader":"a"}
         400 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
         > 400 granted 1 starts 400ms
-        "#,
-    );
-}
+    "#
 
-/// An epoch so far beyond the wall clock is false. The session ignores it, and goes on to believe
-/// true ones.
-#[test]
-fn an_event_of_an_epoch_that_cannot_be_is_not_believed() {
-    check(
-        r#"
+    /// An epoch so far beyond the wall clock is false. The session ignores it, and goes on to believe
+    /// true ones.
+    an_event_of_an_epoch_that_cannot_be_is_not_believed: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -253,15 +179,10 @@ fn an_event_of_an_epoch_that_cannot_be_is_not_believed() {
         30 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":1180001}
         40 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 40 granted 1 starts 40ms
-        "#,
-    );
-}
+    "#
 
-/// A possible epoch is believed, but not for long if no answer confirms it.
-#[test]
-fn an_epoch_that_no_answer_confirms_is_forgotten() {
-    check(
-        r#"
+    /// A possible epoch is believed, but not for long if no answer confirms it.
+    an_epoch_that_no_answer_confirms_is_forgotten: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -281,14 +202,9 @@ fn an_epoch_that_no_answer_confirms_is_forgotten() {
         > 10201 ask 6: 2 epoch=7
         10202 answer 6 {"status":"granted","id":$2,"delay_ms":0,"epoch":7}
         > 10202 granted 2 starts 10.202s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_new_leader_ends_the_back_off() {
-    check(
-        r#"
+    a_new_leader_ends_the_back_off: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -305,14 +221,9 @@ fn a_new_leader_ends_the_back_off() {
         > 200..220 ask 5: 1 *
         230 undelivered 5
         > 235..240 ask 6: 1 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_new_leader_shows_in_its_answers_too() {
-    check(
-        r#"
+    a_new_leader_shows_in_its_answers_too: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -322,14 +233,9 @@ fn a_new_leader_shows_in_its_answers_too() {
         30 answer 1 {"status":"granted","id":$2,"delay_ms":0,"epoch":8}
         > 30 granted 2 starts 30ms
         > 30..50 ask 2: 1 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_deposed_leader_is_not_believed_and_learns_the_epoch() {
-    check(
-        r#"
+    a_deposed_leader_is_not_believed_and_learns_the_epoch: r#"
         0 connect
         0 news {"event":"leader","epoch":8,"leader":"b"}
         0 ask 1 reserve
@@ -340,14 +246,9 @@ fn a_deposed_leader_is_not_believed_and_learns_the_epoch() {
         > 35..50 ask 2: 1 *
         60 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
         > 60 granted 1 starts 60ms
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_waiting_request_waits_for_a_full_queue() {
-    check(
-        r#"
+    a_waiting_request_waits_for_a_full_queue: r#"
         0 connect
         0 ask 1 wait 2000
         > 0 ask 0: 1 until=2000
@@ -355,54 +256,34 @@ fn a_waiting_request_waits_for_a_full_queue() {
         > 1000..1250 ask 1: 1 *
         1300 answer 1 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
         > 1300 refused queue_full 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_that_cannot_start_in_time_is_refused() {
-    check(
-        r#"
+    a_request_that_cannot_start_in_time_is_refused: r#"
         0 connect
         0 ask 1 wait 9000
         > 0 ask 0: 1 until=9000
         1 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":1000,"epoch":1}
         > 1 refused not_in_time 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_resource_that_is_gone_has_no_epoch() {
-    check(
-        r#"
+    a_resource_that_is_gone_has_no_epoch: r#"
         0 connect
         0 news {"event":"leader","epoch":8,"leader":"b"}
         0 ask 1 wait
         > 0 ask 0: 1 epoch=8
         1 answer 0 {"status":"refused","id":$1,"code":"unknown_resource","message":"","epoch":0}
         > 1 refused unknown_resource 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_that_may_not_wait_is_refused_by_a_full_queue() {
-    check(
-        r#"
+    a_request_that_may_not_wait_is_refused_by_a_full_queue: r#"
         0 connect
         0 ask 1 reserve
         > 0 ask 0: 1
         1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
         > 1 refused queue_full 1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_cancelled_request_returns_a_later_permit() {
-    check(
-        r#"
+    a_cancelled_request_returns_a_later_permit: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -410,14 +291,9 @@ fn a_cancelled_request_returns_a_later_permit() {
         > 1 settle 1 unused
         2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 2 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_cancelled_after_its_grant_returns_the_permit() {
-    check(
-        r#"
+    a_request_cancelled_after_its_grant_returns_the_permit: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -425,28 +301,18 @@ fn a_request_cancelled_after_its_grant_returns_the_permit() {
         > 1 granted 1 starts 1ms
         2 cancel 1
         > 2 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_that_was_never_sent_is_cancelled_without_a_message() {
-    check(
-        r#"
+    a_request_that_was_never_sent_is_cancelled_without_a_message: r#"
         0 ask 1 wait
         0 ask 2 wait 10
         1 cancel 1
         > 10 timed out unheard 2
         20 connect
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_grant_that_comes_too_late_is_given_back() {
-    check(
-        r#"
+    a_grant_that_comes_too_late_is_given_back: r#"
         0 connect
         0 ask 1 wait 100
         > 0 ask 0: 1 until=100
@@ -455,14 +321,9 @@ fn a_grant_that_comes_too_late_is_given_back() {
         > 100 settle 1 unused
         101 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 101 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_copy_that_is_granted_after_the_refusal_is_given_back() {
-    check(
-        r#"
+    a_copy_that_is_granted_after_the_refusal_is_given_back: r#"
         0 connect
         0 ask 1 allow
         > 0 ask 0: 1
@@ -471,14 +332,9 @@ fn a_copy_that_is_granted_after_the_refusal_is_given_back() {
         > 2251 refused not_in_time 1
         2252 answer 1 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 2252 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn an_answer_that_comes_twice_counts_once() {
-    check(
-        r#"
+    an_answer_that_comes_twice_counts_once: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -486,14 +342,9 @@ fn an_answer_that_comes_twice_counts_once() {
         > 1 granted 1 starts 1ms
         2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn unreadable_messages_are_ignored() {
-    check(
-        r#"
+    unreadable_messages_are_ignored: r#"
         0 connect
         0 ask 1 reserve
         > 0 ask 0: 1
@@ -504,14 +355,9 @@ fn unreadable_messages_are_ignored() {
         1 news {"event":"eclipse"}
         1 news x
         > 2000..2250 ask 1: 1 *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_freeze_reaches_the_holders_of_reservations() {
-    check(
-        r#"
+    a_freeze_reaches_the_holders_of_reservations: r#"
         0 connect
         5 news {"event":"freeze","limits":["a"],"for_ms":3000}
         > 5 freeze 3.005s
@@ -521,14 +367,9 @@ fn a_freeze_reaches_the_holders_of_reservations() {
         8 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}],"epoch":4}
         9 news {"event":"freeze","limits":["a"],"epoch":4}
         9 news {"event":"freeze","limits":["a"],"for_ms":-1,"epoch":4}
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_freeze_by_a_leader_of_the_past_voids_nothing() {
-    check(
-        r#"
+    a_freeze_by_a_leader_of_the_past_voids_nothing: r#"
         0 connect
         0 news {"event":"leader","epoch":5,"leader":"b"}
         1 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4}
@@ -536,15 +377,10 @@ fn a_freeze_by_a_leader_of_the_past_voids_nothing() {
         > 2 freeze 3.002s
         3 news {"event":"leader","epoch":4,"leader":"a"}
         4 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4}
-        "#,
-    );
-}
+    "#
 
-/// The holder of a reservation gives back a void permit, and asks for another.
-#[test]
-fn what_a_freeze_has_voided_is_asked_for_anew_at_its_age() {
-    check(
-        r#"
+    /// The holder of a reservation gives back a void permit, and asks for another.
+    what_a_freeze_has_voided_is_asked_for_anew_at_its_age: r#"
         0 connect
         1000 ask 1 reserve
         > 1000 ask 0: 1
@@ -561,14 +397,9 @@ fn what_a_freeze_has_voided_is_asked_for_anew_at_its_age() {
         > 4300..4600 ask 3: 2 since=1000 epoch=2
         4601 answer 3 {"status":"granted","id":$2,"delay_ms":4000,"epoch":2}
         > 4601 granted 2 starts 8.601s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_closed_session_ends_all_waiting_and_settles() {
-    check(
-        r#"
+    a_closed_session_ends_all_waiting_and_settles: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -579,14 +410,9 @@ fn a_closed_session_ends_all_waiting_and_settles() {
         > 2 settle [9 used, 1 unused]
         3 ask 2 wait
         > 3 closed 2
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_permit_that_has_lapsed_on_its_way_is_asked_for_under_another_name() {
-    check(
-        r#"
+    a_permit_that_has_lapsed_on_its_way_is_asked_for_under_another_name: r#"
         0 connect
         0 ask 1 reserve 9000
         > 0 ask 0: 1 until=9000
@@ -599,14 +425,9 @@ fn a_permit_that_has_lapsed_on_its_way_is_asked_for_under_another_name() {
         > 2340 granted 1 starts 2.345s
         2350 cancel 1
         > 2350 settle 1.1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn permits_that_always_lapse_end_with_the_deadline() {
-    check(
-        r#"
+    permits_that_always_lapse_end_with_the_deadline: r#"
         0 connect
         0 ask 1 wait 40
         > 0 ask 0: 1 until=40
@@ -618,14 +439,9 @@ fn permits_that_always_lapse_end_with_the_deadline() {
         > 17..22 ask 2: 1.2 *
         > 40 timed out 1
         > 40 settle 1.2 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn requests_name_the_highest_epoch() {
-    check(
-        r#"
+    requests_name_the_highest_epoch: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
@@ -637,6 +453,5 @@ fn requests_name_the_highest_epoch() {
         > 45..50 ask 2: 2 since=30 epoch=7
         60 ask 3 wait
         > 60 ask 3: 3 epoch=7
-        "#,
-    );
+    "#
 }

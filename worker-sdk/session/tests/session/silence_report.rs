@@ -1,11 +1,7 @@
 //! One script for each rule of what people are told while no scheduler answers.
 
-use crate::script::check;
-
-#[test]
-fn a_silence_is_told_after_two_seconds_and_then_every_minute() {
-    check(
-        r#"
+scripts! {
+    a_silence_is_told_after_two_seconds_and_then_every_minute: r#"
         0 connect
         0 report-silence
         0 ask 1 wait
@@ -25,26 +21,16 @@ fn a_silence_is_told_after_two_seconds_and_then_every_minute() {
         > 60000 ask 4: 3 until=1060000
         61999 wait
         > 62000 silent for 2s
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn silence_is_reported_only_if_the_driver_wants_it() {
-    check(
-        r#"
+    silence_is_reported_only_if_the_driver_wants_it: r#"
         0 connect
         0 ask 1 wait
         > 0 ask 0: 1
         11999 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn an_answer_ends_it_and_that_is_told_too() {
-    check(
-        r#"
+    an_answer_ends_it_and_that_is_told_too: r#"
         0 connect
         0 report-silence
         0 ask 1 wait
@@ -59,14 +45,9 @@ fn an_answer_ends_it_and_that_is_told_too() {
         9500 answer 1 {"status":"granted","id":$2,"delay_ms":0,"epoch":1}
         > 9500 granted 2 starts 9.5s
         20000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_request_that_waits_its_turn_is_no_silence() {
-    check(
-        r#"
+    a_request_that_waits_its_turn_is_no_silence: r#"
         0 connect
         0 report-silence
         0 ask 1 wait
@@ -75,14 +56,9 @@ fn a_request_that_waits_its_turn_is_no_silence() {
         9000 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         20000 wait
         > 21000..23000 ask 1: 1 since=0 epoch=1
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn every_policy_tells() {
-    check(
-        r#"
+    every_policy_tells: r#"
         0 connect
         0 report-silence
         0 policy fail 3000
@@ -92,14 +68,9 @@ fn every_policy_tells() {
         > 3000 ask 1: 1 since=0
         > 3000 unreachable 1 since 3s, *
         > 3005..3010 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_lost_connection_is_a_silence() {
-    check(
-        r#"
+    a_lost_connection_is_a_silence: r#"
         0 connect
         0 report-silence
         0 ask 1 wait
@@ -107,6 +78,5 @@ fn a_lost_connection_is_a_silence() {
         1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         1000 disconnect
         > 3000..5000 silent for *
-        "#,
-    );
+    "#
 }

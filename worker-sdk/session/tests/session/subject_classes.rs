@@ -1,11 +1,7 @@
 //! Messages whose subject names a class have requests of that class only.
 
-use crate::script::check;
-
-#[test]
-fn requests_of_one_class_travel_together_and_apart_from_others() {
-    check(
-        "
+scripts! {
+    requests_of_one_class_travel_together_and_apart_from_others: "
         0 one-class
         0 ask 1 wait class=bulk
         0 ask 2 wait class=urgent
@@ -15,27 +11,17 @@ fn requests_of_one_class_travel_together_and_apart_from_others() {
         > 0 ask 0 of bulk: [1, 4]
         > 0 ask 1 of urgent: 2
         > 0 ask 2: 3
-        ",
-    );
-}
+    "
 
-#[test]
-fn without_such_subjects_all_classes_travel_together() {
-    check(
-        "
+    without_such_subjects_all_classes_travel_together: "
         0 ask 1 wait class=bulk
         0 ask 2 wait class=urgent
         0 ask 3 wait
         0 connect
         > 0 ask 0: [1, 2, 3]
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_repeated_request_keeps_its_class() {
-    check(
-        "
+    a_repeated_request_keeps_its_class: "
         0 one-class
         0 connect
         0 ask 1 wait class=bulk
@@ -46,6 +32,5 @@ fn a_repeated_request_keeps_its_class() {
         > 10..1000 ask 2 of bulk: 1*
         1000 cancel 2
         > 1000 settle 2*
-        ",
-    );
+    "
 }

@@ -6,10 +6,8 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
 use rampmeter_worker_session::{Patience, Unreachable};
 
-#[test]
-fn requests_wait_by_default() {
-    check(
-        r#"
+scripts! {
+    requests_wait_by_default: r#"
         0 connect
         0 policy fail 2000
         0 policy wait
@@ -17,26 +15,16 @@ fn requests_wait_by_default() {
         > 0 ask 0: 1
         11999 wait
         > 12000..13500 ask 1: 1 since=0
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_policy_also_applies_to_waiting_requests() {
-    check(
-        r#"
+    a_policy_also_applies_to_waiting_requests: r#"
         0 ask 1 wait
         100 policy fail 2000
         1999 wait
         > 2000 unreachable 1 since 2s, *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn all_waiting_requests_fail_as_unreachable() {
-    check(
-        r#"
+    all_waiting_requests_fail_as_unreachable: r#"
         0 connect
         0 policy fail 2000
         0 ask 1 wait
@@ -49,8 +37,7 @@ fn all_waiting_requests_fail_as_unreachable() {
         > 2000 unreachable 2 since 2s, *
         > 2005..2010 settle [1 unused, 2 unused]
         60000 wait
-        "#,
-    );
+    "#
 }
 
 /// Requests that are refused in one moment come back over half a second, when the client tries
@@ -74,10 +61,8 @@ fn pause_of(seed: u64) -> Span {
     }
 }
 
-#[test]
-fn a_request_to_an_unreachable_resource_fails_at_once() {
-    check(
-        r#"
+scripts! {
+    a_request_to_an_unreachable_resource_fails_at_once: r#"
         0 connect
         0 policy fail 500
         0 ask 1 reserve
@@ -97,8 +82,7 @@ fn a_request_to_an_unreachable_resource_fails_at_once() {
         700 disconnect
         750 ask 3 wait
         > 750 unreachable 3 since 750ms, *
-        "#,
-    );
+    "#
 }
 
 #[test]
@@ -158,10 +142,8 @@ fn a_refusal_ends_it_too() {
     }
 }
 
-#[test]
-fn an_event_ends_it_unless_it_is_of_the_past() {
-    check(
-        r#"
+scripts! {
+    an_event_ends_it_unless_it_is_of_the_past: r#"
         0 connect
         0 policy fail 2000
         0 news {"event":"leader","epoch":7,"leader":"a"}
@@ -182,14 +164,9 @@ fn an_event_ends_it_unless_it_is_of_the_past() {
         > 2080 ask 3: 3 until=2180 epoch=7
         > 2180 timed out unheard 3
         > 2180 settle 3 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn patience_begins_anew_with_every_answer() {
-    check(
-        r#"
+    patience_begins_anew_with_every_answer: r#"
         0 connect
         0 policy fail 2000
         0 ask 1-2 wait
@@ -200,14 +177,9 @@ fn patience_begins_anew_with_every_answer() {
         > 3900 unreachable 1 since 2s, *
         > 3900 unreachable 2 since 2s, *
         > 3905..3910 settle [1 unused, 2 unused]
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable() {
-    check(
-        r#"
+    a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable: r#"
         0 connect
         0 policy fail 2000
         0 ask 1-2 wait
@@ -221,14 +193,9 @@ fn a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable() {
         > 6002 unreachable 1 since 2s, *
         > 6002 unreachable 2 since 2s, *
         > 6007..6012 settle [1 unused, 2 unused]
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_postponed_request_is_owed_no_answer() {
-    check(
-        r#"
+    a_postponed_request_is_owed_no_answer: r#"
         0 connect
         0 policy fail 2000
         0 ask 1 wait
@@ -239,14 +206,9 @@ fn a_postponed_request_is_owed_no_answer() {
         > 10001..12001 ask 2: 1 since=0 epoch=1
         > 10001..12001 unreachable 1 since 2s, *
         > 10001..12011 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_new_leader_owes_an_answer_to_a_postponed_request() {
-    check(
-        r#"
+    a_new_leader_owes_an_answer_to_a_postponed_request: r#"
         0 connect
         0 policy fail 2000
         0 ask 1 wait
@@ -258,14 +220,9 @@ fn a_new_leader_owes_an_answer_to_a_postponed_request() {
         > 5000 ask 2: 1 since=0 epoch=2
         > 5000 unreachable 1 since 2s, *
         > 5005..5010 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_disconnected_client_finds_resources_unreachable() {
-    check(
-        r#"
+    a_disconnected_client_finds_resources_unreachable: r#"
         0 connect
         0 policy fail 2000
         0 ask 1 wait
@@ -277,14 +234,9 @@ fn a_disconnected_client_finds_resources_unreachable() {
         4800 disconnect
         5000 connect
         > 5000..5079 settle 1 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn an_unused_resource_is_not_known_to_be_unreachable() {
-    check(
-        r#"
+    an_unused_resource_is_not_known_to_be_unreachable: r#"
         0 policy fail 2000
         0 ask 1 wait
         > 2000 unreachable 1 since 2s, *
@@ -293,14 +245,9 @@ fn an_unused_resource_is_not_known_to_be_unreachable() {
         5901 ask 3 wait
         7900 wait
         > 7901 unreachable 3 since 2s, *
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn permits_at_the_safe_rate_come_in_the_order_of_asking() {
-    check(
-        r#"
+    permits_at_the_safe_rate_come_in_the_order_of_asking: r#"
         0 policy rate 2000 10 1000
         0 ask 1-2 wait
         0 ask 3 reserve
@@ -313,14 +260,9 @@ fn permits_at_the_safe_rate_come_in_the_order_of_asking() {
         > 2600 granted 5 locally
         60000 connect
         70000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_local_grant_returns_the_request_to_schedulers_that_may_know_it() {
-    check(
-        r#"
+    a_local_grant_returns_the_request_to_schedulers_that_may_know_it: r#"
         0 connect
         0 policy rate 2000 10 1000
         0 ask 1 wait
@@ -335,14 +277,9 @@ fn a_local_grant_returns_the_request_to_schedulers_that_may_know_it() {
         2400 cancel 2
         > 2400 settle 2 unused
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_scheduler_that_is_back_grants_at_once_and_alone() {
-    check(
-        r#"
+    a_scheduler_that_is_back_grants_at_once_and_alone: r#"
         0 connect
         0 policy rate 2000 1 1000
         0 news {"event":"leader","epoch":1,"leader":"a"}
@@ -361,14 +298,9 @@ fn a_scheduler_that_is_back_grants_at_once_and_alone() {
         4100 answer 3 {"status":"granted","id":$3,"delay_ms":0,"epoch":1}
         > 4100 granted 3 starts 4.1s
         60000 wait
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_scheduler_that_comes_and_goes_makes_the_safe_rate_no_faster() {
-    check(
-        r#"
+    a_scheduler_that_comes_and_goes_makes_the_safe_rate_no_faster: r#"
         0 policy rate 2000 1 60000
         0 ask 1-2 wait
         > 2000..62000 granted 1 locally
@@ -377,14 +309,9 @@ fn a_scheduler_that_comes_and_goes_makes_the_safe_rate_no_faster() {
         62003 ask 3 wait
         62004 news {"event":"limits","limits":[{"name":"a","capacity":5,"period_ms":1000}]}
         > 64004..122000 granted 3 locally
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn mode_allow_is_granted_now_or_refused_at_the_safe_rate() {
-    check(
-        r#"
+    mode_allow_is_granted_now_or_refused_at_the_safe_rate: r#"
         0 policy rate 2000 10 1000
         0 ask 1 allow
         > 2000 unreachable 1 since 2s, *
@@ -394,14 +321,9 @@ fn mode_allow_is_granted_now_or_refused_at_the_safe_rate() {
         2210 ask 4 allow
         > 2210 unreachable 4 since 2.21s, to come back in 190ms
         > 2300 granted 3 locally
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_deadline_counts_at_the_safe_rate_too() {
-    check(
-        r#"
+    a_deadline_counts_at_the_safe_rate_too: r#"
         0 policy rate 2000 1 1000
         0 ask 1 wait
         > 2000..3000 granted 1 locally
@@ -411,14 +333,9 @@ fn a_deadline_counts_at_the_safe_rate_too() {
         4000 ask 4 wait
         > 4100 timed out unheard 3
         > 4900..5000 granted 4 locally
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_freeze_counts_at_the_safe_rate_too() {
-    check(
-        r#"
+    a_freeze_counts_at_the_safe_rate_too: r#"
         0 connect
         0 policy rate 2000 10 1000
         0 news {"event":"freeze","limits":["a"],"for_ms":5000}
@@ -431,14 +348,9 @@ fn a_freeze_counts_at_the_safe_rate_too() {
         > 5000..5100 settle 1 unused
         > 5100..5200 granted 2 locally
         > 5100..5200 settle 2 unused
-        "#,
-    );
-}
+    "#
 
-#[test]
-fn a_settle_goes_to_the_scheduler_alone() {
-    check(
-        r#"
+    a_settle_goes_to_the_scheduler_alone: r#"
         0 connect
         0 policy rate 2000 10 1000
         0 ask 1 wait
@@ -450,6 +362,5 @@ fn a_settle_goes_to_the_scheduler_alone() {
         4000 connect
         > 4000..4063 settle 1 unused
         60000 wait
-        "#,
-    );
+    "#
 }
