@@ -23,5 +23,5 @@ pub mod rng;
 pub use drills::{drill, figures, fire, job_run, judge, load, machine, proxy, relay};
 pub use schedulers::{front, http_proxy, pair, portal, process, proxy_process, rules, scheduler, shipped, wrong_clock};
 pub use servers::{certificates, cluster, collector, gateway, listening, nats, nginx, python};
-pub use upstreams::{api, guilds, raw_upstream, scripted_api};
+pub use upstreams::{api, customer_portal, guilds, raw_upstream, scripted_api};
 pub use workers::{fleet, holder, hostile, tracer, witness, worker};

@@ -2,6 +2,7 @@
 
 pub use crate::api::{Api, http, upstream, upstream_with};
 pub use crate::cluster::{Cluster, NODES};
+pub use crate::customer_portal::{Endpoint, Fault, Portal};
 pub use crate::drill::{Drill, audited_hub};
 pub use crate::figures::Times;
 pub use crate::fire::{Cycles, Run, is_long};
@@ -34,7 +35,7 @@ pub use rampmeter_protocol::name::Name;
 pub use rampmeter_protocol::status::{LimitStatus, ProviderState, Status};
 pub use rampmeter_protocol::time::{Span, Time};
 pub use rampmeter_scheduler::running::Running;
-pub use rampmeter_upstream::{Config, Dialect, Endpoint, Fault, Upstream};
+pub use rampmeter_upstream::{Config, Dialect, Upstream};
 pub use rampmeter_worker_sdk::error::{Code, ErrorKind};
 pub use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 pub use serde_json::{Value, json};

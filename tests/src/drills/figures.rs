@@ -35,19 +35,3 @@ impl fmt::Display for Times {
         write!(f, "p50 {:.0} ms, p99 {:.0} ms, max {:.0} ms of {count}", millis(50), millis(99), millis(100))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantiles_are_times_that_were_measured() {
-        let mut times = Times::default();
-        assert_eq!(times.to_string(), "p50 0 ms, p99 0 ms, max 0 ms of 0");
-        for ms in (1..=100).rev() {
-            times.add(Span::from_millis(ms));
-        }
-        assert_eq!(times.to_string(), "p50 50 ms, p99 99 ms, max 100 ms of 100");
-        assert_eq!(times.longest(), Span::from_millis(100));
-    }
-}

@@ -1,7 +1,7 @@
 //! The HTTP front, from its clients' side.
 
 use crate::api::http;
-use crate::scheduler;
+use crate::{nats, scheduler};
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::Running;
 use serde_json::Value;
@@ -53,6 +53,16 @@ impl Front {
     /// If it can't start.
     pub async fn start(nats: &Server, http: &str, resources: &str) -> Self {
         Self::of(scheduler::start(nats, &format!("{http}\n{resources}")).await)
+    }
+
+    /// The same, on a server of its own.
+    ///
+    /// # Panics
+    /// If it can't start.
+    pub async fn alone(http: &str, resources: &str) -> (Server, Self) {
+        let nats = nats::start().await;
+        let front = Self::start(&nats, http, resources).await;
+        (nats, front)
     }
 
     /// The front of a running scheduler.

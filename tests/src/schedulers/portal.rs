@@ -1,9 +1,10 @@
 //! Resources whose provider tells the limits, and the customer's credentials.
 
+use crate::customer_portal::Portal;
 use crate::process::{Process, Program};
 use crate::scheduler::configuration;
 use rampmeter_nats_server::Server;
-use rampmeter_upstream::{Config, Upstream};
+use std::time::Duration;
 
 /// The environment variables in which schedulers find the credentials.
 pub const ENVIRONMENT: [(&str, &str); 2] = [("HUB_CLIENT_ID", CLIENT_ID), ("HUB_CLIENT_SECRET", CLIENT_SECRET)];
@@ -16,14 +17,21 @@ pub const CLIENT_SECRET: &str = "canary+client&secret=1%";
 ///
 /// # Panics
 /// If it can't be started.
-pub async fn upstream(policies: &[&str]) -> Upstream {
-    let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
-    Upstream::start(Config::new(policies).customer(CLIENT_ID, CLIENT_SECRET)).await.unwrap()
+pub async fn upstream(policies: &[&str]) -> Portal {
+    Portal::start(policies, (CLIENT_ID, CLIENT_SECRET), Duration::from_secs(3600)).await
+}
+
+/// An upstream that allows a thousand requests a minute, and whose tokens live so long.
+///
+/// # Panics
+/// If it can't be started.
+pub async fn with_token_life(life: Duration) -> Portal {
+    Portal::start(&["requests=1000/PT1M"], (CLIENT_ID, CLIENT_SECRET), life).await
 }
 
 /// The `provider` of a resource, which asks `upstream` every second and also has the keys in
 /// `more`.
-pub fn provider(upstream: &Upstream, more: &str) -> String {
+pub fn provider(upstream: &Portal, more: &str) -> String {
     let url = upstream.url();
     format!(
         "{{ kind = \"sentinel-hub\", base_url = \"{url}\", client_id_env = \"HUB_CLIENT_ID\", \
@@ -33,7 +41,7 @@ pub fn provider(upstream: &Upstream, more: &str) -> String {
 }
 
 /// A resource of requests, `per_minute` of them, whose provider is `upstream`.
-pub fn resource(name: &str, per_minute: u32, upstream: &Upstream, more: &str) -> String {
+pub fn resource(name: &str, per_minute: u32, upstream: &Portal, more: &str) -> String {
     let provider = provider(upstream, &format!("client_secret_env = \"HUB_CLIENT_SECRET\", {more}"));
     format!(
         "[[resource]]\nname = \"{name}\"\nprovider = {provider}\n[[resource.limit]]\nname = \"per-minute\"\n\

@@ -22,6 +22,30 @@ pub async fn run(program: Program, arguments: &[&str]) -> Output {
     run_in(program, arguments, &[]).await
 }
 
+/// Runs `program` with `arguments`: its exit code, what it prints, and what it complains of.
+///
+/// # Panics
+/// If it can't be run.
+pub async fn said(program: Program, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = run(program, arguments).await;
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Runs `program` with `arguments`, and returns what it prints.
+///
+/// # Errors
+/// What it complains of, if it fails.
+///
+/// # Panics
+/// If it can't be run.
+pub async fn printed(program: Program, arguments: &[&str]) -> Result<String, String> {
+    match said(program, arguments).await {
+        (Some(0), output, _) => Ok(output),
+        (_, _, errors) => Err(errors),
+    }
+}
+
 /// Runs `program` with `arguments` and these environment variables to its end.
 ///
 /// # Panics

@@ -1,6 +1,7 @@
 //! A scheduler in this process.
 
 use crate::api::http;
+use crate::nats;
 use crate::patience::within;
 use rampmeter_config as config;
 use rampmeter_nats_server::Server;
@@ -22,7 +23,17 @@ pub async fn start(nats: &Server, resources: &str) -> Running {
     running
 }
 
-/// The same, which may not have taken over yet.
+/// The same, on a server of its own.
+///
+/// # Panics
+/// If it can't start.
+pub async fn alone(resources: &str) -> (Server, Running) {
+    let nats = nats::start().await;
+    let running = start(&nats, resources).await;
+    (nats, running)
+}
+
+/// A scheduler of `resources`, which may not have taken over yet.
 ///
 /// # Panics
 /// If it can't start.

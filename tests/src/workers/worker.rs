@@ -1,12 +1,16 @@
 //! A worker that speaks the protocol by hand, as any NATS client can.
 
+use crate::front::Front;
 use crate::patience::{until, within};
+use crate::process::{Process, Program};
+use crate::{nats, scheduler};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::explain::Explanation;
 use rampmeter_protocol::status::{LimitStatus, Status};
+use rampmeter_scheduler::running::Running;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -18,7 +22,7 @@ const LOST: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct Worker {
     client: async_nats::Client,
-    resource: &'static str,
+    resource: String,
 }
 
 impl Worker {
@@ -26,7 +30,7 @@ impl Worker {
     ///
     /// # Panics
     /// If `nats` refuses it.
-    pub async fn connect(nats: &Server, resource: &'static str) -> Self {
+    pub async fn connect(nats: &Server, resource: &str) -> Self {
         Self::at(nats.url(), resource).await
     }
 
@@ -34,8 +38,44 @@ impl Worker {
     ///
     /// # Panics
     /// If the server refuses the worker.
-    pub async fn at(url: &str, resource: &'static str) -> Self {
-        Worker { client: async_nats::connect(url).await.unwrap(), resource }
+    pub async fn at(url: &str, resource: &str) -> Self {
+        Worker { client: async_nats::connect(url).await.unwrap(), resource: resource.to_owned() }
+    }
+
+    /// A worker of the first of `resources`, beside a scheduler on a server of its own.
+    ///
+    /// # Panics
+    /// If one of them can't start.
+    pub async fn beside_scheduler(resources: &str) -> (Server, Running, Self) {
+        let (nats, running) = scheduler::alone(resources).await;
+        let worker = Self::of_first(&nats, resources).await;
+        (nats, running, worker)
+    }
+
+    /// A worker of the first of `resources`, beside a front on a server of its own.
+    ///
+    /// # Panics
+    /// If one of them can't start.
+    pub async fn beside_front(http: &str, resources: &str) -> (Server, Front, Self) {
+        let (nats, front) = Front::alone(http, resources).await;
+        let worker = Self::of_first(&nats, resources).await;
+        (nats, front, worker)
+    }
+
+    /// A worker of the first of `resources`, beside a scheduler in a process on a server of its own.
+    ///
+    /// # Panics
+    /// If one of them can't start.
+    pub async fn beside_process(program: Program, resources: &str) -> (Server, Process, Self) {
+        let nats = nats::start().await;
+        let process = Process::start(program, &nats, resources).await;
+        let worker = Self::of_first(&nats, resources).await;
+        (nats, process, worker)
+    }
+
+    async fn of_first(nats: &Server, resources: &str) -> Self {
+        let (_, named) = resources.split_once("name = \"").expect("a resource has a name");
+        Self::connect(nats, named.split('"').next().expect("a name ends")).await
     }
 
     /// Its connection.

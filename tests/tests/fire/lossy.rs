@@ -10,8 +10,7 @@ const CALLS: Cycles = Cycles { usual: 500, long: 10_000 };
 const WORKERS: usize = 200;
 
 async fn check(run: Run, lost: u64) {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &audited_hub()).await;
+    let (nats, _running) = scheduler::alone(&audited_hub()).await;
     let faults = Faults { lost, doubled: 50, late: 30 };
     let relay = Relay::start(nats.url(), "lossy", "rampmeter", faults, run.dice()).await;
     let lossy = Plan { prefix: "lossy", workers: WORKERS, warm: 100, ..plan(nats.url()) };

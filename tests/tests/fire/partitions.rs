@@ -85,8 +85,7 @@ async fn what_the_leader_says_is_lost() {
 /// Late answers must not add up to a burst beside what the buckets refill meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn workers_are_cut_off() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &audited_hub()).await;
+    let (nats, _running) = scheduler::alone(&audited_hub()).await;
     let proxy = Proxy::start(nats.port()).await;
     let through_the_proxy = Plan { workers_url: proxy.url(), ..plan(nats.url()) };
     let run = Run::of("partitions::workers_are_cut_off");

@@ -24,8 +24,7 @@ async fn check(workers: usize, calls: usize, at_most: Span) {
 
 /// 50 requests and 200 processing units in 10 s, two units a call.
 async fn is_in_time(workers: usize, calls: usize, at_most: Span) -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, RESOURCE).await;
+    let (nats, _running) = scheduler::alone(RESOURCE).await;
     let upstream = upstream(&["requests=50/10s", "processing-units=200/10s"]).await;
     let cost = BTreeMap::from([("processing-units", 2.0)]);
     let job = Job { resource: "sentinel-hub", asking: Asking::InLine, api: Api::new(&upstream), cost };

@@ -156,7 +156,7 @@ fn scenarios(account: Account) -> Vec<Scenario> {
 }
 
 /// A scheduler of all scenarios, in its own process.
-async fn scheduler(nats: &Server, account: Account, scenarios: &[Scenario], polled: &Upstream) -> Process {
+async fn scheduler(nats: &Server, account: Account, scenarios: &[Scenario], polled: &Portal) -> Process {
     let every = if is_long() { "5s" } else { "1s" };
     let resource = |scenario: &Scenario| {
         let credentials = format!("client_secret_env = \"HUB_CLIENT_SECRET\", levels_every = \"{every}\"");
@@ -174,8 +174,9 @@ async fn scheduler(nats: &Server, account: Account, scenarios: &[Scenario], poll
     portal::start(RAMPMETER, nats, &resources.concat()).await
 }
 
-async fn upstream(policy: &str) -> Upstream {
-    Upstream::start(Config::new(vec![policy.parse().unwrap()]).keep_admissions(LOG)).await.unwrap()
+async fn upstream(policy: &str) -> Arc<Upstream> {
+    let config = Config::new(vec![policy.parse().unwrap()]).keep_admissions(LOG);
+    Arc::new(Upstream::start(config).await.unwrap())
 }
 
 /// Strangers that use the account without permits, until the end.
@@ -243,7 +244,7 @@ fn most_in_a_row(upstream: &Upstream) -> usize {
 }
 
 /// Plays one scenario, and returns what is wrong with its result.
-async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
+async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Arc<Upstream>) -> Option<String> {
     let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
     let strangers = strangers(&upstream, account, scenario.strangers);
     let_pass(scenario.settled, "it is found out what the upstream does").await;
@@ -275,7 +276,7 @@ async fn play(nats: &Server, account: Account, scenario: &Scenario, upstream: Up
 
 /// A limit that is halved, and restored in a long run. The lost rate has to come back within a
 /// minute.
-async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstream: Upstream) -> Option<String> {
+async fn play_halved(nats: &Server, account: Account, scenario: &Scenario, upstream: Arc<Upstream>) -> Option<String> {
     let (whole, half) = (account.policy(1.0, ""), account.policy(0.5, ""));
     let fleet = Fleet::start(nats, scenario.workers, FOR_EVER, &scenario.job(&upstream)).await;
     let parts = if is_long() { 5 } else { 4 };
@@ -316,13 +317,9 @@ async fn play_all() -> Result<(), String> {
     let polled = portal::upstream(&[&account.policy(1.0, "")]).await;
     let all: Vec<Scenario> = scenarios(account).into_iter().chain([Scenario::new("halved", String::new())]).collect();
     let _scheduler = scheduler(&nats, account, &all, &polled).await;
-    let mut polled = Some(polled);
     let mut played = Vec::new();
     for scenario in &steady {
-        let upstream = match polled.take_if(|_| scenario.polled) {
-            Some(polled) => polled,
-            None => upstream(&scenario.policy).await,
-        };
+        let upstream = if scenario.polled { polled.upstream() } else { upstream(&scenario.policy).await };
         played.push(play(&nats, account, scenario, upstream));
     }
     let upstream = upstream(&halved.policy).await;

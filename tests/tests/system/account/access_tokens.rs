@@ -57,9 +57,7 @@ async fn an_access_token_is_shared_only_if_the_configuration_says_so() {
 #[tokio::test]
 async fn a_worker_is_told_that_there_is_no_token() {
     let nats = nats::start().await;
-    let policies = vec!["requests=1000/PT1M".parse().unwrap()];
-    let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
-    let upstream = Upstream::start(config.token_life(Duration::from_millis(100))).await.unwrap();
+    let upstream = portal::with_token_life(Duration::from_millis(100)).await;
     let hub = portal::resource("hub", 1000, &upstream, "share_token = true").replace("\"1s\"", "\"1h\"");
     let process = portal::start(RAMPMETER, &nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
@@ -86,9 +84,7 @@ async fn a_worker_is_told_that_there_is_no_token() {
 #[tokio::test]
 async fn requests_for_tokens_take_permits_of_their_own_limit() {
     let nats = nats::start().await;
-    let policies = vec!["requests=1000/PT1M".parse().unwrap()];
-    let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
-    let upstream = Upstream::start(config.token_life(Duration::from_millis(100))).await.unwrap();
+    let upstream = portal::with_token_life(Duration::from_millis(100)).await;
     let hub = portal::resource("hub", 1000, &upstream, "token_resource = \"hub-token\"");
     let token = "[[resource]]\nname = \"hub-token\"\n[[resource.limit]]\nname = \"tokens\"\ncapacity = 3\n\
                  period = \"1h\"\nmargin = 0\nlearn = false\n";

@@ -60,9 +60,7 @@ async fn if_the_provider_fails_known_limits_apply_and_the_reason_is_shown() {
     let mut resources = String::new();
     for (name, endpoint, fault, kind, reason) in table {
         // A token of this upstream lives 100 ms, so the provider takes a new one for each request.
-        let policies = vec!["requests=1000/PT1M".parse().unwrap()];
-        let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
-        let upstream = Upstream::start(config.token_life(Duration::from_millis(100))).await.unwrap();
+        let upstream = portal::with_token_life(Duration::from_millis(100)).await;
         resources += &portal::resource(name, 1000, &upstream, "levels_every = \"1s\"");
         stages.push((Worker::connect(&nats, name).await, name, upstream, endpoint, fault, kind, reason));
     }
@@ -143,9 +141,7 @@ async fn one_token_is_enough_until_it_is_not_accepted() {
 #[tokio::test]
 async fn a_token_is_renewed_before_its_end() {
     let nats = nats::start().await;
-    let policies = vec!["requests=1000/PT1M".parse().unwrap()];
-    let customer = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
-    let upstream = Upstream::start(customer.token_life(Duration::from_millis(1500))).await.unwrap();
+    let upstream = portal::with_token_life(Duration::from_millis(1500)).await;
     let process = portal::start(RAMPMETER, &nats, &portal::resource("hub", 1000, &upstream, "")).await;
     until("three tokens", async || (upstream.tokens().len() >= 3).then_some(())).await;
     let failures = ("kind", "unauthorized");

@@ -5,7 +5,7 @@ use rampmeter_protocol::resources::Resources;
 use rampmeter_tests::process::run_in;
 
 /// A resource that has only its provider's limits.
-fn without_limits(upstream: &Upstream) -> String {
+fn without_limits(upstream: &Portal) -> String {
     let provider = portal::provider(upstream, "client_secret_env = \"HUB_CLIENT_SECRET\"");
     format!("[[resource]]\nname = \"hub\"\nprovider = {provider}\n")
 }

@@ -107,7 +107,7 @@ async fn complaints(nats_url: &str, resources: &str) -> String {
 async fn errors_show_no_secret() {
     let upstream = portal::upstream(&["requests=1000/PT1M"]).await;
     let gone = portal::upstream(&["requests=1000/PT1M"]).await;
-    let env = |upstream: &Upstream| portal::resource("hub", 1000, upstream, "");
+    let env = |upstream: &Portal| portal::resource("hub", 1000, upstream, "");
     let good = env(&upstream);
     let dead = env(&gone);
     gone.stop().await;

@@ -83,8 +83,7 @@ async fn bodies_are_priced_by_the_scheduler() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, &shown("noisy_neighbour")).await;
+    let (nats, scheduler) = scheduler::alone(&shown("noisy_neighbour")).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let span = Duration::from_secs(3);
     let web = client.resource("web").unwrap();
@@ -111,8 +110,7 @@ limit = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_that_is_shown_settles_a_429_a_404_and_a_time_out() {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, HUB).await;
+    let (nats, scheduler) = scheduler::alone(HUB).await;
     let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
 
     worker::work(nats.url(), &api, 3, Duration::from_secs(1)).await.unwrap();

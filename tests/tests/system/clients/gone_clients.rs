@@ -65,9 +65,7 @@ async fn until_queued(worker: &Worker, count: u64) {
 /// The start is at most [`LATER`] after a start alone, and the levels are as they would be alone.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind(limit: &str, inboxes: Inboxes, progress: bool) -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(limit)).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&api(limit)).await;
     // Enough time to join the queue before any request is granted.
     for _ in 0..2 {
         worker.ask(json!({ "mode": "reserve", "cost": { "requests": 10 } })).await;
@@ -118,9 +116,7 @@ async fn requests_of_a_client_that_is_gone_take_nothing_of_a_limit() {
 /// requests.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(limit)).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&api(limit)).await;
     let held = worker.ask(json!({ "mode": "reserve", "cost": { "requests": 9 } })).await;
     let mut killed = waiting_holder(PERMIT_HOLDER, nats.url(), GONE / 2).await;
     until_queued(&worker, GONE as u64 / 2 - 10).await;
@@ -152,9 +148,7 @@ async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
 /// request at once, under the same id and with its age.
 #[tokio::test]
 async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(TOKEN_BUCKET)).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&api(TOKEN_BUCKET)).await;
     for cost in [10, 2] {
         worker.ask(json!({ "mode": "reserve", "cost": { "requests": cost } })).await;
     }

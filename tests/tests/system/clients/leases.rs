@@ -41,9 +41,7 @@ async fn outlasts(client: &Client, worker: &Worker) -> bool {
 
 #[tokio::test]
 async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &one()).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
     let client = Client::connect(nats.url()).await.unwrap();
     assert!(outlasts(&client, &worker).await, "no other call got in meanwhile");
     // The place of the call is free when its time to live is over.
@@ -52,18 +50,14 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
 
 #[tokio::test]
 async fn renewal_can_be_turned_off() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &one()).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
     let client = Client::builder().without_renewal().connect(nats.url()).await.unwrap();
     assert!(!outlasts(&client, &worker).await, "its time was over");
 }
 
 #[tokio::test]
 async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &one()).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let call = resource(&client).acquire(1).await.unwrap().begin();
     client.close().await;
@@ -97,9 +91,7 @@ async fn a_place_of_a_killed_process_is_free_after_time_to_live() {
 }
 
 async fn is_free_in_time() -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &one()).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
     let mut holder = holder(PERMIT_HOLDER, nats.url()).await;
     let_pass(3 * TIME_TO_LIVE, "the permit is held").await;
     assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time", "it is renewed");

@@ -1,7 +1,6 @@
 //! Workers: the SDK, its middleware, leases and traces.
 
 pub(crate) mod examples;
-mod fleet;
 mod gone_clients;
 mod leases;
 mod permit_ids;

@@ -47,9 +47,7 @@ async fn generated(worker: &Worker, front: &Front) -> Vec<String> {
 
 #[tokio::test]
 async fn a_client_that_knows_one_id_knows_no_other() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     let ids = generated(&worker, &front).await;
     assert_eq!(ids.len(), 8);
     for id in &ids {
@@ -68,8 +66,7 @@ async fn a_client_that_knows_one_id_knows_no_other() {
 
 #[tokio::test]
 async fn a_chosen_id_in_use_is_refused_to_another_request() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let status = Worker::connect(&nats, "hub").await;
     let worker = worker_of(&nats, "_INBOX_a").await;
     take_all(&worker).await;
@@ -92,9 +89,7 @@ async fn a_chosen_id_in_use_is_refused_to_another_request() {
 
 #[tokio::test]
 async fn a_chosen_id_in_use_is_refused_over_http() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     // The front learns from a quick answer how long answers take.
     assert_eq!(front.post("/v1/permit/hub", r#"{"cost": {"requests": 1000}}"#).await.body["delay_ms"], 0.0);
     let tile = r#"{"id": "tile-7", "cost": {"requests": 1}}"#;
@@ -110,8 +105,7 @@ async fn a_chosen_id_in_use_is_refused_over_http() {
 /// A successor knows no identities of requests: it answers every repetition.
 #[tokio::test]
 async fn a_new_leader_takes_a_repetition_from_anywhere() {
-    let nats = nats::start().await;
-    let first = scheduler::start(&nats, HUB).await;
+    let (nats, first) = scheduler::alone(HUB).await;
     let worker = worker_of(&nats, "_INBOX_a").await;
     take_all(&worker).await;
     assert_eq!(ask(&worker, json!({"id": "tile-7"})).await["status"], "granted");

@@ -18,8 +18,7 @@ limit = [
 #[tokio::test]
 async fn python_workers_never_get_429() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, RESOURCE).await;
+    let (nats, _running) = scheduler::alone(RESOURCE).await;
     let upstream = upstream(&["requests=6/3s", "processing-units=20/2s"]).await;
     let url = format!("{}/process?processing-units=2", upstream.url());
     let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str()), ("CALLS", "1")];
@@ -98,8 +97,7 @@ async fn settled(settles: &mut Subscriber) -> Value {
 #[tokio::test]
 async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, RESOURCE).await;
+    let (nats, _running) = scheduler::alone(RESOURCE).await;
     let other = Worker::connect(&nats, "sentinel-hub").await;
     let mut settles = other.client().subscribe(other.subject("settle")).await.unwrap();
     other.client().flush().await.unwrap();
@@ -134,8 +132,7 @@ limit = [{ name = "requests", capacity = 10, period = "1s" }]
 #[tokio::test]
 async fn a_python_worker_tells_why_it_is_refused() {
     let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, OTHER_UNITS).await;
+    let (nats, _running) = scheduler::alone(OTHER_UNITS).await;
 
     let worker = python::run("worker.py", &packages, &[("RAMPMETER_NATS", nats.url())]).await;
 

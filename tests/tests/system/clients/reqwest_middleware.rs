@@ -39,8 +39,7 @@ async fn call(http: &ClientWithMiddleware, upstream: &Upstream) -> u16 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_under_load_are_never_answered_429() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream(&["requests=100/1s"]).await;
     // Without repeats, which would hide a 429.
     let permits = permits(&connect(&nats).await).repeats(0);
@@ -62,8 +61,7 @@ async fn calls_under_load_are_never_answered_429() {
 /// A stranger without a permit has taken all tokens.
 #[tokio::test]
 async fn a_call_that_is_answered_429_is_made_anew() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream(&["requests=2/2s"]).await;
     let (stranger, client) = (ClientBuilder::new(http()).build(), connect(&nats).await);
     assert_eq!(join_all((0..2).map(|_| call(&stranger, &upstream))).await, [200, 200]);
@@ -97,8 +95,7 @@ async fn that_says_429() -> (String, Arc<AtomicU64>) {
 
 #[tokio::test]
 async fn repeats_have_a_bound_and_need_a_body_that_can_be_sent_again() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let client = connect(&nats).await;
     let stream = || reqwest::Body::wrap(Full::new(bytes::Bytes::from_static(b"tile")).boxed());
     let text = || reqwest::Body::from("tile");
@@ -118,8 +115,7 @@ async fn repeats_have_a_bound_and_need_a_body_that_can_be_sent_again() {
 
 #[tokio::test]
 async fn without_a_permit_nothing_is_called() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream(&["requests=100/1s"]).await;
     let permits = permits(&connect(&nats).await).asking(|acquire, request| {
         let cost = if request.method() == reqwest::Method::GET { 101 } else { 1 };

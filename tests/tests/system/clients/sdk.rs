@@ -22,8 +22,7 @@ struct Stage {
 }
 
 async fn stage() -> Stage {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, HUB).await;
+    let (nats, scheduler) = scheduler::alone(HUB).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let worker = Worker::connect(&nats, "hub").await;
     Stage { hub: client.resource("hub").unwrap(), client, worker, _scheduler: scheduler, nats }

@@ -50,8 +50,7 @@ impl MakeWriter<'_> for Log {
 #[tokio::test]
 async fn a_mistyped_resource_is_told_with_the_names_that_are_led() {
     let (log, _logging) = Log::start();
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, RESOURCES).await;
+    let (nats, _running) = scheduler::alone(RESOURCES).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let waiting = tokio::spawn(client.resource("my-apo").unwrap().acquire(1).into_future());
     let line = log.line("no scheduler leads").await;

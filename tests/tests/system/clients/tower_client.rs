@@ -44,8 +44,7 @@ async fn call(http: &Http, url: &str) -> Result<u16, RunError<legacy::Error>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_under_load_are_never_answered_429() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream(&["requests=100/1s"]).await;
     let layer = layer(&nats).await;
     let callers = (0..40).map(|_| {
@@ -65,8 +64,7 @@ async fn calls_under_load_are_never_answered_429() {
 
 #[tokio::test]
 async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let spent = upstream(&["requests=1/1h;start=0"]).await;
     let http = client(&layer(&nats).await);
     assert_eq!(call(&http, &spent.url()).await.unwrap(), 429);
@@ -78,8 +76,7 @@ async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
 /// All headers that some dialect reads, whichever dialect the resource has.
 #[tokio::test]
 async fn the_scheduler_hears_the_headers_of_the_answer() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream_with(&["requests=100/1s"], Dialect::Ietf).await;
     let observer = nats::connect(&nats).await;
     let mut settles = observer.subscribe("rampmeter.settle.hub").await.unwrap();
@@ -93,8 +90,7 @@ async fn the_scheduler_hears_the_headers_of_the_answer() {
 
 #[tokio::test]
 async fn without_a_permit_nothing_is_called_and_a_call_that_fails_counts_as_made() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let upstream = upstream(&["requests=100/1s"]).await;
     let (url, layer) = (upstream.url(), layer(&nats).await);
     let never = layer.clone().asking(|acquire, _| acquire.cost(101).deadline(Duration::from_secs(20)));
@@ -144,8 +140,7 @@ impl Service<Request<()>> for Picky {
 
 #[tokio::test]
 async fn the_service_inside_is_called_when_it_is_ready() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let hub = Client::connect(nats.url()).await.unwrap().resource("hub").unwrap();
     let mut client = ClientLayer::new(hub.clone()).layer(Picky::default());
     let mut server = ServerLayer::new(hub).layer(Picky::default());

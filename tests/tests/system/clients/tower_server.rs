@@ -117,8 +117,7 @@ fn let_in_and_refused(answers: &[Answer]) -> (u64, u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_load_on_eight_clones_and_a_hundred_connections_gets_the_cap_to_the_request() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(50, "400h")).await;
+    let (nats, _running) = scheduler::alone(&api(50, "400h")).await;
     let services = Services::start(CLONES, &ServerLayer::new(resource(&nats).await)).await;
     let answers = services.load(10).await;
     assert_eq!(services.received(), 50);
@@ -127,8 +126,7 @@ async fn equal_load_on_eight_clones_and_a_hundred_connections_gets_the_cap_to_th
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_layer_admits_the_stock_and_its_refill_and_no_more() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(40, "400ms")).await;
+    let (nats, _running) = scheduler::alone(&api(40, "400ms")).await;
     let services = Services::start(CLONES, &ServerLayer::new(resource(&nats).await)).await;
     let clock = Clock::start();
     let answers = services.load(50).await;
@@ -143,8 +141,7 @@ async fn a_layer_admits_the_stock_and_its_refill_and_no_more() {
 
 #[tokio::test]
 async fn bursts_are_throttled_before_they_are_refused() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(2, "1s")).await;
+    let (nats, _running) = scheduler::alone(&api(2, "1s")).await;
     let resource = resource(&nats).await;
     let patient = Services::one(&ServerLayer::new(resource.clone()).wait(Duration::from_secs(20))).await;
     let clock = Clock::start();
@@ -161,8 +158,7 @@ async fn bursts_are_throttled_before_they_are_refused() {
 
 #[tokio::test]
 async fn a_refusal_names_the_limit_and_every_answer_the_policy() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(1, "1h")).await;
+    let (nats, _running) = scheduler::alone(&api(1, "1h")).await;
     let policy = Policy::new("few", 1, Duration::from_secs(3600)).unwrap();
     let services = Services::one(&ServerLayer::new(resource(&nats).await).policies([policy])).await;
     let policy = Some("\"few\";q=1;w=3600".to_owned());
@@ -179,8 +175,7 @@ async fn a_refusal_names_the_limit_and_every_answer_the_policy() {
 /// The layer asks for a permit with the labels and the cost that a closure makes of the head.
 #[tokio::test]
 async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(10, "1h")).await;
+    let (nats, _running) = scheduler::alone(&api(10, "1h")).await;
     let observer = nats::connect(&nats).await;
     let mut asks = observer.subscribe("rampmeter.permit.api").await.unwrap();
     observer.request("rampmeter.status.api", "".into()).await.unwrap();
@@ -204,8 +199,7 @@ async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
 
 #[tokio::test]
 async fn a_caller_that_leaves_is_no_longer_in_the_queue() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(1, "1h")).await;
+    let (nats, _running) = scheduler::alone(&api(1, "1h")).await;
     let resource = resource(&nats).await;
     let patient = Services::one(&ServerLayer::new(resource.clone()).wait(Duration::from_secs(36_000))).await;
     assert_eq!(patient.get().await.status, 200);
@@ -233,8 +227,7 @@ async fn no_request_is_let_in_without_an_answer() {
 /// A service's 429 about other limits does not concern its own limit.
 #[tokio::test]
 async fn a_429_of_the_service_inside_is_not_told_to_the_scheduler() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &api(10, "1h")).await;
+    let (nats, _running) = scheduler::alone(&api(10, "1h")).await;
     let services = Services::one(&ServerLayer::new(resource(&nats).await)).await;
     assert_eq!(Answer::of(&http(), &format!("{}/busy", services.urls[0])).await.status, 429);
     let worker = Worker::connect(&nats, "api").await;

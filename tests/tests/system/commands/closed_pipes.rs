@@ -55,9 +55,7 @@ async fn commands_without_a_server_end_quietly() {
 
 #[tokio::test]
 async fn commands_at_a_server_end_quietly() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let _waiting = worker.send("permit", r#"[{"cost": {"requests": 4}}, {"id": "w", "mode": "wait"}]"#).await;
     guilds::queue(nats.url()).await.publish(Job::new("guild", "a role")).await.unwrap();
     worker.status().await;
@@ -89,9 +87,7 @@ async fn commands_at_a_server_end_quietly() {
 /// A command that changes something does so, whether it is read or not.
 #[tokio::test]
 async fn commands_take_effect_although_their_output_is_closed() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let rules = file(&HUB.replace("capacity = 4", "capacity = 7"));
     check(&["apply", "-f", rules.path().to_str().unwrap(), "--nats", nats.url()]).await;
     capacity_becomes(&worker, 7.0).await;

@@ -6,9 +6,7 @@ const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"fe
 
 /// Exit code, standard output, standard error.
 async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = process::run(RAMPMETER, arguments).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    process::said(RAMPMETER, arguments).await
 }
 
 /// A file that holds `text`.
@@ -187,8 +185,7 @@ async fn serve_says_what_keeps_it_from_starting() {
     let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats: ", gone.url());
     assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
 
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     let taken = running.http().unwrap().to_string();
     let config = file(&scheduler::configuration(nats.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap(), "--listen", &taken]).await;

@@ -31,9 +31,7 @@ async fn write_history(nats: &Server) {
 }
 
 async fn run(nats: &Server, arguments: &[&str]) -> String {
-    let output = process::run(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    process::printed(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await.unwrap()
 }
 
 #[tokio::test]
@@ -70,9 +68,8 @@ async fn two_weeks_tell_when_a_quota_ends() {
 #[tokio::test]
 async fn a_paced_quota_delays_and_says_so() {
     let nats = nats::start().await;
-    let paced = HUB
-        .replace("resets = \"never\"", "resets = \"month\", pace = true")
-        .replace("capacity = 24", "capacity = 1000000");
+    let quota: String = HUB.split_inclusive('\n').filter(|line| !line.contains("a-second")).collect();
+    let paced = quota.replace("\"never\", capacity = 24", "\"month\", pace = true, capacity = 1000000");
     let _running = scheduler::start(&nats, &paced).await;
     let worker = Worker::connect(&nats, "hub").await;
     let limit = worker.limit("in-all").await;

@@ -1,7 +1,6 @@
 //! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
 
 use crate::prelude::*;
-use rampmeter_tests::process::run;
 use std::io::Write;
 
 const RATES: &str = r#"[
@@ -21,9 +20,7 @@ fn file(text: &str) -> NamedTempFile {
 async fn imported(rates: &str, projects: &str) -> Result<String, String> {
     let (rates, projects) = (file(rates), file(projects));
     let [rates, projects] = [&rates, &projects].map(|file| file.path().to_str().unwrap());
-    let output = run(RAMPMETER, &["import", "governor", rates, "--projects", projects]).await;
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+    process::printed(RAMPMETER, &["import", "governor", rates, "--projects", projects]).await
 }
 
 /// How many of these calls are let through at once, and when the next may come.
@@ -51,9 +48,7 @@ async fn it_says_which_labels_workers_send() {
 
 #[tokio::test]
 async fn its_rules_count_as_they_are_documented() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, &imported(RATES, PROJECTS).await.unwrap()).await;
-    let worker = Worker::connect(&nats, "governor").await;
+    let (_nats, running, worker) = Worker::beside_scheduler(&imported(RATES, PROJECTS).await.unwrap()).await;
     #[rustfmt::skip]
     let table = [
         // project, method, route, calls, let through, ms until the next

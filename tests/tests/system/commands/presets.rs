@@ -22,9 +22,7 @@ fn known() -> [Known; 8] {
 }
 
 async fn init(arguments: &[&str]) -> Result<String, String> {
-    let output = process::run(RAMPMETER, &[&["init"], arguments].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    process::printed(RAMPMETER, &[&["init"], arguments].concat()).await
 }
 
 #[tokio::test]

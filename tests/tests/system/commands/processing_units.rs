@@ -11,9 +11,7 @@ fn body(name: &str) -> String {
 /// Exit code, standard output, standard error.
 async fn pu(arguments: &str) -> (Option<i32>, String, String) {
     let arguments: Vec<&str> = std::iter::once("pu").chain(arguments.split_whitespace()).collect();
-    let output = process::run(RAMPMETER, &arguments).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    process::said(RAMPMETER, &arguments).await
 }
 
 #[tokio::test]

@@ -16,9 +16,9 @@ limit = [{ name = "few", capacity = 4, period = "400h" }]
 
 /// Success, standard output, standard error.
 async fn purge(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let output = process::run(RAMPMETER, &[&["purge", "--nats", nats.url()], arguments].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    let (code, output, errors) =
+        process::said(RAMPMETER, &[&["purge", "--nats", nats.url()], arguments].concat()).await;
+    (code == Some(0), output, errors)
 }
 
 async fn until_queued(worker: &Worker, count: u64) {
@@ -31,9 +31,7 @@ async fn until_queued(worker: &Worker, count: u64) {
 
 #[tokio::test]
 async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     let asked = |id: &str, client: &str, class: &str| {
         json!({ "id": id, "mode": "wait", "labels": { "client": client }, "class": class }).to_string()
@@ -66,9 +64,7 @@ async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
 
 #[tokio::test]
 async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let acquiring = tokio::spawn(client.resource("hub").unwrap().acquire(1).into_future());
@@ -81,8 +77,7 @@ async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
 
 #[tokio::test]
 async fn what_cannot_be_purged_is_said() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let table: [(&[&str], &str); 4] = [
         (&["nowhere"], "no running scheduler owns resource `nowhere`"),
         (&["hub", "--class", "urgnt"], "`class`: no such class; there are `urgent`, `bulk`"),
@@ -106,9 +101,7 @@ async fn what_cannot_be_purged_is_said() {
 #[tokio::test]
 async fn purges_beyond_the_bound_are_refused() {
     const ORDERS: usize = 1000;
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let mut answers = worker.send("purge", "").await;
     for _ in 1..ORDERS {
         worker.send_also(&answers, "purge", "").await;
@@ -134,9 +127,7 @@ const MANY: usize = 99_000;
 
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn ends_many() -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     // A client may hold at most four times as many places as are free, so there are a hundred.
     let asked = |number: usize| json!({ "mode": "wait", "labels": { "client": (number % 100).to_string() } });

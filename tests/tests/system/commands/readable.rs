@@ -55,9 +55,7 @@ fn wait(id: usize) -> Value {
 
 #[tokio::test]
 async fn status_explain_and_state_fit_a_terminal() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     let _waiting = worker.send("permit", Value::from_iter((0..15).map(wait)).to_string()).await;
     worker.status().await;
 
@@ -106,9 +104,7 @@ fn level(state: &str) -> String {
 
 #[tokio::test]
 async fn calls_in_flight_and_shares_are_explained_in_a_sentence() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "sentinel-hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}])).await;
     let _waiting = worker.send("permit", r#"{"id": "e", "mode": "wait"}"#).await;
     worker.status().await;

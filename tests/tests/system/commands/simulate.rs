@@ -3,9 +3,7 @@
 use crate::prelude::*;
 
 async fn simulate(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = process::run(RAMPMETER, &[&["simulate"], arguments].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    process::said(RAMPMETER, &[&["simulate"], arguments].concat()).await
 }
 
 fn scenario(name: &str) -> String {

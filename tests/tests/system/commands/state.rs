@@ -33,8 +33,7 @@ async fn delete_bucket(nats: &Server) {
 
 #[tokio::test]
 async fn what_the_store_holds() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     Worker::connect(&nats, "hub").await.ask(json!({"cost": {"requests": 3}})).await;
     scheduler::stop(running).await;
 
@@ -80,9 +79,7 @@ async fn a_store_that_is_not_there() {
 
 #[tokio::test]
 async fn no_state_is_taken_by_mistake() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let (code, text) = init(&nats, &["--level", "full"]).await;
     assert_eq!(code, Some(1));
     assert!(text.contains("a scheduler leads `hub`; stop it first, or use --force"), "{text}");
@@ -103,8 +100,7 @@ async fn no_state_is_taken_by_mistake() {
 /// `rampmeter state init` has made a bucket.
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (nats, running) = scheduler::alone(HUB).await;
     delete_bucket(&nats).await;
     let reason = until("the reason", async || {
         let (status, body) = scheduler::page(&running, "/readyz").await;

@@ -23,16 +23,12 @@ async fn status(nats: &Server, arguments: &[&str]) -> (Option<i32>, String, Stri
 }
 
 async fn status_at(url: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = process::run(RAMPMETER, &[&["status", "--nats", url], arguments].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    process::said(RAMPMETER, &[&["status", "--nats", url], arguments].concat()).await
 }
 
 #[tokio::test]
 async fn a_table_for_people() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!([{"cost": {"requests": 5.5}}, {"cost": {"requests": 4}}, {"cost": {"requests": 2.5}}])).await;
     let waiting = worker.send("permit", r#"{"mode": "wait", "class": "bulk", "age_ms": 3600000}"#).await;
     worker.status().await;
@@ -79,8 +75,7 @@ async fn json_for_programs() {
 
 #[tokio::test]
 async fn resources_of_several_schedulers_are_shown_together() {
-    let nats = nats::start().await;
-    let _one = scheduler::start(&nats, HUB).await;
+    let (nats, _one) = scheduler::alone(HUB).await;
     let _two = scheduler::start(&nats, &HUB.replace("\"hub\"", "\"another\"")).await;
     let (code, json, _) = status(&nats, &["--json"]).await;
     assert_eq!((code, serde_json::from_str::<Vec<Status>>(&json).unwrap().len()), (Some(0), 2));

@@ -19,9 +19,7 @@ limit = [
 type Sums = BTreeMap<String, (i64, f64, f64)>;
 
 async fn usage(nats: &Server, arguments: &[&str]) -> String {
-    let output = process::run(RAMPMETER, &[&["usage", "--nats", nats.url()], arguments].concat()).await;
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    process::printed(RAMPMETER, &[&["usage", "--nats", nats.url()], arguments].concat()).await.unwrap()
 }
 
 /// The sums of two days, because midnight may come during a test.
@@ -47,9 +45,7 @@ fn call(id: &str, client: &str, class: &str, units: u32) -> Value {
 
 #[tokio::test]
 async fn a_hand_over_adds_and_a_kill_keeps_what_was_written() {
-    let nats = nats::start().await;
-    let mut first = Process::start(RAMPMETER, &nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, mut first, worker) = Worker::beside_process(RAMPMETER, HUB).await;
     worker.ask(call("a-1", "a", "urgent", 5)).await;
     worker.ask(call("a-2", "a", "urgent", 7)).await;
     worker.ask(call("b-1", "b", "bulk", 100)).await;
@@ -76,9 +72,7 @@ async fn a_hand_over_adds_and_a_kill_keeps_what_was_written() {
 
 #[tokio::test]
 async fn hostile_names_are_bounded_escaped_and_no_formulas() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let hostile =
         ["=cmd|'/C calc'!A0", "\u{1b}[2J", "a\",\"b\r\nc", "(others)", "😀".repeat(60).as_str()].map(str::to_owned);
     for (number, client) in hostile.iter().enumerate() {

@@ -121,8 +121,7 @@ async fn check_finds_wrong_addresses_and_files_of_tokens() {
 
 #[tokio::test]
 async fn without_the_front_there_is_health_alone() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "front = false", API).await;
+    let (_nats, front) = Front::alone("front = false", API).await;
     assert_eq!(front.get("/healthz", &[]).await.status, 200);
     assert_eq!(front.post("/v1/permit/api", "").await.status, 404);
     assert_eq!(front.get("/check", &[]).await.status, 404);
@@ -165,8 +164,7 @@ async fn raw(address: SocketAddr, sent: &[u8]) -> String {
 /// Reaches `reading::MAX_BODY` and `connection_limiter::MAX_HEAD`.
 #[tokio::test]
 async fn requests_that_are_too_large_are_refused() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", API).await;
+    let (_nats, front) = Front::alone("", API).await;
     let fits = format!("{{}}{}", " ".repeat(64 * 1024 - 2));
     assert_eq!(front.post("/v1/permit/api", fits.clone()).await.status, 200);
     assert_eq!(front.post("/v1/permit/api", fits + " ").await.status, 413);
@@ -183,8 +181,7 @@ async fn requests_that_are_too_large_are_refused() {
 
 #[tokio::test]
 async fn slow_clients_are_cut_off() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", API).await;
+    let (_nats, front) = Front::alone("", API).await;
     let address = front.address();
     let head = tokio::spawn(async move { raw(address, b"GET /healthz HTTP/1.1\r\nhost:").await });
     let body = tokio::spawn(async move {
@@ -213,8 +210,7 @@ async fn slow_clients(address: SocketAddr, count: usize) -> Vec<TcpStream> {
 
 #[tokio::test]
 async fn slow_clients_in_every_place_keep_no_client_out() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "max_connections = 500", API).await;
+    let (_nats, front) = Front::alone("max_connections = 500", API).await;
     let _slow = slow_clients(front.address(), 600).await;
     let asking = async {
         for _ in 0..20 {

@@ -7,8 +7,7 @@ const JSON: (&str, &str) = ("content-type", "application/json");
 
 #[tokio::test]
 async fn a_page_of_strangers_gets_no_permit() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", &few(100, "400h")).await;
+    let (nats, front) = Front::alone("", &few(100, "400h")).await;
     let own = format!("http://{}", front.address());
     #[rustfmt::skip]
     let table = [
@@ -58,8 +57,7 @@ async fn a_name_that_was_made_to_lead_here_reads_nothing() {
 
 #[tokio::test]
 async fn a_proxy_passes_on_where_its_own_client_comes_from() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, &check("api"), &few(100, "400h")).await;
+    let (_nats, front) = Front::alone(&check("api"), &few(100, "400h")).await;
     let page = [("origin", "https://page.example"), ("sec-fetch-site", "cross-site")];
     let passed_on = [page[0], page[1], ("x-original-uri", "/tiles")];
     assert_eq!(front.get("/check", &passed_on).await.status, 200);

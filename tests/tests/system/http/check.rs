@@ -19,8 +19,7 @@ const PACED: &str =
 
 #[tokio::test]
 async fn calls_pass_until_the_limit_is_reached() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "[http.check]\nresource = \"api\"", API).await;
+    let (_nats, front) = Front::alone("[http.check]\nresource = \"api\"", API).await;
     let policy = "\"few\";q=2;w=1440000";
     let first = front.get("/check", &[]).await;
     assert_eq!((first.status, first.header("ratelimit")), (200, Some("\"few\";r=1;t=720000")), "{first:?}");
@@ -210,8 +209,7 @@ async fn a_held_back_request_delays_no_other() {
 #[tokio::test]
 async fn without_an_answer_the_policy_decides() {
     for (policy, status) in [("", 503), ("on_unavailable = \"refuse\"", 503), ("on_unavailable = \"allow\"", 200)] {
-        let mut nats = nats::start().await;
-        let front = Front::start(&nats, &format!("[http.check]\nresource = \"api\"\n{policy}"), API).await;
+        let (mut nats, front) = Front::alone(&format!("[http.check]\nresource = \"api\"\n{policy}"), API).await;
         assert_eq!(front.get("/check", &[]).await.status, 200);
         nats.kill().await.unwrap();
         let response = front.get("/check", &[]).await;

@@ -38,8 +38,7 @@ async fn post(gateway: &Listening, path: &str) -> Response {
 #[tokio::test]
 async fn a_client_learns_what_is_left_and_when_to_return() {
     for kind in Kind::ALL {
-        let nats = nats::start().await;
-        let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
+        let (_nats, front) = Front::alone(&check("api"), &few(2, "400h")).await;
         let gateway = before(kind, front.address()).await;
         for left in ["\"few\";r=1;t=720000", "\"few\";r=0;t=1440000"] {
             let passed = post(&gateway, "/tiles").await;
@@ -85,8 +84,7 @@ async fn an_unknown_client_is_refused_by_its_labels() {
 #[tokio::test]
 async fn a_client_learns_that_no_scheduler_answers() {
     for kind in Kind::ALL {
-        let mut nats = nats::start().await;
-        let front = Front::start(&nats, &check("api"), &few(2, "400h")).await;
+        let (mut nats, front) = Front::alone(&check("api"), &few(2, "400h")).await;
         let gateway = before(kind, front.address()).await;
         nats.kill().await.unwrap();
         let refused = post(&gateway, "/tiles").await;
@@ -120,8 +118,7 @@ async fn no_spelling_of_a_path_leads_around_its_limit() {
     let shipped = repository::file("deploy/reverse-proxy.toml").unwrap().text;
     let shipped = shipped.replace("capacity = 100\nperiod = \"1s\"", "capacity = 3\nperiod = \"400h\"\nmargin = 0");
     for kind in Kind::ALL {
-        let nats = nats::start().await;
-        let front = Front::start(&nats, "", &shipped.replace("my-api", "api")).await;
+        let (_nats, front) = Front::alone("", &shipped.replace("my-api", "api")).await;
         let gateway = before(kind, front.address()).await;
         assert_eq!(post(&gateway, "/elsewhere").await.status, 503, "{kind:?}: no limit matches it");
         for spelling in [&b"/tiles"[..], b"/%74iles", b"/free/../%74%69les/1"] {

@@ -13,8 +13,7 @@ limit = [
 
 #[tokio::test]
 async fn a_scheduler_that_leads_is_healthy_and_ready() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (_nats, running) = scheduler::alone(HUB).await;
     assert_eq!(scheduler::page(&running, "/healthz").await, (200, "ok\n".to_owned()));
     let (status, body) = scheduler::page(&running, "/readyz").await;
     let expected = json!({"ready": true, "nats": true, "resources": {"hub": {"state": "leading", "epoch": 1}}});
@@ -28,8 +27,7 @@ async fn a_scheduler_that_leads_is_healthy_and_ready() {
 
 #[tokio::test]
 async fn readiness_tells_why_not() {
-    let mut nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (mut nats, running) = scheduler::alone(HUB).await;
     nats.kill().await.unwrap();
     let body = until("not ready", async || {
         let (status, body) = scheduler::page(&running, "/readyz").await;
@@ -43,8 +41,7 @@ async fn readiness_tells_why_not() {
 
 #[tokio::test]
 async fn readiness_goes_off_with_the_handover() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (_nats, running) = scheduler::alone(HUB).await;
     let url = format!("http://{}/readyz", running.http().unwrap());
     scheduler::stop(running).await;
     let (status, body) = scheduler::get(&url).await;
@@ -55,8 +52,7 @@ async fn readiness_goes_off_with_the_handover() {
 /// The promise of the metrics page: names are an interface, because dashboards and alerts use them.
 #[tokio::test]
 async fn metrics_are_openmetrics_with_all_that_was_promised() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (_nats, running) = scheduler::alone(HUB).await;
     let response = http().get(format!("http://{}/metrics", running.http().unwrap())).send().await.unwrap();
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
     assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -109,9 +105,7 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
 
 #[tokio::test]
 async fn metrics_tell_what_was_done() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, running, worker) = Worker::beside_scheduler(HUB).await;
     worker
         .ask(json!([{"id": "a", "cost": {"processing-units": 2.5}}, {"id": "b", "class": "bulk"}, {"id": "c"}]))
         .await;
@@ -167,8 +161,7 @@ async fn metrics_tell_what_was_done() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn metrics_tell_of_the_process() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
+    let (_nats, running) = scheduler::alone(HUB).await;
     let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
     assert_eq!(page.value("rampmeter_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
     assert_eq!(page.kind("process_cpu_seconds"), Some("counter"));
@@ -182,8 +175,7 @@ async fn metrics_tell_of_the_process() {
 
 #[tokio::test]
 async fn a_standby_shows_no_levels_of_its_own() {
-    let nats = nats::start().await;
-    let leader = scheduler::start(&nats, HUB).await;
+    let (nats, leader) = scheduler::alone(HUB).await;
     let standby = scheduler::start(&nats, HUB).await;
     let page = async |running| Page::parse(&scheduler::page(running, "/metrics").await.1).unwrap();
     assert_eq!(page(&leader).await.value("rampmeter_leader", &[]), 1.0);

@@ -5,7 +5,6 @@ mod browser;
 mod check;
 mod gateways;
 mod health;
-mod nginx;
 mod page;
 mod permits;
 mod tokens;

@@ -94,8 +94,7 @@ async fn heard<T>(front: &Front, path: &str, mut found: impl FnMut(&str, Value) 
 
 #[tokio::test]
 async fn a_browser_may_run_nothing_but_the_files_of_the_page() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (_nats, front) = Front::alone("", HUB).await;
     for (path, content_type) in
         [("/", "text/html"), ("/assets/main.js", "text/javascript"), ("/assets/page.css", "text/css")]
     {
@@ -117,8 +116,7 @@ async fn a_browser_may_run_nothing_but_the_files_of_the_page() {
 
 #[tokio::test]
 async fn a_stream_tells_all_and_then_what_changes() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (nats, front) = Front::alone("", HUB).await;
     let line = heard(&front, "/page/live", |name, data| (name == "whole").then_some(data)).await;
     assert_eq!(
         (&line["resources"]["hub"]["waiting"], &line["resources"]["other"]["limits"]),
@@ -147,8 +145,7 @@ async fn a_stream_tells_all_and_then_what_changes() {
 
 #[tokio::test]
 async fn every_scheduler_shows_what_another_one_leads() {
-    let nats = nats::start().await;
-    let leading = scheduler::start(&nats, HUB).await;
+    let (nats, leading) = scheduler::alone(HUB).await;
     let front = Front::start(&nats, "", HUB).await;
     let (_worker, _waiting) = one_waits(&nats, "a").await;
     let shown = heard(&front, "/page/live/hub", |name, data| (name == "whole").then_some(data)).await;
@@ -160,8 +157,7 @@ async fn every_scheduler_shows_what_another_one_leads() {
 
 #[tokio::test]
 async fn hostile_names_are_data_and_ids_stay_secret() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (nats, front) = Front::alone("", HUB).await;
     let (_worker, _waiting) = one_waits(&nats, HOSTILE).await;
     let list = waiting(&front, json!({})).await;
     assert_eq!(
@@ -257,8 +253,7 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
 
 #[tokio::test]
 async fn schedulers_are_listed_with_what_they_lead_and_what_the_store_holds() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (nats, front) = Front::alone("", HUB).await;
     let _standby = scheduler::begin(&nats, HUB).await;
     let names =
         |value: &Value| value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
@@ -342,8 +337,7 @@ async fn rules_are_applied_after_their_difference_was_seen() {
 
 #[tokio::test]
 async fn ten_thousand_streams_are_no_more_than_their_bound() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (_nats, front) = Front::alone("", HUB).await;
     let (client, url) = (http(), format!("http://{}/page/live/hub", front.address()));
     let open = async || client.get(&url).send().await.unwrap();
     let together = join_all((0..200).map(|_| open())).await;
@@ -360,8 +354,7 @@ async fn ten_thousand_streams_are_no_more_than_their_bound() {
 
 #[tokio::test]
 async fn the_page_can_be_left_out() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "page = false", HUB).await;
+    let (_nats, front) = Front::alone("page = false", HUB).await;
     for path in ["/", "/assets/main.js", "/page/live", "/page/rights"] {
         assert_eq!(front.get(path, &[]).await.status, 404, "{path}");
     }

@@ -13,8 +13,7 @@ const SLOW: &str = "[[resource]]\nname = \"slow\"\n[[resource.limit]]\nname = \"
 
 #[tokio::test]
 async fn answers_are_those_of_nats_with_the_status_of_http() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (_nats, front) = Front::alone("", HUB).await;
     let retry_after = Some((100 * 3600).to_string());
     #[rustfmt::skip]
     let table = [
@@ -71,8 +70,7 @@ async fn a_scheduler_that_leads_asks_itself_without_nats() {
 
 #[tokio::test]
 async fn an_array_is_answered_in_one_array() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", SLOW).await;
+    let (_nats, front) = Front::alone("", SLOW).await;
     let body = json!([
         {"id": "a"},
         {"id": "b", "mode": "wait", "progress": true},
@@ -104,9 +102,7 @@ async fn an_array_is_answered_in_one_array() {
 
 #[tokio::test]
 async fn a_wait_is_a_long_poll() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     assert_eq!(worker.ask(json!({"id": "all", "cost": {"requests": 4}})).await["status"], "granted");
     let polling = front.post("/v1/permit/hub", r#"{"id": "late", "mode": "wait"}"#);
     let giving_back = async {
@@ -119,9 +115,7 @@ async fn a_wait_is_a_long_poll() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     assert_eq!(worker.ask(json!({"id": "all", "cost": {"requests": 4}})).await["status"], "granted");
     {
         let polling = front.post("/v1/permit/hub", r#"[{"id": "late", "mode": "wait"}, {"mode": "wait"}]"#);
@@ -137,9 +131,7 @@ async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
 /// A permit that was granted while another element of its array waited goes back, too.
 #[tokio::test]
 async fn answers_that_no_client_takes_are_given_back() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     {
         let body = r#"[{"id": "a"}, {}, {"cost": {"requests": 5}}, {"mode": "wait", "cost": {"requests": 4}}]"#;
         let polling = front.post("/v1/permit/hub", body);
@@ -155,8 +147,7 @@ async fn answers_that_no_client_takes_are_given_back() {
 
 #[tokio::test]
 async fn any_scheduler_answers_for_the_leader() {
-    let nats = nats::start().await;
-    let leader = scheduler::start(&nats, HUB).await;
+    let (nats, leader) = scheduler::alone(HUB).await;
     let front = Front::start(&nats, "", HUB).await;
     let first = front.post("/v1/permit/hub", r#"{"id": "a"}"#).await;
     assert_eq!((first.status, &first.body["epoch"]), (200, &json!(1)));
@@ -184,8 +175,7 @@ async fn a_wait_goes_on_under_the_next_leader() {
 
 #[tokio::test]
 async fn the_scheduler_learns_which_clients_are_gone() {
-    let mut nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (mut nats, front) = Front::alone("", HUB).await;
     nats.kill().await.unwrap();
     let response = front.post("/v1/permit/hub", r#"{"id": "a"}"#).await;
     let expected = json!({
@@ -197,9 +187,7 @@ async fn the_scheduler_learns_which_clients_are_gone() {
 
 #[tokio::test]
 async fn a_stop_answers_every_request() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     worker.ask(json!({"cost": {"requests": 4}})).await;
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {

@@ -55,8 +55,7 @@ async fn many_jobs_are_published_in_order() {
 /// Jobs of a batch run like single jobs, and end among the dead letters like them.
 #[tokio::test]
 async fn jobs_of_a_batch_run_in_order() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &discord(2000, SECOND)).await;
+    let (nats, _scheduler) = scheduler::alone(&discord(2000, SECOND)).await;
     let queue = guilds::queue(nats.url()).await;
     let upstream = Guilds::start(2000, SECOND).await;
     let call = guilds::handler(upstream.url());
@@ -173,18 +172,4 @@ async fn a_queue_of_an_earlier_build_takes_many_jobs_too() {
     let init = ["jobs", "init", "roles", "--lease", "1s", "--nats", nats.url()];
     assert!(process::run(RAMPMETER, &init).await.status.success());
     assert!(config().await.allow_atomic_publish);
-}
-
-/// The worker starts after the batch is published, and still runs every job of the batch.
-#[tokio::test]
-async fn a_worker_that_comes_later_runs_the_batch() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &discord(1000, SECOND)).await;
-    let queue = guilds::queue(nats.url()).await;
-    queue.publish_all(jobs(0..300)).await.unwrap();
-    let resource = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
-    let handler = async |_: Attempt| Ok::<_, Failure>(Outcome::status(204));
-    let worker = guilds::worker(&queue, resource).start(handler).await.unwrap();
-    until("the queue is empty", async || queue.status().await.unwrap().is_empty().then_some(())).await;
-    worker.stop().await;
 }

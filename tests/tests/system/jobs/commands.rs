@@ -6,9 +6,7 @@ use rampmeter_tests::listening::Listening;
 /// The output of the command if it succeeds, and its complaint otherwise.
 async fn jobs(nats: &Server, arguments: &[&str]) -> Result<String, String> {
     let arguments = [&["jobs"], arguments, &["--nats", nats.url()]].concat();
-    let output = process::run(RAMPMETER, &arguments).await;
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    process::printed(RAMPMETER, &arguments).await
 }
 
 #[tokio::test]

@@ -17,8 +17,7 @@ struct Stage {
 
 /// A queue, and a limit for each guild of this many calls in a second, half of it margin.
 async fn stage(capacity: u32) -> Stage {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, &discord(capacity, SECOND)).await;
+    let (nats, running) = scheduler::alone(&discord(capacity, SECOND)).await;
     let queue = guilds::queue(nats.url()).await;
     let discord = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
     Stage { queue, discord, _scheduler: running, _nats: nats }
@@ -269,5 +268,7 @@ async fn every_job_that_a_dead_worker_ran_runs_again() {
     let worker = worker.start(guilds::handler(upstream.url())).await.unwrap();
     stage.until_counts((0, 0, 3)).await;
     assert_eq!(upstream.done(), 0, "all attempts were spent");
+    let dead = stage.queue.dead_letters(1).await.unwrap();
+    assert_eq!((dead[0].attempts, &*dead[0].reason), (2, "its worker did not survive the last attempt"));
     worker.stop().await;
 }

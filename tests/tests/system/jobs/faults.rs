@@ -4,7 +4,6 @@ use crate::JOBS_WORKER;
 use crate::prelude::*;
 use rampmeter_tests::guilds::name;
 use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
-use std::sync::atomic::AtomicU32;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -30,8 +29,7 @@ async fn until_empty(queue: &Queue) {
 
 #[tokio::test]
 async fn a_job_whose_worker_is_killed_runs_again_and_before_the_next() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &discord(100, SECOND)).await;
+    let (nats, _scheduler) = scheduler::alone(&discord(100, SECOND)).await;
     let upstream = Guilds::start_slow(100, SECOND, Duration::from_millis(500)).await;
     let queue = open(&nats).await;
     publish(&queue, 1, 3).await;
@@ -44,40 +42,11 @@ async fn a_job_whose_worker_is_killed_runs_again_and_before_the_next() {
     assert_eq!(upstream.check(1, 3), 1, "the first job came twice");
 }
 
-#[tokio::test]
-async fn a_job_that_no_worker_survives_ends_among_the_dead_letters() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &discord(100, SECOND)).await;
-    let (queue, resource) = (open(&nats).await, resource(&nats).await);
-    publish(&queue, 1, 2).await;
-    let begun = Arc::new(AtomicU32::new(0));
-    for death in 1..=2 {
-        let noted = begun.clone();
-        let fatal = move |attempt: Attempt| {
-            noted.store(attempt.number, Ordering::Relaxed);
-            std::future::pending::<Result<Outcome, Failure>>()
-        };
-        let worker = queue.worker(resource.clone()).max_attempts(2).start(fatal).await.unwrap();
-        until("an attempt is begun", async || (begun.load(Ordering::Relaxed) == death).then_some(())).await;
-        // A dropped worker does not finish its job, and sends no report.
-        drop(worker);
-    }
-    let upstream = Guilds::start(100, SECOND).await;
-    let worker = queue.worker(resource).max_attempts(2).start(guilds::handler(upstream.url())).await.unwrap();
-    until("the second job is done", async || (upstream.done() == 1).then_some(())).await;
-    assert_eq!(upstream.calls()[0].job, 1, "the first is not tried any more");
-    let dead = queue.dead_letters(2).await.unwrap();
-    assert_eq!((dead.len(), dead[0].attempts, &*dead[0].payload), (1, 2, &b"0"[..]));
-    assert_eq!(dead[0].reason, "its worker did not survive the last attempt");
-    worker.stop().await;
-}
-
 /// Every job is done in order, though its server is killed and comes back: delayed jobs and running
 /// ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nats_server_that_is_killed_loses_no_job() {
-    let mut nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &discord(20, SECOND)).await;
+    let (mut nats, _scheduler) = scheduler::alone(&discord(20, SECOND)).await;
     let upstream = Guilds::start(20, SECOND).await;
     let (queue, resource) = (open(&nats).await, resource(&nats).await);
     publish(&queue, 5, 60).await;

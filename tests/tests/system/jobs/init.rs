@@ -8,9 +8,7 @@ use rampmeter_jobs::{QueueError, Worker};
 
 async fn init(nats: &Server, options: &[&str]) -> Result<String, String> {
     let arguments = [&["jobs", "init", "roles"], options, &["--nats", nats.url()]].concat();
-    let output = process::run(RAMPMETER, &arguments).await;
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    process::printed(RAMPMETER, &arguments).await
 }
 
 async fn context(nats: &Server) -> Context {

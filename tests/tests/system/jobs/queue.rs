@@ -19,8 +19,7 @@ struct Stage {
 
 /// A queue, and an upstream that allows each guild this many calls in a second.
 async fn stage(capacity: u32) -> Stage {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, &discord(capacity, SECOND)).await;
+    let (nats, running) = scheduler::alone(&discord(capacity, SECOND)).await;
     let queue = open(&nats).await;
     let discord = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
     Stage { nats, queue, discord, _scheduler: running }

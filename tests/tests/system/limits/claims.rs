@@ -35,16 +35,13 @@ async fn frozen_ms(worker: &Worker, limit: &str) -> f64 {
 
 /// Success, standard output, standard error.
 async fn thaw(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let output = process::run(RAMPMETER, &[&["thaw", "--nats", nats.url()], arguments].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    let (code, output, errors) = process::said(RAMPMETER, &[&["thaw", "--nats", nats.url()], arguments].concat()).await;
+    (code == Some(0), output, errors)
 }
 
 #[tokio::test]
 async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     ask(&worker, "_INBOX.one", json!({ "id": "a" })).await;
     ask(&worker, "_INBOX.one", json!({ "id": "b" })).await;
     ask(&worker, "_INBOX.two", json!({ "id": "c" })).await;
@@ -86,9 +83,7 @@ async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that(
 /// The units of a cost say nothing about the response of the upstream.
 #[tokio::test]
 async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!([{ "id": "a" }, { "id": "b" }])).await;
     assert_eq!(worker.limit("in-flight").await.level, 8.0);
     let settle = |id: &str| {

@@ -16,8 +16,7 @@ async fn measure_429s(algorithm: &str, policy: &str) -> Result<(), String> {
     let resource = format!(
         "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"window\"\nalgorithm = \"{algorithm}\"\ncapacity = 50\nperiod = \"2s\"\n"
     );
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &resource).await;
+    let (nats, _running) = scheduler::alone(&resource).await;
     let upstream = upstream(&[policy]).await;
     let job = Job { resource: "api", asking: Asking::InLine, api: Api::new(&upstream), cost: BTreeMap::new() };
     let clock = Clock::start();
@@ -34,47 +33,13 @@ async fn measure_429s(algorithm: &str, policy: &str) -> Result<(), String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_fixed_window_is_kept_to() {
+async fn windows_are_kept_to() {
     no_call_is_answered_429("fixed-window", "requests=50/2s;fixed-window").await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sliding_window_is_kept_to() {
     no_call_is_answered_429("sliding-window", "requests=50/2s;sliding-window").await;
 }
 
 /// How long a call without a report may be in flight.
 const TIME_TO_LIVE: Duration = Duration::from_secs(2);
-const IN_FLIGHT: usize = 1000;
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn places_of_killed_workers_are_free_after_time_to_live() {
-    undisturbed(is_there_in_time).await;
-}
-
-async fn is_there_in_time() -> Result<(), String> {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &calls_in_flight(IN_FLIGHT, TIME_TO_LIVE)).await;
-    let killed = Worker::connect(&nats, "api").await;
-    for _ in 0..IN_FLIGHT {
-        assert_eq!(killed.ask(json!({"mode": "allow"})).await["status"], "granted");
-    }
-    let clock = Clock::start();
-    drop(killed);
-    let worker = Worker::connect(&nats, "api").await;
-    assert_eq!(worker.ask(json!({"mode": "allow"})).await["code"], "not_in_time");
-    let waits = vec![json!({"mode": "wait"}); IN_FLIGHT / 2];
-    for _ in 0..2 {
-        let mut answers = worker.send("permit", json!(waits).to_string()).await;
-        for _ in 0..waits.len() {
-            let answer = answers.body().await;
-            if answer["status"] != "granted" {
-                return Err(answer.to_string());
-            }
-        }
-    }
-    in_time("all of it", clock.now().since(Clock::START), Span::from(TIME_TO_LIVE) + Span::from_secs(1))
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_over_lets_the_next_one_go_and_one_that_is_renewed_does_not() {
@@ -100,9 +65,7 @@ name = "api"
 start = "full"
 limit = [{ name = "monthly", algorithm = "quota", resets = "month", zone = "Europe/Berlin", capacity = 3 }]
 "#;
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, quota).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(quota).await;
     worker.ask(json!({"cost": {"requests": 2}})).await;
     let refused = worker.ask(json!({"cost": {"requests": 2}, "mode": "wait"})).await;
     assert_eq!((&refused["code"], &refused["limited_by"]), (&json!("quota_spent"), &json!("monthly")), "{refused}");

@@ -20,9 +20,7 @@ struct Stage {
 }
 
 async fn stage(resources: &str) -> Stage {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, resources).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, scheduler, worker) = Worker::beside_scheduler(resources).await;
     Stage { worker, scheduler, nats }
 }
 

@@ -61,9 +61,7 @@ fn found(limit: &LimitStatus) -> &DiscoveredStatus {
 }
 
 async fn learned(nats: &Server) -> String {
-    let output = process::run(RAMPMETER, &["limits", "get", "--learned", "--nats", nats.url()]).await;
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    process::printed(RAMPMETER, &["limits", "get", "--learned", "--nats", nats.url()]).await.unwrap()
 }
 
 #[tokio::test]
@@ -140,9 +138,7 @@ async fn what_was_found_of_github_is_written_as_a_configuration() {
 /// Twelve workers want what the upstream serves to four at a time.
 #[tokio::test]
 async fn an_unwritten_cap_on_calls_in_flight_is_found_and_held() {
-    let nats = nats::start().await;
-    let _process = Process::start(RAMPMETER, &nats, BUSY).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _process, worker) = Worker::beside_process(RAMPMETER, BUSY).await;
     let slow = ResponseTime::fixed(Duration::from_millis(100));
     let cap = NonZeroUsize::new(4).unwrap();
     let config = Config::new(vec!["requests=1000/1s".parse().unwrap()]).response_time(slow).concurrency(cap);

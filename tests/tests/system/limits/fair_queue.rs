@@ -29,9 +29,7 @@ async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
 
 #[tokio::test]
 async fn clients_take_turns_by_weight() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, &quick()).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _scheduler, worker) = Worker::beside_scheduler(&quick()).await;
     let mut answers =
         wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("h3", "heavy"), ("l1", "light"), ("l2", "light")]).await;
     let mut served = Vec::new();
@@ -43,9 +41,7 @@ async fn clients_take_turns_by_weight() {
 
 #[tokio::test]
 async fn a_waiting_client_can_ask_why() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, SLOW).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _scheduler, worker) = Worker::beside_scheduler(SLOW).await;
     wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("l1", "light"), ("l2", "light")]).await;
 
     let all = worker.explanation("").await;
@@ -76,9 +72,7 @@ async fn a_waiting_client_can_ask_why() {
 
 #[tokio::test]
 async fn the_command_tells_people() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, SLOW).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _scheduler, worker) = Worker::beside_scheduler(SLOW).await;
     let explain = |arguments: &'static [&'static str]| {
         let url = nats.url().to_owned();
         async move {

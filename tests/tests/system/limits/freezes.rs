@@ -15,9 +15,8 @@ limit = [
 
 /// Success, standard output, standard error.
 async fn run(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let output = process::run(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    let (code, output, errors) = process::said(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
+    (code == Some(0), output, errors)
 }
 
 #[tokio::test]
@@ -59,9 +58,7 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
 
 #[tokio::test]
 async fn a_wrong_freeze_is_refused_with_its_reason() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     #[rustfmt::skip]
     let table = [
         (vec!["--for", "25h"],                      "`for_ms`: a freeze lasts from a millisecond to a day"),

@@ -9,8 +9,7 @@ limit = [{ name = "per-second", capacity = 1000, period = "1s" }]
 
 #[tokio::test]
 async fn a_quick_network_takes_less_of_a_margin() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let workers = [Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await];
     assert_eq!(workers[0].limit("per-second").await.margin, 51.0, "50 ms are assumed");
     let mut calls = 0;

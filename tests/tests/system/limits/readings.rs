@@ -38,9 +38,7 @@ fn check(limit: &LimitStatus, level: RangeInclusive<f64>) {
 
 #[tokio::test]
 async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
-    let nats = nats::start().await;
-    let mut process = Process::start(RAMPMETER, &nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, mut process, worker) = Worker::beside_process(RAMPMETER, HUB).await;
     for id in ["a", "b"] {
         assert_eq!(worker.ask(json!({ "id": id })).await["status"], "granted");
     }

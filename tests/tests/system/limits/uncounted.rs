@@ -25,9 +25,7 @@ const NOTE: &str = "resource `my-api`: no limit counts `requests`, so that reque
 
 /// What a command prints on standard output.
 async fn output(arguments: &[&str]) -> String {
-    let output = process::run(RAMPMETER, arguments).await;
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap()
+    process::printed(RAMPMETER, arguments).await.unwrap()
 }
 
 #[tokio::test]
@@ -48,9 +46,7 @@ async fn check_and_serve_warn_of_a_unit_that_no_request_has() {
 
 #[tokio::test]
 async fn a_request_that_no_limit_counts_is_refused_unless_it_is_meant_to_be_free() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, TYPO).await;
-    let worker = Worker::connect(&nats, "my-api").await;
+    let (nats, running, worker) = Worker::beside_scheduler(TYPO).await;
     let refused = worker.ask(json!({})).await;
     let message = "no limit counts `requests`, of which a request without a `cost` takes one; state a `cost`: \
                    limits count `request`";
@@ -65,9 +61,7 @@ async fn a_request_that_no_limit_counts_is_refused_unless_it_is_meant_to_be_free
 
 #[tokio::test]
 async fn a_label_that_no_request_carries_is_in_the_status_and_in_the_log() {
-    let nats = nats::start().await;
-    let serving = Process::start(RAMPMETER, &nats, KEYED).await;
-    let worker = Worker::connect(&nats, "my-api").await;
+    let (nats, serving, worker) = Worker::beside_process(RAMPMETER, KEYED).await;
     let noted = "note: no request has carried the label `client`, so that `per-client` holds none";
     let status = async || output(&["status", "--nats", nats.url()]).await;
     assert!(!status().await.contains("note: "), "no request has come yet");

@@ -18,9 +18,7 @@ limit = [
 const MAX_PAYLOAD: usize = 1 << 20;
 
 async fn start() -> (Server, Running, Worker) {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     (nats, running, worker)
 }
 

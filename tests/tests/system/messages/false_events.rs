@@ -21,8 +21,7 @@ struct Stage {
 
 /// A client that has had a permit, and therefore hears events.
 async fn stage() -> Stage {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, HUB).await;
+    let (nats, scheduler) = scheduler::alone(HUB).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let worker = Worker::connect(&nats, "hub").await;
     let stage = Stage { hub: client.resource("hub").unwrap(), nats, worker, _client: client, _scheduler: scheduler };

@@ -88,9 +88,7 @@ async fn a_quiet_client_is_served_during_each_flood() {
 
 #[tokio::test]
 async fn one_array_of_wrong_settles_takes_one_line_of_the_log() {
-    let nats = nats::start().await;
-    let mut process = Process::start(RAMPMETER, &nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, mut process, worker) = Worker::beside_process(RAMPMETER, HUB).await;
     let answers = worker.settle(Value::Array(vec![json!({"no": "id"}); ELEMENTS])).await;
     assert_eq!(answers.as_array().unwrap().len(), ELEMENTS);
     let throttled = vec![json!({"id": "guess", "response": {"status": 429}}); ELEMENTS];
@@ -104,9 +102,7 @@ async fn one_array_of_wrong_settles_takes_one_line_of_the_log() {
 
 #[tokio::test]
 async fn one_array_books_no_day_ahead() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let array = vec![json!({"cost": {"units": 1000}}); ELEMENTS];
     let answers = worker.ask(Value::Array(array)).await;
     let granted = |answer: &&Value| answer["status"] == "granted";
@@ -121,9 +117,7 @@ async fn one_array_books_no_day_ahead() {
 #[tokio::test]
 async fn renewals_of_unknown_calls_take_no_places_in_flight() {
     let time_to_live = Duration::from_secs(1);
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &calls_in_flight(1, time_to_live)).await;
-    let worker = Worker::connect(&nats, "api").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(&calls_in_flight(1, time_to_live)).await;
     let_pass(2 * time_to_live, "calls of a former leader have been renewed").await;
     let renewed = worker.settle(json!({"id": "stranger", "extend": true, "cost": {"requests": 1}})).await;
     assert_eq!(renewed["code"], "unknown_permit", "{renewed}");
@@ -133,9 +127,7 @@ async fn renewals_of_unknown_calls_take_no_places_in_flight() {
 /// Reports get a fifth of the time, and the same report is sent again.
 #[tokio::test]
 async fn a_flood_of_questions_leaves_time_for_permits() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     let waiting = array(&json!({"mode": "wait", "cost": {"units": 1000}}));
     let mut answers = Vec::new();
     for _ in 0..WAITING / ELEMENTS {

@@ -30,9 +30,7 @@ fn asking(body: &Value) -> Value {
 
 #[tokio::test]
 async fn a_body_costs_what_it_costs_over_nats_and_over_http() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     let expected = json!({ "requests": 1, "processing-units": 1.333334 });
     let answer = worker.ask(asking(&process(512, TWO_BANDS))).await;
     assert_eq!((&answer["status"], &answer["cost"]), (&json!("granted"), &expected), "{answer}");
@@ -51,9 +49,7 @@ async fn a_body_costs_what_it_costs_over_nats_and_over_http() {
 
 #[tokio::test]
 async fn a_request_without_a_price_is_refused_and_charged_nothing() {
-    let nats = nats::start().await;
-    let front = Front::start(&nats, "", HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
     let orbit = "function setup() { return { input: ['B04'], mosaicking: 'ORBIT', output: { bands: 1 } } }";
     let price = |change: Value| {
         let mut asking = asking(&process(512, orbit));
@@ -105,8 +101,7 @@ async fn pricing_is_off_by_default() {
 /// Bodies that take long to price delay no other request.
 #[tokio::test]
 async fn others_do_not_wait_for_a_price() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let (heavy, light) = (Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await);
     let long = asking(&process(512, &format!("function setup() {{ while (1) {{}} }}{}", ";".repeat(60_000))));
     let flood = Value::Array(vec![long; 16]).to_string();

@@ -25,9 +25,7 @@ struct Stage {
 }
 
 async fn stage(resources: &str) -> Stage {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, resources).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, scheduler, worker) = Worker::beside_scheduler(resources).await;
     Stage { worker, _scheduler: scheduler, nats }
 }
 
@@ -556,29 +554,6 @@ async fn the_prefix_is_configurable() {
 }
 
 // ---- $SRV
-
-#[tokio::test]
-async fn schedulers_are_found_as_a_micro_service() {
-    let Stage { worker, .. } = &stage(HUB).await;
-    let client = worker.client();
-    let srv = async |subject: String| body(&within("an answer", client.request(subject, "".into())).await.unwrap());
-    let id = srv("$SRV.PING".to_owned()).await["id"].as_str().unwrap().to_owned();
-    within("an answer", client.request("rampmeter.resources", "".into())).await.unwrap();
-    for (what, kind) in [("PING", "ping"), ("INFO", "info"), ("STATS", "stats")] {
-        for suffix in [String::new(), ".rampmeter".to_owned(), format!(".rampmeter.{id}")] {
-            let answer = srv(format!("$SRV.{what}{suffix}")).await;
-            assert_eq!(answer["type"], format!("io.nats.micro.v1.{kind}_response"));
-            assert_eq!((&answer["name"], &answer["id"]), (&json!("rampmeter"), &json!(id)));
-            assert_eq!(answer["version"], env!("CARGO_PKG_VERSION"));
-        }
-    }
-    let info = srv("$SRV.INFO".to_owned()).await;
-    assert_eq!(info["metadata"]["resources"], "hub");
-    assert_eq!(info["metadata"]["leader"], worker.status().await.leader);
-    assert_eq!(info["endpoints"][0]["subject"], "rampmeter.resources");
-    let stats = srv("$SRV.STATS".to_owned()).await;
-    assert_eq!(stats["endpoints"][0]["num_requests"], 1);
-}
 
 // ---- rampmeter.event.<resource>
 

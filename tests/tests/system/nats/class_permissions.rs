@@ -62,9 +62,7 @@ async fn every_element_of_an_array_is_of_the_class_in_the_subject() {
 
 #[tokio::test]
 async fn a_class_that_the_resource_has_not_is_refused_with_those_that_it_has() {
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _scheduler, worker) = Worker::beside_scheduler(HUB).await;
     let answer: Value =
         serde_json::from_slice(&worker.request("permit-urgent", json!({"id": "a"}).to_string()).await.payload).unwrap();
     assert_eq!(answer["code"], "unknown_class", "{answer}");
@@ -98,9 +96,7 @@ async fn the_sdk_names_each_class_in_a_subject() {
 #[tokio::test]
 async fn requests_and_settles_stay_in_order_whatever_their_subjects() {
     const ASKED: u64 = 300;
-    let nats = nats::start().await;
-    let _scheduler = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _scheduler, worker) = Worker::beside_scheduler(HUB).await;
     let answers = worker.send("permit-bulk", json!({"id": "first"}).to_string()).await;
     for number in 0..ASKED {
         worker

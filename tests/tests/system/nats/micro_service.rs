@@ -61,15 +61,17 @@ fn check_form(answer: &Value, kind: &str, own: &[&str], of_endpoint: &[&str]) {
 
 #[tokio::test]
 async fn answers_have_the_form_that_tools_of_nats_read() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let id = srv(&worker, "$SRV.PING").await["id"].as_str().unwrap().to_owned();
     assert_eq!(id, worker.status().await.leader);
     let counted: Vec<&str> = ENDPOINT.iter().chain(&COUNTS).copied().collect();
     for suffix in [String::new(), ".rampmeter".to_owned(), format!(".rampmeter.{id}")] {
         check_form(&srv(&worker, &format!("$SRV.PING{suffix}")).await, "ping", &[], &[]);
-        check_form(&srv(&worker, &format!("$SRV.INFO{suffix}")).await, "info", &INFO, &ENDPOINT);
+        let info = srv(&worker, &format!("$SRV.INFO{suffix}")).await;
+        check_form(&info, "info", &INFO, &ENDPOINT);
+        assert_eq!((&info["name"], &info["id"]), (&json!("rampmeter"), &json!(id)));
+        assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(info["metadata"], json!({"resources": "hub", "leader": id}));
         let stats = srv(&worker, &format!("$SRV.STATS{suffix}")).await;
         check_form(&stats, "stats", &STATS, &counted);
         let started = stats["started"].as_str().unwrap();
@@ -79,9 +81,7 @@ async fn answers_have_the_form_that_tools_of_nats_read() {
 
 #[tokio::test]
 async fn counts_and_times_are_those_of_the_permit_loop() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!({"id": "one"})).await;
     worker.ask(json!([{"id": "two"}, {"id": "three"}])).await;
     let refusal = worker.ask(json!({"cost": {"unknown": 1}})).await;
@@ -129,8 +129,7 @@ async fn refusal_code(worker: &Worker, what: &str, payload: &str) -> String {
 
 #[tokio::test]
 async fn a_standby_serves_no_permits_until_it_leads() {
-    let nats = nats::start().await;
-    let first = scheduler::start(&nats, HUB).await;
+    let (nats, first) = scheduler::alone(HUB).await;
     let second = scheduler::start(&nats, HUB).await;
     let worker = Worker::connect(&nats, "hub").await;
     let leader = worker.status().await.leader;
@@ -161,9 +160,7 @@ async fn all_infos(nats: &Server) -> Vec<Value> {
 /// Schedulers answer these questions only to subjects to which they would answer clients.
 #[tokio::test]
 async fn an_answer_goes_to_inboxes_only() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let mut heard = worker.client().subscribe("rampmeter.event.hub").await.unwrap();
     for subject in ["$SRV.PING", "$SRV.INFO", "$SRV.STATS", "rampmeter.resources"] {
         worker.client().publish_with_reply(subject, "rampmeter.event.hub", "".into()).await.unwrap();

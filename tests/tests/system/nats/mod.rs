@@ -1,7 +1,6 @@
 //! NATS: permissions, users, encryption, clusters and restarts.
 
 mod class_permissions;
-mod cluster;
 mod configuration;
 mod embedded;
 mod micro_service;

@@ -19,9 +19,7 @@ struct Stage {
 
 /// A scheduler with promises for the next 100 seconds, from the permit `first` to `last`.
 async fn indebted() -> Stage {
-    let nats = nats::start().await;
-    let scheduler = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, scheduler, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!({"id": "first"})).await;
     worker.ask(Value::Array(vec![json!({}); 108])).await;
     worker.ask(json!({"id": "last"})).await;

@@ -14,7 +14,7 @@ fn proxy(upstream: &str, credential: &str) -> String {
 }
 
 /// The credential that the token endpoint of `portal` gives out.
-fn oauth(portal: &Upstream) -> String {
+fn oauth(portal: &Portal) -> String {
     let url = format!("{}/auth/realms/main/protocol/openid-connect/token", portal.url());
     format!(
         "oauth = {{ token_url = \"{url}\", client_id_env = \"HUB_CLIENT_ID\", \
@@ -72,9 +72,7 @@ async fn a_secret_in_a_file_may_be_replaced() {
 #[tokio::test]
 async fn a_token_is_fetched_once_for_all_and_renewed_before_its_end() {
     let upstream = RawUpstream::start([]).await;
-    let policies = vec!["requests=1000/PT1M".parse().unwrap()];
-    let config = Config::new(policies).customer(portal::CLIENT_ID, portal::CLIENT_SECRET);
-    let portal = Upstream::start(config.token_life(Duration::from_secs(5))).await.unwrap();
+    let portal = portal::with_token_life(Duration::from_secs(5)).await;
     let text = proxy(&upstream.url(), &oauth(&portal)) + LIMITS;
     let verbose = [portal::ENVIRONMENT[0], portal::ENVIRONMENT[1], ("RAMPMETER_LOG", "trace")];
     let process = ProxyProcess::start(RAMPMETER, &text, &[], &verbose).await;

@@ -214,8 +214,7 @@ async fn what_no_limit_counts_passes_if_the_resource_says_so() {
 async fn a_proxy_in_front_of_itself_finds_the_loop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, AMPLE).await;
+    let (nats, _running) = scheduler::alone(AMPLE).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let _proxy = rampmeter_proxy::Proxy::start(listener, client.resource("api").unwrap(), settings(&url)).unwrap();
     let looped = Response::read(http().get(&url).send().await.unwrap()).await;

@@ -37,9 +37,7 @@ async fn named_in_readiness(running: &Running) -> Option<u64> {
 #[tokio::test]
 async fn a_higher_epoch_takes_no_stock_and_refuses_no_call() {
     for named in [41, unix_ms()] {
-        let nats = nats::start().await;
-        let running = scheduler::start(&nats, HUB).await;
-        let worker = Worker::connect(&nats, "hub").await;
+        let (_nats, running, worker) = Worker::beside_scheduler(HUB).await;
         for asked in 0..10 {
             let answer = ask_once(&worker, json!({ "epoch": named, "mode": "allow" })).await;
             assert_eq!((&answer["status"], answer["delay_ms"].as_f64()), (&json!("granted"), Some(0.0)), "{asked}");
@@ -64,8 +62,7 @@ async fn a_higher_epoch_takes_no_stock_and_refuses_no_call() {
 
 #[tokio::test]
 async fn a_client_that_has_seen_another_leader_is_served() {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let hub = client.resource("hub").unwrap();
     drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
@@ -81,9 +78,7 @@ async fn a_client_that_has_seen_another_leader_is_served() {
 /// Every scheduler goes on above what the one before has told clients.
 #[tokio::test]
 async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     ask_once(&worker, json!({ "epoch": 41 })).await;
     scheduler::stop(running).await;
     let _next = scheduler::start(&nats, HUB).await;
@@ -95,16 +90,13 @@ async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
 
 /// Success, standard output, standard error.
 async fn rampmeter(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let output = process::run(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    let (code, output, errors) = process::said(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
+    (code == Some(0), output, errors)
 }
 
 #[tokio::test]
 async fn only_an_operator_takes_the_stock_of_long_limits() {
-    let nats = nats::start().await;
-    let running = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     assert_eq!(rampmeter(&nats, &["empty", "hub", "quota"]).await.1, "hub: quota emptied\n");
     assert_eq!(levels(&worker).await, [100.0, 1000.0, 0.0]);
     let (done, _, errors) = rampmeter(&nats, &["empty", "hub"]).await;

@@ -31,9 +31,7 @@ async fn granted_within(worker: &Worker, time: Duration) -> f64 {
 
 /// The permits granted in three seconds and a half without a store.
 async fn granted_without_store(more: &str) -> f64 {
-    let nats = nats::start().await;
-    let _running = scheduler::start(&nats, &hub(more)).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, _running, worker) = Worker::beside_scheduler(&hub(more)).await;
     until("the stock is used up", async || {
         (worker.limit("few").await.level < 5.0).then_some(()).or({
             worker.ask(json!({"cost": {"requests": 5}, "mode": "allow"})).await;

@@ -166,9 +166,7 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
 
 #[tokio::test]
 async fn a_standby_takes_over_when_the_leader_stops() {
-    let nats = nats::start().await;
-    let first = scheduler::start(&nats, HUB).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, first, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(Value::Array(vec![json!({"cost": {"requests": CAPACITY}}); 100])).await;
     worker.ask(json!({"id": "a"})).await;
     let second = scheduler::start(&nats, HUB).await;
