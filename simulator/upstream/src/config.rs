@@ -4,11 +4,7 @@ use crate::{Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule};
 use std::{
     net::{Ipv4Addr, SocketAddr},
     num::NonZeroUsize,
-    time::Duration,
 };
-
-/// The default lifetime of an access token, as at Sentinel Hub.
-const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 
 /// The parameters of an [`Upstream`](crate::Upstream).
 ///
@@ -21,8 +17,7 @@ const TOKEN_LIFE: Duration = Duration::from_secs(3600);
 ///     .response_time(ResponseTime::fixed(Duration::from_millis(50)))
 ///     .concurrency(NonZeroUsize::MIN.saturating_add(99))
 ///     .retry_after(RetryAfter::Seconds)
-///     .keep_admissions(100_000)
-///     .customer("id", "secret");
+///     .keep_admissions(100_000);
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -31,15 +26,6 @@ pub struct Config {
     pub(crate) listen: SocketAddr,
     pub(crate) response_time: ResponseTime,
     pub(crate) admissions_kept: usize,
-    pub(crate) customer: Option<Credentials>,
-}
-
-/// The customer's credentials.
-#[derive(Clone, Debug)]
-pub(crate) struct Credentials {
-    pub(crate) id: String,
-    pub(crate) secret: String,
-    pub(crate) token_life: Duration,
 }
 
 impl Config {
@@ -58,7 +44,6 @@ impl Config {
             listen: (Ipv4Addr::LOCALHOST, 0).into(),
             response_time: ResponseTime::default(),
             admissions_kept: 0,
-            customer: None,
         }
     }
 
@@ -96,22 +81,6 @@ impl Config {
     #[must_use]
     pub fn retry_after(mut self, form: RetryAfter) -> Self {
         self.preset = self.preset.with_retry_after(form);
-        self
-    }
-
-    /// The credentials for access tokens. A token gives access to the contract and to token counts.
-    /// Without a customer there is no access.
-    #[must_use]
-    pub fn customer(mut self, client_id: &str, client_secret: &str) -> Self {
-        let (id, secret) = (client_id.to_owned(), client_secret.to_owned());
-        self.customer = Some(Credentials { id, secret, token_life: TOKEN_LIFE });
-        self
-    }
-
-    /// The lifetime of the customer's access tokens.
-    #[must_use]
-    pub fn token_life(mut self, life: Duration) -> Self {
-        self.customer = self.customer.map(|customer| Credentials { token_life: life, ..customer });
         self
     }
 

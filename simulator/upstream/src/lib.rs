@@ -16,15 +16,11 @@
 //! |---|---|
 //! | `GET` or `POST /process` | 200 after the response time, a refusal at once (429, or as the preset says), 400 for a malformed cost; with the headers of a [`Dialect`] |
 //! | `GET /stats` | counts, levels and classes as JSON |
-//! | `POST /auth/realms/main/protocol/openid-connect/token` | an access token for the [customer](Config::customer)'s OAuth client credentials |
-//! | `GET /aux/ratelimit/contract?userId=eq:<sub>` | the policies, as Sentinel Hub tells them |
-//! | `GET /aux/ratelimit/statistics/tokenCounts/<sub>` | what they hold |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
 //! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
 //! `?route=roles&guild=7`; `method` is a label, too. A call may carry a label for the statistics in
-//! `x-class` or `x-client`. Calls need no token. Tests can [break](Upstream::set_fault) the last
-//! three endpoints.
+//! `x-class` or `x-client`.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -65,7 +61,6 @@ pub use api::{Api, Reply};
 pub use arrival::Arrival;
 pub use config::Config;
 pub use counting::rejection::Rejection;
-pub use http::fault::{Endpoint, Fault};
 pub use http::response_time::ResponseTime;
 pub use policy::Policy;
 pub use policy::amount::{Amount, AmountError};

@@ -1,6 +1,6 @@
 //! A running service.
 
-use crate::{Admission, Config, Endpoint, Fault, Policy, Stats, http::customer_api, http::service::Service};
+use crate::{Admission, Config, Policy, Stats, http::service::Service};
 use axum::serve::ListenerExt;
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{
@@ -94,35 +94,9 @@ impl Upstream {
     }
 
     /// Replaces the policies from now on, as [`Account::change`](crate::Account::change) does.
-    /// Calls cannot state the cost of a new unit, so that cost is zero. The contract follows.
+    /// Calls cannot state the cost of a new unit, so that cost is zero.
     pub fn change(&self, policies: Vec<Policy>) {
         self.service.change(policies);
-    }
-
-    /// Sets the fault of an endpoint, or removes it.
-    pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
-        let faults = &mut self.service.portal.state().faults;
-        match fault {
-            Some(fault) => faults.insert(endpoint, fault),
-            None => faults.remove(&endpoint),
-        };
-    }
-
-    /// How often an endpoint was asked, whatever its answer was.
-    #[must_use]
-    pub fn asked(&self, endpoint: Endpoint) -> u64 {
-        self.service.portal.state().asked.get(&endpoint).copied().unwrap_or(0)
-    }
-
-    /// All issued access tokens, in order.
-    #[must_use]
-    pub fn tokens(&self) -> Vec<String> {
-        self.service.portal.state().tokens.clone()
-    }
-
-    /// Makes all tokens that were issued until now invalid.
-    pub fn revoke_tokens(&self) {
-        self.service.portal.state().revoke();
     }
 
     /// Stops: accepts no more calls, and answers those under way. Waits for these, and a second
@@ -146,8 +120,7 @@ fn listen(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 }
 
 async fn serve(listener: TcpListener, service: Arc<Service>, stopped: oneshot::Receiver<()>) {
-    let server =
-        axum::serve(listener.tap_io(send_at_once), Service::routes().merge(customer_api::routes()).with_state(service));
+    let server = axum::serve(listener.tap_io(send_at_once), Service::routes().with_state(service));
     let until_stopped = server.with_graceful_shutdown(async { drop(stopped.await) });
     until_stopped.await.expect("accepting retries for ever and so never fails");
 }

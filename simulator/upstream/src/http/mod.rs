@@ -3,10 +3,7 @@
 pub(super) mod answer;
 pub(super) mod call;
 pub(super) mod clock;
-pub(super) mod customer_api;
-pub(super) mod fault;
 pub(super) mod ledger;
-pub(super) mod portal;
 pub(super) mod response_time;
 pub(super) mod service;
 pub(super) mod stats_body;

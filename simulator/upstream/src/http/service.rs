@@ -7,7 +7,6 @@ use crate::{
     http::call::{Call, CostParameters},
     http::clock::Clock,
     http::ledger::{Ledger, Verdict},
-    http::portal::Portal,
     http::stats_body::StatsBody,
 };
 use axum::{
@@ -37,7 +36,6 @@ pub(crate) struct Service {
     /// The lock guards the upstream and its counts. It is held for one decision, about a
     /// microsecond, or for one copy of the counts, and never across an await.
     ledger: Mutex<Ledger>,
-    pub(crate) portal: Portal,
 }
 
 impl Service {
@@ -48,7 +46,6 @@ impl Service {
             response_time: config.response_time,
             dialect: config.preset.dialect(),
             ledger: Mutex::new(Ledger::new(config, Clock::wall())),
-            portal: Portal::new(config.customer.clone()),
         }
     }
 
@@ -76,10 +73,6 @@ impl Service {
 
     pub(crate) fn admissions(&self) -> Vec<Admission> {
         self.open().1.admissions()
-    }
-
-    pub(crate) fn now(&self) -> Duration {
-        self.clock.now()
     }
 
     /// The longest time that a call can take.

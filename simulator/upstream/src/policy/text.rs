@@ -146,7 +146,7 @@ pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
 }
 
 /// Converts to the type that prints a duration; 2⁶⁴ nanoseconds fit by far.
-pub(crate) fn printed(duration: Duration) -> SignedDuration {
+fn printed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 

@@ -7,6 +7,5 @@ mod http;
 mod judge;
 mod model_judge;
 mod models;
-mod portal;
 mod presets;
 mod script;
