@@ -71,7 +71,7 @@ async fn answers_have_the_form_that_tools_of_nats_read() {
         check_form(&info, "info", &INFO, &ENDPOINT);
         assert_eq!((&info["name"], &info["id"]), (&json!("rampmeter"), &json!(id)));
         assert_eq!(info["version"], env!("CARGO_PKG_VERSION"));
-        assert_eq!(info["metadata"], json!({"resources": "hub", "leader": id}));
+        assert_eq!((&info["metadata"]["resources"], &info["metadata"]["leader"]), (&json!("hub"), &json!(id)));
         let stats = srv(&worker, &format!("$SRV.STATS{suffix}")).await;
         check_form(&stats, "stats", &STATS, &counted);
         let started = stats["started"].as_str().unwrap();
