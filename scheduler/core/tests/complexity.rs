@@ -13,6 +13,7 @@ use common::{Wish, World, limit, resource, shared, span, wish, with_bulk};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -101,6 +102,25 @@ fn one_more_waits_and_wants_to_know() {
             world.ask(moment(number), &subscriber.of_class("bulk"));
         },
     );
+}
+
+/// The ages put the waiting requests into the order of a hash of their serial numbers, which once
+/// was their priority in a treap.
+#[test]
+fn one_more_waits_beside_requests_with_chosen_ages() {
+    let now = Time::ORIGIN + Span::from_secs(1);
+    let build = |count: usize| {
+        let mut world = World::new(&resource(vec![limit("requests", 10.0, span(3_600_000))]));
+        world.ask(now, &wish(Mode::Reserve, &[("requests", 10.0)]));
+        let mut chosen: Vec<u64> = (0..count as u64).collect();
+        chosen.sort_unstable_by_key(|number| scatter(2 + number));
+        let mut ages = vec![0; count];
+        chosen.iter().enumerate().for_each(|(rank, number)| ages[*number as usize] = (count - rank) as u64);
+        ages.iter()
+            .for_each(|age| drop(world.ask(now, &Wish { age: Span::from_nanos(*age), ..wish(Mode::Wait, &[]) })));
+        world
+    };
+    check(build, |world, _| drop(world.ask(now, &wish(Mode::Wait, &[]))));
 }
 
 #[test]

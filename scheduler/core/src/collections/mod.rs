@@ -1,9 +1,9 @@
 //! Slabs, trees and indexes, which know nothing of limits.
 
+mod balanced_tree;
 mod index;
 mod slab;
-mod treap;
 
+pub(crate) use balanced_tree::Nodes;
 pub(crate) use index::Index;
 pub(crate) use slab::{Slab, Slot};
-pub(crate) use treap::Nodes;

@@ -10,7 +10,6 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::collections::Nodes;
 use crate::ids::Tier;
 use crate::policy::Limit;
-use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use std::num::NonZeroU32;
 
@@ -70,7 +69,8 @@ struct Node {
     start: CommittedStart,
     left: Link,
     right: Link,
-    priority: u64,
+    /// How many nodes the subtree has.
+    count: u32,
     run: Run,
 }
 
@@ -112,7 +112,7 @@ impl Timeline {
     pub(crate) fn insert(&mut self, limit: &Limit, start: CommittedStart) {
         let node = self.allocate(limit, start);
         let root = self.root;
-        self.root = Tree { timeline: self, limit }.insert(root, node);
+        self.root = Some(Tree { timeline: self, limit }.insert(root, node));
     }
 
     /// The same starts under a limit that refills at another rate.
@@ -297,6 +297,9 @@ impl Timeline {
         let through_left = self.run(left);
         let own = Self::own_run(limit, &start);
         let through_own = through_left.then(own);
+        let count =
+            1 + [left, right].into_iter().filter_map(|link| self.node(link)).map(|node| node.count).sum::<u32>();
+        self.nodes[index(node_id)].count = count;
         self.nodes[index(node_id)].run = through_own.then(self.run(right));
         for tier in (0..limit.tiers()).map(Tier::of_index) {
             let own = need(limit, &start, tier);
@@ -308,8 +311,8 @@ impl Timeline {
 
     fn allocate(&mut self, limit: &Limit, start: CommittedStart) -> NonZeroU32 {
         let run = Self::own_run(limit, &start);
-        let node = Node { start, left: None, right: None, priority: scatter(start.key.serial), run };
-        let node_id = match self.free.pop() {
+        let node = Node { start, left: None, right: None, count: 1, run };
+        match self.free.pop() {
             Some(node_id) => {
                 self.nodes[index(node_id)] = node;
                 node_id
@@ -319,9 +322,7 @@ impl Timeline {
                 self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
                 NonZeroU32::new(self.nodes.len() as u32).expect("a node was added")
             }
-        };
-        self.update(limit, node_id);
-        node_id
+        }
     }
 
     fn node(&self, link: Link) -> Option<&Node> {
@@ -355,8 +356,8 @@ impl Nodes for Tree<'_> {
         self.timeline.nodes[index(node_id)].start.key
     }
 
-    fn priority(&self, node_id: NonZeroU32) -> u64 {
-        self.timeline.nodes[index(node_id)].priority
+    fn count(&self, node_id: NonZeroU32) -> usize {
+        self.timeline.nodes[index(node_id)].count as usize
     }
 
     fn below(&self, node_id: NonZeroU32) -> [Link; 2] {

@@ -1,8 +1,8 @@
 //! The order in which the requests of one class are served.
 //!
-//! Requests that need the same limits are in one [treap](crate::collections::Nodes), whose subtrees
-//! know their count and backlog. Each tree answers in O(log n) which request is first, and what is
-//! ahead of a turn. Trees of blocked limits are skipped as a whole.
+//! Requests that need the same limits are in one [balanced tree](crate::collections::Nodes), whose
+//! subtrees know their count and backlog. Each tree answers in O(log n) which request is first, and
+//! what is ahead of a turn. Trees of blocked limits are skipped as a whole.
 //!
 //! Among equal tags, a client that is not ahead of its share goes first. Equal calls get equal
 //! tags, and a light client would otherwise wait for a round of heavy ones. If that does not
@@ -17,7 +17,6 @@ use super::virtual_clock::VirtualTime;
 use crate::collections::{Nodes, Slab, Slot};
 use crate::ledger::Backlog;
 use crate::policy::{Bill, LimitSet, Resource};
-use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -59,7 +58,6 @@ struct Node {
     entry: Entry,
     left: Link,
     right: Link,
-    priority: u64,
     /// How many nodes the subtree has.
     count: u32,
     /// The demand of the subtree's requests.
@@ -95,10 +93,11 @@ impl FairOrder {
 
     /// Adds a request; returns its node.
     pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) -> Slot {
+        let backlog = Backlog::none(resource);
+        let node = self.nodes.insert(Node { entry, left: None, right: None, count: 1, backlog });
         let mut tree = Tree { nodes: &mut self.nodes, resource };
-        let node = tree.plant(entry);
         let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
-        self.put_root(needs, root);
+        self.put_root(needs, Some(root));
         node
     }
 
@@ -216,13 +215,6 @@ struct Tree<'a> {
 }
 
 impl Tree<'_> {
-    fn plant(&mut self, entry: Entry) -> Slot {
-        let (priority, backlog) = (scatter(entry.turn.arrival.serial), Backlog::none(self.resource));
-        let slot = self.nodes.insert(Node { entry, left: None, right: None, priority, count: 1, backlog });
-        self.put_below(slot, [None, None]);
-        slot
-    }
-
     fn known(&self, slot: Slot) -> &Node {
         self.nodes.get(slot).expect("a slot in use")
     }
@@ -237,8 +229,8 @@ impl Nodes for Tree<'_> {
         (turn, slot)
     }
 
-    fn priority(&self, slot: Slot) -> u64 {
-        self.known(slot).priority
+    fn count(&self, slot: Slot) -> usize {
+        self.known(slot).count as usize
     }
 
     fn below(&self, slot: Slot) -> [Link; 2] {
