@@ -6,6 +6,9 @@ use crate::policy::Resource;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 
+/// The longest wait that counts of a request that came to a former leader.
+const MAX_AGE_AT_START: Span = Span::from_secs(60);
+
 /// The term of a leader.
 ///
 /// Invariant: the epoch never falls. A term with a store covers only what the store's checkpoints
@@ -41,6 +44,11 @@ impl Term {
     /// Whether the leader took over at most `span` ago, or has not taken over yet.
     pub(crate) fn began_within(&self, now: Time, span: Span) -> bool {
         now <= self.since + span
+    }
+
+    /// The earliest arrival that a change of leader explains.
+    pub(crate) fn earliest_arrival(&self, now: Time) -> Time {
+        self.since.min(now) - MAX_AGE_AT_START
     }
 
     /// Begins the hand-over to a successor.

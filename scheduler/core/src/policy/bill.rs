@@ -154,6 +154,13 @@ impl Bill {
         self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
+    /// Whether a bucket pays for both bills.
+    pub(crate) fn shares_bucket_with(&self, other: &Bill) -> bool {
+        let shared = || self.shared().any(|(limit, _)| other.shared().any(|(of_other, _)| of_other == limit));
+        let is_charged = |charge: &KeyCharge| other.keyed().any(|of_other| of_other.name() == charge.name());
+        shared() || self.keyed().any(is_charged)
+    }
+
     /// The charges of this bill in excess of `other`.
     #[must_use]
     pub fn excess_over(&self, other: &Bill) -> Bill {

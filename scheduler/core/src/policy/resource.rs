@@ -17,7 +17,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::BTreeSet;
 use std::ops::Index;
@@ -35,6 +35,15 @@ pub struct Class {
     /// The longest wait of its oldest request before that request is promoted.
     pub max_starvation: Option<Span>,
     pub(crate) tier: Tier,
+}
+
+impl Class {
+    /// When the oldest request for something is promoted: it goes ahead of all others once in each
+    /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class last
+    /// got what the request waits for.
+    pub(crate) fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
+        self.max_starvation.map(|most| came.max(served) + most)
+    }
 }
 
 /// One upstream account with its limits and classes; always valid.

@@ -32,6 +32,13 @@ pub(crate) struct Service {
     pub(crate) reason: StartReason,
 }
 
+impl Service {
+    /// When the class was served, unless the request has passed others.
+    pub(super) fn ends_starvation(self) -> Option<Time> {
+        (self.reason != StartReason::Backfilled).then_some(self.now)
+    }
+}
+
 /// The requests of one class.
 ///
 /// Invariant: `all` has each request of the class. `order` and `by_deadline` have those that wait
@@ -80,7 +87,7 @@ impl ClassQueue {
     /// The oldest request of former versions.
     pub(super) fn first_former(&self) -> Option<Slot> {
         let former = self.oldest_of_each().take_while(|(position, _)| position.version < self.version);
-        former.min_by_key(|(position, _)| position.arrival).map(|(_, slot)| slot)
+        former.min_by_key(|(position, _)| position.came).map(|(_, slot)| slot)
     }
 
     /// Lets a request wait behind the requests of former versions. It enters after all of these.
@@ -132,7 +139,7 @@ impl ClassQueue {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
         let client = &waiting.client;
-        if let Some(Service { now, reason: StartReason::InTurn | StartReason::Promoted, .. }) = served {
+        if let Some(now) = served.and_then(Service::ends_starvation) {
             set.limits().for_each(|limit| self.served[limit.index()] = now);
         }
         match served {
@@ -237,12 +244,10 @@ impl ClassQueue {
     /// When the oldest request of each set of limits is promoted. By then the request has waited
     /// for `max_starvation`, and its limits have served no request of its class for as long.
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
-        class.max_starvation.into_iter().flat_map(move |most| {
-            self.order.sets().filter_map(move |set| {
-                let first = ArrivalPosition { version: self.version, tree: set, ..ArrivalPosition::FIRST };
-                let (oldest, slot) = self.all.range(first..).next()?;
-                Some((oldest.arrival.at.max(self.last_served(set)) + most, *slot))
-            })
+        self.order.sets().filter_map(move |set| {
+            let first = ArrivalPosition { version: self.version, tree: set, ..ArrivalPosition::FIRST };
+            let (oldest, slot) = self.all.range(first..).next()?;
+            Some((class.promotes_at(oldest.came.at, self.last_served(set))?, *slot))
         })
     }
 
@@ -257,7 +262,7 @@ impl ClassQueue {
     }
 
     pub(crate) fn oldest(&self) -> Option<Arrival> {
-        self.oldest_of_each().map(|(position, _)| position.arrival).min()
+        self.oldest_of_each().map(|(position, _)| position.came).min()
     }
 
     /// The oldest request of each tree and version, here and in key queues.

@@ -1,31 +1,61 @@
 //! The queue of one key: requests that only the bucket of this key holds up.
+//!
+//! Its order is that of a class queue: promoted requests, then the classes, and within a class fairly
+//! by client. Only the first request of each client has a turn, so that a request that leaves costs
+//! its client nothing. What a client has had of the key counts when its call starts.
 
 use super::fair_order::Arrival;
+use super::virtual_clock::VirtualTime;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
-use rampmeter_protocol::time::Time;
-use std::collections::BTreeMap;
-
-/// A position in a key queue: by class, the most urgent first, and by arrival within a class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct KeyQueuePosition {
-    pub(crate) class: ClassId,
-    pub(crate) arrival: Arrival,
-}
-
-impl KeyQueuePosition {
-    const fn first(class: ClassId) -> Self {
-        KeyQueuePosition { class, arrival: Arrival::FIRST }
-    }
-
-    const fn last(class: ClassId) -> Self {
-        KeyQueuePosition { class, arrival: Arrival::LAST }
-    }
-}
+use crate::policy::Class;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The most requests that are counted one by one. In a longer queue, a position is estimated.
 const MAX_COUNTED: usize = 256;
+/// The most clients without a waiting request whose service is remembered, besides as many as wait.
+const MAX_IDLE: usize = 1024;
+/// The most of these that are forgotten when a call starts: more than are added at that time.
+const FORGOTTEN_AT_ONCE: usize = 4;
+
+/// What decides on the turn of a request for a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KeyQueuePosition {
+    pub(crate) class: ClassId,
+    pub(crate) client: Arc<str>,
+    pub(crate) arrival: Arrival,
+    /// When this scheduler received it.
+    pub(crate) came: Time,
+}
+
+/// The rank of a request: promoted requests are first, the longest overdue before the others. The
+/// other requests follow by class, by the service of their client, and by arrival.
+///
+/// The rank of the first request is before all others even while it is outside of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank {
+    promoted: Result<Time, ()>,
+    class: ClassId,
+    turn: VirtualTime,
+    arrival: Arrival,
+}
+
+impl Rank {
+    fn promoted(due: Time, class: ClassId, came: Arrival) -> Self {
+        Rank { promoted: Ok(due), class, turn: VirtualTime::default(), arrival: came }
+    }
+
+    fn in_turn(class: ClassId, turn: VirtualTime, arrival: Arrival) -> Self {
+        Rank { promoted: Err(()), class, turn, arrival }
+    }
+
+    pub(crate) fn class(self) -> ClassId {
+        self.class
+    }
+}
 
 /// How many requests there are, and what they will take of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,108 +77,241 @@ impl QueueDemand {
         QueueDemand { count: self.count - other.count, backlog: self.backlog - other.backlog }
     }
 
-    fn half(self) -> Self {
-        QueueDemand { count: self.count / 2, backlog: self.backlog.divided_by(2) }
+    /// A part with this many requests.
+    fn part(self, count: usize) -> Self {
+        let each = self.backlog.divided_by(self.count.max(1) as u64);
+        QueueDemand { count, backlog: if count < self.count { each.times(count as u64) } else { self.backlog } }
     }
 }
 
-/// The rank of a request in its queue. Starved requests are first, by arrival; the other ones
-/// follow by class.
-fn rank(position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> (bool, Option<ClassId>, Arrival) {
-    let KeyQueuePosition { class, arrival } = position;
-    if starved(position) { (false, None, arrival) } else { (true, Some(class), arrival) }
-}
-
 /// Requests that wait for one key's bucket, and block no other key.
-///
-/// Invariant: `demand` has the sums of `waiting` for each class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyQueue {
-    waiting: BTreeMap<KeyQueuePosition, (Slot, Credit)>,
-    /// The demand of each class.
-    demand: BTreeMap<ClassId, QueueDemand>,
+    classes: BTreeMap<ClassId, KeyTurns>,
     /// The request for which the key keeps an amount. It was first in this queue, and may now wait
     /// for another key.
-    kept_for: Option<(KeyQueuePosition, Slot)>,
+    kept_for: Option<Slot>,
     /// When the first request may go, as far as is known.
     pub(super) alarm: Option<Time>,
 }
 
 impl KeyQueue {
-    pub(super) fn join(&mut self, position: KeyQueuePosition, slot: Slot, cost: Credit) {
-        self.waiting.insert(position, (slot, cost));
-        let demand = self.demand.entry(position.class).or_default();
-        *demand = demand.and(QueueDemand::of_one(cost));
+    pub(super) fn join(&mut self, position: &KeyQueuePosition, slot: Slot, cost: Credit) {
+        self.classes.entry(position.class).or_default().join(position, slot, cost);
     }
 
-    pub(super) fn leave(&mut self, position: KeyQueuePosition) {
-        let (_, cost) = self.waiting.remove(&position).expect("a request that leaves a key queue was in it");
-        let demand = self.demand.get_mut(&position.class).expect("a class with a waiting request");
-        *demand = demand.without(QueueDemand::of_one(cost));
+    pub(super) fn leave(&mut self, position: &KeyQueuePosition) {
+        self.classes.get_mut(&position.class).expect("the class of a waiting request").leave(position);
     }
 
-    /// Drops the first request of a queue that is not used any more. Returns whether there was one.
+    /// Notes that a call of a client starts that takes this much `service` of the key. If it passed
+    /// no other request of its class, the class has been `served`.
+    pub(super) fn note_start(&mut self, class: ClassId, client: &Arc<str>, service: Span, served: Option<Time>) {
+        let turns = self.classes.entry(class).or_default();
+        turns.served = served.unwrap_or(turns.served);
+        turns.serve(client, service);
+    }
+
+    /// Drops a request of a queue that is not used any more. Returns whether anything was left.
     pub(super) fn drop_first(&mut self) -> bool {
-        self.waiting.pop_first().is_some()
+        let Some(mut first) = self.classes.first_entry() else { return false };
+        if !first.get_mut().drop_first() {
+            first.remove();
+        }
+        true
     }
 
-    /// Reserves what the request in `slot` needs. It was first in the queue, at `position`.
-    pub(super) fn keep_for(&mut self, position: KeyQueuePosition, slot: Slot) {
-        self.kept_for = Some((position, slot));
+    /// Reserves what the request in `slot` needs. It was first in the queue.
+    pub(super) fn keep_for(&mut self, slot: Slot) {
+        self.kept_for = Some(slot);
     }
 
-    /// The request for which the key keeps an amount, and the position that it had in this queue.
-    pub(crate) fn kept_for(&self) -> Option<(KeyQueuePosition, Slot)> {
+    /// The request for which the key keeps an amount.
+    pub(crate) fn kept_for(&self) -> Option<Slot> {
         self.kept_for
     }
 
     /// Frees the amount that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, slot: Slot) {
-        self.kept_for.take_if(|(_, kept_for)| *kept_for == slot);
+        self.kept_for.take_if(|kept_for| *kept_for == slot);
     }
 
-    /// The request for which the key keeps an amount, if it goes before `position`.
-    pub(crate) fn kept_for_before(
-        &self,
-        position: KeyQueuePosition,
-        starved: impl Fn(KeyQueuePosition) -> bool,
-    ) -> Option<Slot> {
-        let before = |(other, _): &(KeyQueuePosition, Slot)| rank(*other, &starved) < rank(position, &starved);
-        self.kept_for.filter(before).map(|(_, slot)| slot)
+    /// The rank of a request at `now`, whether it is in this queue or not.
+    pub(crate) fn rank(&self, classes: &[Class], now: Time, position: &KeyQueuePosition) -> Rank {
+        let KeyQueuePosition { class, arrival, came, .. } = *position;
+        let turns = self.classes.get(&class);
+        let is_oldest = turns.and_then(KeyTurns::oldest).is_none_or(|(serial, ..)| arrival.serial <= serial);
+        let served = turns.map_or(Time::ORIGIN, |turns| turns.served);
+        match classes[class.index()].promotes_at(came, served).filter(|due| is_oldest && *due <= now) {
+            Some(due) => Rank::promoted(due, class, Arrival { at: came, serial: arrival.serial }),
+            None => Rank::in_turn(
+                class,
+                turns.map_or_else(VirtualTime::default, |turns| turns.turn_of(&position.client)),
+                arrival,
+            ),
+        }
     }
 
-    pub(crate) fn first(&self, starved: impl Fn(KeyQueuePosition) -> bool) -> Option<(KeyQueuePosition, Slot)> {
-        let first_of = |class: &ClassId| {
-            self.waiting.range(KeyQueuePosition::first(*class)..=KeyQueuePosition::last(*class)).next()
-        };
-        let firsts = self.demand.keys().filter_map(first_of).map(|(position, (slot, _))| (*position, *slot));
-        firsts.min_by_key(|(position, _)| rank(*position, &starved))
+    /// The oldest request of each class that is due for promotion at `now`.
+    pub(crate) fn starving(&self, classes: &[Class], now: Time) -> impl Iterator<Item = (Rank, Slot)> {
+        self.classes.iter().filter_map(move |(class, turns)| {
+            let (serial, came, slot) = turns.oldest()?;
+            let due = classes[class.index()].promotes_at(came, turns.served).filter(|due| *due <= now)?;
+            Some((Rank::promoted(due, *class, Arrival { at: came, serial }), slot))
+        })
     }
 
-    pub(crate) fn goes_before(&self, position: KeyQueuePosition, starved: impl Fn(KeyQueuePosition) -> bool) -> bool {
-        self.first(&starved).is_some_and(|(first, _)| rank(first, &starved) < rank(position, &starved))
+    pub(crate) fn first(&self, classes: &[Class], now: Time) -> Option<(Rank, Slot)> {
+        let in_turn = self.classes.iter().filter_map(|(class, turns)| {
+            let (turn, arrival, slot) = turns.first()?;
+            Some((Rank::in_turn(*class, turn, arrival), slot))
+        });
+        self.starving(classes, now).chain(in_turn).min()
     }
 
+    /// The requests of each class, in the order in which they came.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
-        self.waiting.values().map(|(slot, _)| *slot)
+        self.classes.values().flat_map(|turns| turns.by_age.values().map(|(_, slot)| *slot))
     }
 
-    pub(crate) fn through(&self, class: ClassId) -> QueueDemand {
-        self.demand.range(..=class).map(|(_, demand)| *demand).fold(QueueDemand::default(), QueueDemand::and)
+    pub(crate) fn demand(&self, classes: impl std::ops::RangeBounds<ClassId>) -> QueueDemand {
+        self.classes.range(classes).map(|(_, turns)| turns.demand).fold(QueueDemand::default(), QueueDemand::and)
     }
 
-    /// The demand before `position`, which is an estimate in a long queue.
-    pub(crate) fn ahead_of(&self, position: KeyQueuePosition) -> QueueDemand {
-        let all = self.through(position.class);
-        let own = self.demand.get(&position.class).copied().unwrap_or_default();
-        let behind = self.waiting.range(position..=KeyQueuePosition::last(position.class)).take(MAX_COUNTED);
-        let behind =
-            behind.map(|(_, (_, cost))| QueueDemand::of_one(*cost)).fold(QueueDemand::default(), QueueDemand::and);
-        all.without(if behind.count < MAX_COUNTED { behind } else { own.half() })
+    /// The demand before the request at `position`: an estimate if the queue is long or several
+    /// clients share it.
+    pub(crate) fn ahead_of(&self, position: &KeyQueuePosition) -> QueueDemand {
+        let own = self.classes.get(&position.class).map(|turns| turns.ahead_of(&position.client, position.arrival));
+        self.demand(..position.class).and(own.unwrap_or_default())
     }
 
     pub(super) fn is_deserted(&self) -> bool {
-        self.waiting.is_empty() && self.kept_for.is_none()
+        self.classes.values().all(|turns| turns.by_age.is_empty()) && self.kept_for.is_none()
+    }
+}
+
+/// The requests of one class for a key, whose clients take turns: start-time fair queueing, as in
+/// [`Clients`](super::clients::Clients).
+///
+/// Invariant: `turns` has each client with a waiting request, and `idle` each other one.
+#[derive(Clone, Debug, Default)]
+struct KeyTurns {
+    clients: BTreeMap<Arc<str>, KeyClient>,
+    /// The start of the next slice of each client, and its first request.
+    turns: BTreeSet<(VirtualTime, Arrival, Arc<str>)>,
+    idle: BTreeSet<(VirtualTime, Arc<str>)>,
+    /// All requests by serial number, and when each came.
+    by_age: BTreeMap<u64, (Time, Slot)>,
+    /// The sum over all requests.
+    demand: QueueDemand,
+    /// Where the slice of the latest call began.
+    clock: VirtualTime,
+    /// When the class was last served.
+    served: Time,
+}
+
+/// A client's waiting requests in its own order, and where its next slice begins.
+#[derive(Clone, Debug, Default)]
+struct KeyClient {
+    waiting: BTreeMap<Arrival, (Slot, Credit)>,
+    demand: QueueDemand,
+    next: VirtualTime,
+}
+
+impl KeyTurns {
+    fn join(&mut self, position: &KeyQueuePosition, slot: Slot, cost: Credit) {
+        self.by_age.insert(position.arrival.serial, (position.came, slot));
+        self.demand = self.demand.and(QueueDemand::of_one(cost));
+        self.update(&position.client, |client| {
+            client.waiting.insert(position.arrival, (slot, cost));
+            client.demand = client.demand.and(QueueDemand::of_one(cost));
+        });
+    }
+
+    fn leave(&mut self, position: &KeyQueuePosition) {
+        self.by_age.remove(&position.arrival.serial);
+        let cost = self.update(&position.client, |client| {
+            let (_, cost) = client.waiting.remove(&position.arrival).expect("a request that leaves was in the queue");
+            client.demand = client.demand.without(QueueDemand::of_one(cost));
+            cost
+        });
+        self.demand = self.demand.without(QueueDemand::of_one(cost));
+    }
+
+    fn serve(&mut self, name: &Arc<str>, service: Span) {
+        let clock = self.update(name, |client| {
+            let begin = client.next;
+            client.next = begin.after(service);
+            begin
+        });
+        self.clock = self.clock.max(clock);
+        for _ in 0..FORGOTTEN_AT_ONCE {
+            let is_many = self.idle.len() > self.turns.len() + MAX_IDLE;
+            let Some((next, name)) = self.idle.first().cloned().filter(|(next, _)| is_many || *next <= self.clock)
+            else {
+                return;
+            };
+            self.clients.remove(&name);
+            self.idle.remove(&(next, name));
+        }
+    }
+
+    /// Changes a client and its turn. An idle client saves no credit.
+    fn update<T>(&mut self, name: &Arc<str>, change: impl FnOnce(&mut KeyClient) -> T) -> T {
+        let client = self.clients.entry(Arc::clone(name)).or_default();
+        match client.waiting.first_key_value() {
+            Some((first, _)) => drop(self.turns.remove(&(client.next, *first, Arc::clone(name)))),
+            None => drop(self.idle.remove(&(client.next, Arc::clone(name)))),
+        }
+        if client.waiting.is_empty() {
+            client.next = client.next.max(self.clock);
+        }
+        let changed = change(client);
+        match client.waiting.first_key_value() {
+            Some((first, _)) => drop(self.turns.insert((client.next, *first, Arc::clone(name)))),
+            None => drop(self.idle.insert((client.next, Arc::clone(name)))),
+        }
+        changed
+    }
+
+    fn first(&self) -> Option<(VirtualTime, Arrival, Slot)> {
+        let (turn, arrival, name) = self.turns.first()?;
+        Some((*turn, *arrival, self.clients[name].waiting[arrival].0))
+    }
+
+    /// The first request that came: its serial number, when it came, and its slot.
+    fn oldest(&self) -> Option<(u64, Time, Slot)> {
+        self.by_age.first_key_value().map(|(serial, (came, slot))| (*serial, *came, *slot))
+    }
+
+    fn turn_of(&self, name: &str) -> VirtualTime {
+        match self.clients.get(name) {
+            Some(client) if !client.waiting.is_empty() => client.next,
+            known => known.map_or(self.clock, |client| client.next.max(self.clock)),
+        }
+    }
+
+    /// The requests of its client before this one, and for each of these one of every other client.
+    fn ahead_of(&self, name: &Arc<str>, arrival: Arrival) -> QueueDemand {
+        let Some(own) = self.clients.get(name) else { return self.demand };
+        let behind = own.waiting.range(arrival..).take(MAX_COUNTED);
+        let behind = behind.fold(QueueDemand::default(), |sum, (_, (_, cost))| sum.and(QueueDemand::of_one(*cost)));
+        let long = own.demand.part(own.demand.count / 2);
+        let before = own.demand.without(if behind.count < MAX_COUNTED { behind } else { long });
+        let turn = own.waiting.first_key_value().map(|(first, _)| (own.next, *first, Arc::clone(name)));
+        let earlier = turn.map_or(0, |turn| self.turns.range(..turn).take(MAX_COUNTED).count());
+        let others = self.demand.without(own.demand);
+        let turns = before.count.saturating_mul(self.turns.len().saturating_sub(1)).saturating_add(earlier);
+        before.and(others.part(turns.min(others.count)))
+    }
+
+    fn drop_first(&mut self) -> bool {
+        (self.by_age.pop_first(), self.turns.pop_first(), self.idle.pop_first());
+        let Some(mut client) = self.clients.first_entry() else { return false };
+        if client.get_mut().waiting.pop_first().is_none() {
+            client.remove();
+        }
+        true
     }
 }
 
@@ -157,12 +320,16 @@ mod tests {
     use super::*;
     use crate::collections::Slab;
 
+    fn position(client: &str, serial: u64) -> KeyQueuePosition {
+        let arrival = Arrival { at: Time::ORIGIN, serial };
+        KeyQueuePosition { class: ClassId(0), client: Arc::from(client), arrival, came: Time::ORIGIN }
+    }
+
     /// How many requests are ahead of the first of so many, and of the last.
     fn ahead(waiting: u64) -> (usize, usize) {
         let (mut queue, slot) = (KeyQueue::default(), Slab::default().insert(()));
-        let position = |serial| KeyQueuePosition { class: ClassId(0), arrival: Arrival { at: Time::ORIGIN, serial } };
-        (1..=waiting).for_each(|serial| queue.join(position(serial), slot, Credit::ZERO));
-        (queue.ahead_of(position(1)).count, queue.ahead_of(position(waiting)).count)
+        (1..=waiting).for_each(|serial| queue.join(&position("", serial), slot, Credit::ZERO));
+        (queue.ahead_of(&position("", 1)).count, queue.ahead_of(&position("", waiting)).count)
     }
 
     #[test]
@@ -170,5 +337,25 @@ mod tests {
         assert_eq!(ahead(MAX_COUNTED as u64 - 1), (0, 254));
         assert_eq!(ahead(MAX_COUNTED as u64), (128, 255));
         assert_eq!(ahead(1000), (500, 999));
+    }
+
+    #[test]
+    fn the_requests_of_other_clients_count_by_their_turns() {
+        let (mut queue, slot) = (KeyQueue::default(), Slab::default().insert(()));
+        (1..=100).for_each(|serial| queue.join(&position("busy", serial), slot, Credit::ZERO));
+        (101..=103).for_each(|serial| queue.join(&position("light", serial), slot, Credit::ZERO));
+        let ahead = |client, serial| queue.ahead_of(&position(client, serial)).count;
+        assert_eq!([ahead("light", 101), ahead("light", 103)], [1, 5]);
+        assert_eq!([ahead("busy", 1), ahead("busy", 2), ahead("busy", 100)], [0, 2, 102]);
+    }
+
+    #[test]
+    fn beyond_the_bound_idle_clients_begin_again() {
+        let mut turns = KeyTurns::default();
+        for number in 0..2 * MAX_IDLE as u64 {
+            turns.serve(&Arc::from(number.to_string()), Span::from_nanos(number + 1));
+        }
+        assert_eq!((turns.idle.len(), turns.clients.len()), (MAX_IDLE, MAX_IDLE));
+        assert!(!turns.clients.contains_key("0"));
     }
 }

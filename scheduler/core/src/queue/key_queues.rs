@@ -9,8 +9,10 @@
 
 use super::key_queue::KeyQueue;
 use crate::collections::Slot;
-use rampmeter_protocol::time::Time;
+use crate::ids::ClassId;
+use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The queues of keys that requests wait for, and when each is examined again.
 ///
@@ -29,6 +31,18 @@ impl KeyQueues {
     /// Frees the amount of a key that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, bucket: Slot, slot: Slot) {
         self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.release(slot));
+    }
+
+    /// Notes that a call of a client starts, if requests wait for its key.
+    pub(super) fn note_start(
+        &mut self,
+        bucket: Slot,
+        class: ClassId,
+        client: &Arc<str>,
+        service: Span,
+        served: Option<Time>,
+    ) {
+        self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.note_start(class, client, service, served));
     }
 
     /// The queue of a key; creates it if there is none.

@@ -19,22 +19,18 @@ impl LimitsVersion {
 }
 
 /// A position among all requests of a class: by version, then by whether a request is in the queue
-/// of a key. Among these, by tree in the fair order, then by arrival.
+/// of a key. Among these, by tree in the fair order, then by when this scheduler received them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArrivalPosition {
     pub(super) version: LimitsVersion,
     pub(super) is_at_key: bool,
     pub(super) tree: LimitSet,
-    pub(super) arrival: Arrival,
+    pub(super) came: Arrival,
 }
 
 impl ArrivalPosition {
-    pub(super) const FIRST: ArrivalPosition = ArrivalPosition {
-        version: LimitsVersion::FIRST,
-        is_at_key: false,
-        tree: LimitSet::NONE,
-        arrival: Arrival::FIRST,
-    };
+    pub(super) const FIRST: ArrivalPosition =
+        ArrivalPosition { version: LimitsVersion::FIRST, is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
 
     /// The first position in the queues of keys.
     pub(super) fn first_at_key(version: LimitsVersion) -> Self {
@@ -43,7 +39,7 @@ impl ArrivalPosition {
 
     /// The last position among the requests of the same tree.
     pub(super) fn last_of_tree(self) -> Self {
-        ArrivalPosition { arrival: Arrival::LAST, ..self }
+        ArrivalPosition { came: Arrival::LAST, ..self }
     }
 }
 

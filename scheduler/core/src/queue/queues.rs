@@ -11,7 +11,7 @@ use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::ledger::Backlog;
-use crate::policy::{Bill, LimitSet, Resource};
+use crate::policy::{Bill, KeyCharge, LimitSet, Resource};
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ impl Queues {
         match key {
             Some(key) => {
                 queue.leave_key_wait(waiting);
-                self.keys.open(key).leave(waiting.key_position());
+                self.keys.open(key).leave(&waiting.key_position());
             }
             None if is_former => queue.leave_former(waiting),
             None => queue.leave(resource, waiting, None),
@@ -152,7 +152,7 @@ impl Queues {
         waiting.at_key = Some(key);
         let key_queue = self.keys.open(key);
         key_queue.release(slot);
-        key_queue.join(waiting.key_position(), slot, cost);
+        key_queue.join(&waiting.key_position(), slot, cost);
     }
 
     /// Takes a request out of the queue of a key, to enter the queue of its class. If `keeps`, the
@@ -160,18 +160,31 @@ impl Queues {
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         waiting.at_key = None;
         self.class_mut(waiting.class).leave_key_wait(waiting);
-        let (position, key_queue) = (waiting.key_position(), self.keys.open(key));
-        key_queue.leave(position);
+        let key_queue = self.keys.open(key);
+        key_queue.leave(&waiting.key_position());
         if keeps {
-            key_queue.keep_for(position, slot);
+            key_queue.keep_for(slot);
         }
     }
 
-    /// Takes a request out of the queue of its class, to start at `start`.
-    pub(crate) fn serve<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, service: Service, start: Time) {
+    /// Takes a request out of the queue of its class, to start at `start`. `keys` are its charges to
+    /// keys, and their buckets.
+    pub(crate) fn serve<'a, R>(
+        &mut self,
+        resource: &Resource,
+        waiting: &Waiting<R>,
+        keys: impl Iterator<Item = (&'a KeyCharge, Slot)>,
+        service: Service,
+        start: Time,
+    ) {
         let queue = self.class_mut(waiting.class);
         queue.leave(resource, waiting, Some(service));
         queue.note_start(waiting, start);
+        let (client, served) = (&waiting.client, service.ends_starvation());
+        for (charge, key) in keys {
+            let refill = resource[charge.limit].rate().refill_span(resource.credit(charge.limit, charge.amount));
+            self.keys.note_start(key, waiting.class, client, resource.weight(client).weighted(refill), served);
+        }
     }
 
     /// Sets the limits for which requests of a class are held back.
@@ -194,9 +207,9 @@ impl Queues {
         backlog(resource, self.through(class))
     }
 
-    /// Whether a request waits in the queue of a less urgent class than `class`.
+    /// Whether a request of a less urgent class than `class` waits.
     pub(crate) fn is_any_behind(&self, class: ClassId) -> bool {
-        self.classes[class.index() + 1..].iter().any(|queue| !queue.has_no_turns())
+        self.classes[class.index() + 1..].iter().any(|queue| queue.waiting() > 0)
     }
 
     pub(crate) fn waiting(&self) -> usize {

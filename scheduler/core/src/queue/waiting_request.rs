@@ -15,7 +15,10 @@ use std::sync::Arc;
 pub(crate) struct Waiting<R> {
     pub(crate) to: R,
     pub(crate) class: ClassId,
+    /// Its place among the requests of its client, by its age.
     pub(crate) arrival: Arrival,
+    /// When this scheduler received it. No client gets ahead of another by the age that it states.
+    pub(crate) came: Time,
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,
@@ -35,7 +38,8 @@ pub(crate) struct Waiting<R> {
 
 impl<R> Waiting<R> {
     pub(crate) fn key_position(&self) -> KeyQueuePosition {
-        KeyQueuePosition { class: self.class, arrival: self.arrival }
+        let Waiting { class, arrival, came, .. } = *self;
+        KeyQueuePosition { class, client: Arc::clone(&self.client), arrival, came }
     }
 
     pub(super) fn deadline_position(&self) -> DeadlinePosition {
@@ -52,7 +56,8 @@ impl<R> Waiting<R> {
     }
 
     pub(super) fn arrival_position(&self, is_at_key: bool) -> ArrivalPosition {
-        ArrivalPosition { version: self.version, is_at_key, tree: self.position.tree, arrival: self.arrival }
+        let came = Arrival { at: self.came, serial: self.arrival.serial };
+        ArrivalPosition { version: self.version, is_at_key, tree: self.position.tree, came }
     }
 }
 

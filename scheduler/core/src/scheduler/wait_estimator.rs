@@ -9,7 +9,7 @@ use crate::ledger::{Backlog, Ledger, Offer};
 use crate::limits::{StartKey, just_past};
 use crate::permits::{Permit, Permits, SentStarts};
 use crate::policy::{Bill, KeyCharge, Resource};
-use crate::queue::{KeyQueue, KeyQueuePosition, QueueDemand, Queues, Waiting};
+use crate::queue::{KeyQueue, QueueDemand, Queues, Waiting};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::Time;
 
@@ -24,14 +24,6 @@ pub(crate) struct WaitEstimator<'a, R> {
     pub(crate) queues: &'a Queues,
     pub(super) term: &'a Term,
     pub(super) sent: &'a SentStarts,
-}
-
-/// Whether a request has waited for longer than its class allows.
-pub(super) fn starved(resource: &Resource, now: Time) -> impl Fn(KeyQueuePosition) -> bool {
-    move |position| {
-        let max = resource.classes()[position.class.index()].max_starvation;
-        max.is_some_and(|max| position.arrival.at + max <= now)
-    }
 }
 
 impl<'a, R> WaitEstimator<'a, R> {
@@ -54,16 +46,33 @@ impl<'a, R> WaitEstimator<'a, R> {
         self.former.after(waiting.version.changes).unwrap_or(self.resource)
     }
 
-    /// The earliest start behind all waiting requests of the same and of more urgent classes.
+    /// The earliest start behind all waiting requests of the same and of more urgent classes, and
+    /// behind promoted requests for the same limits.
     pub(crate) fn offer_behind_queue(&self, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.resource.tier(class);
         let mut behind = Offer { at: self.now, limited_by: None };
-        if self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
-            let backlog = self.queues.backlog_through(self.resource, class);
-            behind = self.ledger.paid_after(self.now, &backlog, |charge| self.key_demand(charge, class), bill, tier);
+        let promoted = self.promoted_behind(class, bill);
+        if !promoted.is_empty() || self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
+            let mut backlog = self.queues.backlog_through(self.resource, class);
+            promoted.iter().for_each(|promoted| backlog.add(self.resource, promoted));
+            let of_key = |charge: &KeyCharge| self.key_demand(charge, class, &promoted);
+            behind = self.ledger.paid_after(self.now, &backlog, of_key, bill, tier);
         }
         let offer = self.ledger.earliest(behind.at, bill, tier);
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
+    }
+
+    /// The bills of promoted requests of less urgent classes that need a bucket of `bill`.
+    fn promoted_behind(&self, class: ClassId, bill: &Bill) -> Vec<&'a Bill> {
+        if !self.queues.is_any_behind(class) {
+            return Vec::new();
+        }
+        let key_queues = bill.keyed().filter_map(|charge| self.queue_of_key(charge));
+        let at_keys = key_queues.flat_map(|queue| queue.starving(self.resource.classes(), self.now));
+        let at_keys = at_keys.map(|(rank, slot)| (rank.class(), slot));
+        let promoted = self.starving().into_iter().chain(at_keys).filter(|(of, _)| *of > class);
+        let bills = promoted.map(|(_, slot)| &*self.permits.get(slot).bill);
+        bills.filter(|promoted| promoted.shares_bucket_with(bill)).collect()
     }
 
     /// How many requests are ahead of a waiting one, and when it will probably start. During a
@@ -76,7 +85,7 @@ impl<'a, R> WaitEstimator<'a, R> {
         }
         let tier = self.resource.tier(waiting.class);
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
-            let QueueDemand { count, backlog } = key_queue.ahead_of(waiting.key_position());
+            let QueueDemand { count, backlog } = key_queue.ahead_of(&waiting.key_position());
             let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
             let shared = Backlog::none(self.resource);
             return (count as u64, self.ledger.paid_after(self.now, &shared, of_key, &permit.bill, tier));
@@ -96,22 +105,30 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// The first key that holds a request up: its bucket cannot pay within the horizon, or another
     /// request in its queue goes first.
     pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&'a KeyCharge> {
-        let permit = self.permits.get(slot);
-        let (position, latest) = (permit.waiting().key_position(), self.now + self.resource.spec().horizon);
-        permit.bill.keyed().find(|charge| {
+        let latest = self.now + self.resource.spec().horizon;
+        self.permits.get(slot).bill.keyed().find(|charge| {
             let key_queue = self.queue_of_key(charge);
-            key_queue.is_some_and(|key_queue| key_queue.goes_before(position, starved(self.resource, self.now)))
-                || self.earliest_of_key(position, charge, tier) > latest
+            key_queue.is_some_and(|key_queue| self.is_passed(key_queue, slot))
+                || self.earliest_of_key(slot, charge, tier) > latest
         })
     }
 
-    /// The earliest start that a key can pay at this position, besides the amount that it keeps for
-    /// another request.
-    pub(crate) fn earliest_of_key(&self, position: KeyQueuePosition, charge: &KeyCharge, tier: Tier) -> Time {
+    /// Whether another request in a key queue goes before a request that waits outside of it. The
+    /// one for which the key keeps an amount was first there.
+    fn is_passed(&self, key_queue: &KeyQueue, slot: Slot) -> bool {
+        let own =
+            || key_queue.rank(self.resource.classes(), self.now, &self.permits.get(slot).waiting().key_position());
+        let first = key_queue.first(self.resource.classes(), self.now);
+        key_queue.kept_for() != Some(slot) && first.is_some_and(|(first, _)| first < own())
+    }
+
+    /// The earliest start that a key can pay for a waiting request, besides the amount that it keeps
+    /// for another one.
+    pub(crate) fn earliest_of_key(&self, slot: Slot, charge: &KeyCharge, tier: Tier) -> Time {
         let limit = self.ledger.keys.limit_of(charge);
         let mut bucket = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
-        let slot = self.ledger.keys.find(charge.limit, &charge.key);
-        if let Some(holder) = slot.and_then(|slot| self.kept_for_before(position, slot)) {
+        let key = self.ledger.keys.find(charge.limit, &charge.key);
+        if let Some(holder) = key.and_then(|key| self.kept_before(slot, key)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));
             let its_tier = self.resource.tier(waiting.class);
             let at = self.ledger.earliest(self.now, &holder.bill, its_tier).at.max(just_past(self.now));
@@ -121,12 +138,20 @@ impl<'a, R> WaitEstimator<'a, R> {
         bucket.earliest(limit, self.now, limit.start_cost(charge.amount, tier))
     }
 
-    /// The request for which a key keeps something, if it waits for another key and goes before
-    /// `position`.
-    pub(crate) fn kept_for_before(&self, position: KeyQueuePosition, bucket: Slot) -> Option<&'a Permit<R>> {
-        let key_queue = self.queues.keys.get(bucket)?;
-        let holder = self.permits.get(key_queue.kept_for_before(position, starved(self.resource, self.now))?);
-        holder.waiting().at_key.map(|_| holder)
+    /// The request for which a key keeps something, if it goes before the one in `slot` and is the
+    /// first of another key's queue. Of two requests that hold each other's keys, the one that
+    /// arrived first goes on.
+    pub(crate) fn kept_before(&self, slot: Slot, key: Slot) -> Option<&'a Permit<R>> {
+        let (key_queue, now, classes) = (self.queues.keys.get(key)?, self.now, self.resource.classes());
+        let holder_slot = key_queue.kept_for().filter(|holder| *holder != slot)?;
+        let (holder, permit) = (self.permits.get(holder_slot), self.permits.get(slot));
+        let awaited = self.queues.keys.get(holder.waiting().at_key?)?;
+        let [its, own] = [holder, permit].map(|permit| permit.waiting().key_position());
+        let is_next = awaited.first(classes, now).is_some_and(|(_, first)| first == holder_slot);
+        let is_before = key_queue.rank(classes, now, &its) < key_queue.rank(classes, now, &own);
+        let holds_key = |charge| self.queue_of_key(charge).is_some_and(|queue| queue.kept_for() == Some(slot));
+        let goes_on = (own.class, own.arrival) < (its.class, its.arrival) && permit.bill.keyed().any(holds_key);
+        (is_next && is_before && !goes_on).then_some(holder)
     }
 
     /// The key queue that a request waits in, and the limit of its key.
@@ -135,15 +160,17 @@ impl<'a, R> WaitEstimator<'a, R> {
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 
-    /// The demand for a key by requests of this class and of more urgent ones. The request for
-    /// which the key keeps an amount counts, too.
-    fn key_demand(&self, charge: &KeyCharge, class: ClassId) -> Credit {
-        let Some(queue) = self.queue_of_key(charge) else { return Credit::ZERO };
-        let holder =
-            queue.kept_for().filter(|(position, _)| position.class <= class).map(|(_, slot)| self.permits.get(slot));
-        let kept = holder.filter(|holder| holder.waiting().at_key.is_some());
-        let rate = self.ledger.keys.limit_of(charge).rate();
-        queue.through(class).backlog + kept.map_or(Credit::ZERO, |holder| rate.credit(holder.bill.get(charge.limit)))
+    /// The demand for a key by requests of this class and of more urgent ones, and by `promoted`
+    /// ones. The request for which the key keeps an amount counts, too.
+    fn key_demand(&self, charge: &KeyCharge, class: ClassId, promoted: &[&Bill]) -> Credit {
+        let queue = self.queue_of_key(charge);
+        let holder = queue.and_then(KeyQueue::kept_for).map(|slot| self.permits.get(slot));
+        let kept = holder.filter(|holder| holder.waiting().at_key.is_some() && holder.waiting().class <= class);
+        let kept = kept.map(|holder| &*holder.bill).into_iter();
+        let others = kept.chain(promoted.iter().copied()).filter_map(|bill| bill.key_charge(charge.limit));
+        let others = others.filter(|other| other.key == charge.key);
+        let waiting = queue.map_or(Credit::ZERO, |queue| queue.demand(..=class).backlog);
+        others.fold(waiting, |sum, other| sum.saturating_add(self.resource.credit(other.limit, other.amount)))
     }
 
     fn queue_of_key(&self, charge: &KeyCharge) -> Option<&'a KeyQueue> {

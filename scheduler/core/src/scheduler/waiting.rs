@@ -33,7 +33,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// Lets a new request wait. Without other requests it could start at `alone`.
     pub(crate) fn join_queue(&mut self, now: Time, ask: Ask<R>, alone: Time) {
-        let arrival = Arrival { at: now - ask.age, serial: self.permits.next_serial() };
+        let at = (now - ask.age).max(self.term.earliest_arrival(now));
+        let arrival = Arrival { at, serial: self.permits.next_serial() };
         let deadline = ask.max_wait.map(|max| now + max);
         let class = ask.class;
         // A call that the bill implies is not stored.
@@ -42,6 +43,7 @@ impl<R: Clone> Scheduler<R> {
             to: ask.to,
             class,
             arrival,
+            came: now,
             client: ask.client.unwrap_or_default(),
             position: ClassPosition::default(),
             deadline,

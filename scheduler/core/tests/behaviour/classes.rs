@@ -1,6 +1,6 @@
 //! Urgent requests overtake waiting bulk requests, and bulk requests do not starve.
 
-use crate::common::{World, class, limit, ms, play, resource, span, ten_per_second, wish, with_bulk};
+use crate::common::{World, class, limit, ms, play, resource, shared, span, ten_per_second, wish, with_bulk};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
@@ -182,6 +182,57 @@ fn the_oldest_is_promoted_when_its_class_has_starved() {
         1050                                     -> bulk-1@1100
         2049.999999                              ->
         2050                                     -> bulk-2@2050
+        ",
+    );
+}
+
+#[test]
+fn a_promoted_request_goes_before_later_reservations() {
+    play(
+        &starving(span(1000)),
+        "
+        0     reserve first requests=10          -> first@0
+        0     wait bulk class=bulk               ->
+        0     reserve urgent-1 requests=10       -> urgent-1@1000
+        500   reserve urgent-2 requests=10       -> urgent-2@2000
+        # It has starved since 1000 ms, and gets the next token.
+        1500  reserve urgent-3 requests=10       -> urgent-3@3100
+        2050                                     -> bulk@2100
+        2500  reserve urgent-4 requests=10       -> urgent-4@4100
+        ",
+    );
+}
+
+#[test]
+fn a_promoted_request_goes_before_later_answers_at_once() {
+    let urgent = (1..10).map(|tick| format!("{0} allow u{0} -> u{0}@{0}\n", tick * 100)).collect::<String>();
+    play(
+        &starving(span(1000)),
+        &format!(
+            "
+            0     reserve first requests=10          -> first@0
+            0     wait large class=bulk requests=5   ->
+            {urgent}
+            1000  allow late                         -> late:not_in_time+500
+            1300  allow later                        -> later:not_in_time+200
+            1400                                     -> large@1400
+            1500  allow last                         -> last@1500
+            "
+        ),
+    );
+}
+
+#[test]
+fn a_stated_age_promotes_no_client_ahead_of_another() {
+    play(
+        &shared(starving(span(1000)), &[]),
+        "
+        90000  reserve first requests=10                 -> first@90000
+        90000  wait honest client=h class=bulk           ->
+        90000  wait liar client=l class=bulk age=3600000 ->
+        90000  wait urgent-1 requests=10                 ->
+        90999  wait urgent-2 requests=10                 -> urgent-1@91000
+        91050                                            -> honest@91100
         ",
     );
 }

@@ -1,11 +1,14 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
-use crate::common::{Wish, World, amount, limit, play, resource, shared, span, ten_per_second, wish};
+use crate::common::{Wish, World, amount, limit, play, play_on, resource, shared, span, ten_per_second, wish};
 use proptest::prelude::*;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Outcome;
+use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Margin, ResourceSpec};
+use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::collections::BTreeMap;
 
 /// Ten requests and ten units in a second.
@@ -289,6 +292,23 @@ fn a_request_with_an_age_keeps_its_place_in_its_client() {
         40   wait b1 client=b                     ->
         45   wait a1 client=a age=30              ->
         500                                       -> a1@100 a2@200 b1@300 a3@400
+        ",
+    );
+}
+
+/// A successor counts what its predecessor kept waiting, and a client that was cut off for a minute.
+#[test]
+fn an_age_counts_up_to_a_minute_before_the_leader_came() {
+    let began = Time::ORIGIN + Span::from_secs(1000);
+    let resource = Resource::new(&shared(ten_per_second(), &[])).unwrap();
+    play_on(
+        World::of(Scheduler::new(resource, Epoch::FIRST, began)),
+        "
+        1010000  reserve spent requests=10            -> spent@1010000
+        1010000  wait a1 client=a age=71000           ->
+        1010000  wait a2 client=a age=80000000        ->
+        1010000  wait a3 client=a age=69000           ->
+        1010300                                       -> a1@1010100 a2@1010200 a3@1010300
         ",
     );
 }

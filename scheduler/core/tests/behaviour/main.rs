@@ -19,6 +19,7 @@ mod fairness;
 mod feedback;
 mod fencing;
 mod freezes;
+mod key_queues;
 mod keys;
 mod leases;
 mod left;

@@ -5,17 +5,15 @@
 //!
 //! There, another key may hold the request up. It then moves to the queue of that key, and the
 //! first key reserves the needed amount until the other can pay. Each key reserves for one request
-//! only: the first in the order of key queues. So the first request of all never loses what is
-//! reserved for it, and no request waits for ever.
+//! only, and only while that is the next request of the other key. Of requests that wait for each
+//! other's keys, the earliest goes on. So no request waits for ever.
 
 use crate::collections::Slot;
 use crate::ids::Tier;
 use crate::ledger::Ledger;
 use crate::limits::just_past;
 use crate::policy::Bill;
-use crate::queue::KeyQueuePosition;
 use crate::scheduler::Scheduler;
-use crate::scheduler::wait_estimator::starved;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
@@ -55,16 +53,16 @@ impl<R: Clone> Scheduler<R> {
     fn examine_key(&mut self, now: Time, bucket: Slot, latest: Time) {
         self.queues.keys.clear_alarm(bucket);
         let queue = self.queues.keys.get(bucket);
-        let Some((position, first)) = queue.and_then(|queue| queue.first(starved(&self.resource, now))) else {
+        let Some((_, first)) = queue.and_then(|queue| queue.first(self.resource.classes(), now)) else {
             let is_awaited = !self.queues.keys.close_deserted(bucket);
             return self.ledger.keys.set_awaited(bucket, is_awaited);
         };
         let permit = self.permits.get(first);
         let limit = self.ledger.keys.get(bucket).expect("a bucket with a key queue stays").limit;
         let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
-        let due = self.waits(now).earliest_of_key(position, &charge, self.resource.tier(position.class));
+        let due = self.waits(now).earliest_of_key(first, &charge, self.resource.tier(permit.waiting().class));
         if due <= latest {
-            self.admit(now, bucket, position, first);
+            self.admit(now, bucket, first);
             return self.queues.keys.set_alarm(bucket, just_past(latest));
         }
         let is_quota = self.resource[limit].is_quota();
@@ -75,8 +73,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Moves the first request of a key queue to the queue of its class.
-    fn admit(&mut self, now: Time, bucket: Slot, position: KeyQueuePosition, slot: Slot) {
-        let is_kept_for_another = self.waits(now).kept_for_before(position, bucket).is_some();
+    fn admit(&mut self, now: Time, bucket: Slot, slot: Slot) {
+        let is_kept_for_another = self.waits(now).kept_before(slot, bucket).is_some();
         self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
         self.enter_queue(slot);
     }

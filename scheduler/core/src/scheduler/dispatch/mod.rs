@@ -23,7 +23,7 @@ use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
-use crate::policy::LimitSet;
+use crate::policy::{KeyCharge, LimitSet};
 use crate::queue::{GrantedService, Service, StartReason};
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
@@ -211,7 +211,10 @@ impl<R: Clone> Scheduler<R> {
     /// Grants a waiting request the start of `offer`.
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
         let waiting = self.stop_waiting(slot);
-        self.queues.serve(&self.resource, &waiting, Service { now, reason }, offer.at);
+        let bill = &self.permits.get(slot).bill;
+        let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);
+        let keys = bill.keyed().filter_map(|charge| Some((charge, bucket(charge)?)));
+        self.queues.serve(&self.resource, &waiting, keys, Service { now, reason }, offer.at);
         let granted = self.next_start(offer, waiting.class, Stage::Sent);
         let service = GrantedService {
             class: waiting.class,
