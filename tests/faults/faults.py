@@ -180,6 +180,8 @@ IN_CORE = [
     ("a later request takes what a promoted one waits for", "promoted_behind", r"!self\.queues\.is_any_behind\(class\)", "true"),
     ("an age has no bound", "join_queue", r"\.max\(self\.term\.earliest_arrival\(now\)\)", ""),
     ("an age moves a client ahead of others", "arrival_position", r"at: self\.came", "at: self.arrival.at"),
+    ("a key without a budget holds its class", "blocking_key", r"\s*\|\| self\.lacks_budget\(charge\)", ""),
+    ("a first call of a key waits like a far start", "due_after", r"earliest\.min\(.*\)(?=,$)", "earliest"),
     ("a request for a spent quota stands aside", "take_turn", r"(?s)if self\.turn_away_if_spent\(.*?\}", ""),
     ("shadow limits see nothing", "commit", r"self\.shadow_limits\.note_granted\(.*\);", "let _ = (start, limit, latest);"),
     ("a request that waits for its key holds the queue", "take_turn", r"if !self\.wait_for_key\(.*\) ", ""),

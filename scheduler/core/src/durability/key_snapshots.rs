@@ -29,6 +29,8 @@ use std::collections::BTreeMap;
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// How many of the first requests of the class queues get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
+/// How many requests of each key count that waits for a budget.
+const MAX_FIRST_OF_KEY: usize = 4;
 /// An unlisted key's budget is at most one part in this many, because a crash loses it.
 const UNLISTED_PART: u64 = 16;
 
@@ -41,15 +43,16 @@ impl<R> RecordedParts<'_, R> {
         if self.ledger.keys.count_in_use() < MAX_UNPAGED_KEYS {
             self.ledger.keys.reuse_sparse_page();
         }
-        let mut demand = self.demand_for_keys();
+        let wanted = self.demand_for_keys();
+        let mut demand = wanted.clone();
         let used = self.ledger.keys.in_use(now, MAX_EXAMINED);
         let are_all = used.len() == self.ledger.keys.count_in_use();
-        let latest = self.term.budget().key_budgets();
+        let (latest, fades) = (self.term.budget().key_budgets(), self.term.budget().fades(now));
         for name in used {
-            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name));
+            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name, fades));
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
-        let pages = self.write_pages(now, 1, &mut demand);
+        let pages = self.write_pages(now, 1, &mut demand, &wanted);
         (pages, if are_all { self.listable(now, demand) } else { None })
     }
 
@@ -58,16 +61,22 @@ impl<R> RecordedParts<'_, R> {
     pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
         let used = self.ledger.keys.in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
-        self.write_pages(now, usize::MAX, &mut used)
+        self.write_pages(now, usize::MAX, &mut used, &BTreeMap::new())
     }
 
     /// Moves the least demanded keys to new pages until the rest can be listed.
-    fn write_pages(&mut self, now: Time, most: usize, demand: &mut BTreeMap<KeyName, Credit>) -> Vec<NewPage> {
+    fn write_pages(
+        &mut self,
+        now: Time,
+        most: usize,
+        demand: &mut BTreeMap<KeyName, Credit>,
+        wanted: &BTreeMap<KeyName, Credit>,
+    ) -> Vec<NewPage> {
         let mut pages = Vec::new();
         if demand.len() <= MAX_UNPAGED_KEYS {
             return pages;
         }
-        let resting = self.least_demanded(demand);
+        let resting = self.least_demanded(demand, wanted);
         let mut resting = &resting[..];
         // A single page suffices if the checkpoint has room for the rest.
         while !resting.is_empty() && pages.len() < most && (pages.is_empty() || demand.len() > MAX_PAGE_KEYS) {
@@ -88,16 +97,21 @@ impl<R> RecordedParts<'_, R> {
     }
 
     /// Keys that are on no page, the least demanded first. A page counts the stock of a key with
-    /// promises as spent until the last of these. Such keys therefore come last, and only if the
-    /// checkpoint has no room for them.
-    fn least_demanded(&self, demand: &BTreeMap<KeyName, Credit>) -> Vec<(KeyName, Slot)> {
+    /// promises as spent until the last of these, and gives `wanted` keys no budget. Such keys
+    /// therefore come last, and only if the checkpoint has no room for them.
+    fn least_demanded(
+        &self,
+        demand: &BTreeMap<KeyName, Credit>,
+        wanted: &BTreeMap<KeyName, Credit>,
+    ) -> Vec<(KeyName, Slot)> {
         let rank = |(name, budget): (&KeyName, &Credit)| {
             let slot = self.ledger.keys.find(name.limit, &name.key)?;
             let known = self.ledger.keys.get(slot).filter(|known| known.page.is_none())?;
-            Some(((known.bucket.last_promise().is_some(), *budget, slot), name.clone()))
+            let is_needed = known.bucket.last_promise().is_some() || wanted.contains_key(name);
+            Some(((is_needed, *budget, slot), name.clone()))
         };
         let mut least: Vec<_> = demand.iter().filter_map(rank).collect();
-        least.retain(|((has_promises, ..), _)| !has_promises || demand.len() > MAX_PAGE_KEYS);
+        least.retain(|((is_needed, ..), _)| !is_needed || demand.len() > MAX_PAGE_KEYS);
         least.sort_by_key(|(rank, _)| *rank);
         least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
@@ -124,7 +138,8 @@ impl<R> RecordedParts<'_, R> {
         Some((KeyBudgets::new(budgets, unlisted), snapshots))
     }
 
-    /// The demand for each key by pending requests and by the first requests in the queues.
+    /// The demand for each key by pending requests, by requests in the queues of keys that wait for
+    /// a budget, and by the first requests in the queues of classes.
     fn demand_for_keys(&self) -> BTreeMap<KeyName, Credit> {
         let first = self
             .queues
@@ -132,7 +147,10 @@ impl<R> RecordedParts<'_, R> {
             .iter()
             .flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS))
             .take(MAX_FIRST_REQUESTS);
-        let bills = first.map(|(_, bill)| bill);
+        let at_keys = self.queues.keys.next_for_budget().filter_map(|key| self.queues.keys.get(key));
+        let at_keys = at_keys.flat_map(|queue| queue.iter().take(MAX_FIRST_OF_KEY));
+        let at_keys = at_keys.map(|slot| &*self.permits.get(slot).bill);
+        let bills = first.map(|(_, bill)| bill).chain(at_keys);
         let mut demand = BTreeMap::new();
         for charge in bills.chain(self.pending.bills()).flat_map(|bill| long_charges(self.resource, bill)) {
             *demand.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);

@@ -43,10 +43,10 @@ impl Allowance {
         self.granted + self.granted.divided_by(4)
     }
 
-    /// The expected demand for an idle bucket: halved with each checkpoint, until below one
-    /// `token`.
-    pub(crate) fn fading(self, token: Credit) -> Credit {
-        let faded = self.all.divided_by(2);
+    /// The expected demand for a key: what was expected before, or if it `fades` half of that, until
+    /// below one `token`.
+    pub(crate) fn expected_of_key(self, token: Credit, fades: bool) -> Credit {
+        let faded = if fades { self.all.divided_by(2) } else { self.all };
         self.expected(true).max(if faded < token { Credit::ZERO } else { faded })
     }
 

@@ -13,7 +13,7 @@ use super::key_budgets::KeyBudgets;
 use crate::arithmetic::Credit;
 use crate::ids::{CheckpointNumber, LimitId};
 use crate::limits::{CallMade, NEAR, StartKey};
-use crate::policy::{Bill, Limit, LimitSet, OnStoreLoss, Resource};
+use crate::policy::{Bill, KeyCharge, Limit, LimitSet, OnStoreLoss, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
@@ -24,6 +24,9 @@ const INTERVAL: Span = Span::from_millis(250);
 const IDLE_INTERVAL: Span = Span::from_millis(1000);
 /// The shortest interval, for a checkpoint with a low budget.
 const SHORTEST_INTERVAL: Span = Span::from_millis(200);
+/// The shortest interval for keys without a budget, and what each listed key adds to it.
+const PROMPT_INTERVAL: Span = Span::from_millis(20);
+const PROMPT_INTERVAL_PER_KEY: Span = Span::from_nanos(50_000);
 /// The largest number of unconfirmed checkpoints. Further ones wait for confirmation.
 const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
@@ -43,6 +46,8 @@ pub(crate) struct GrantBudget {
     trusted_from: Option<CheckpointNumber>,
     latest: CheckpointNumber,
     opened_at: Option<Time>,
+    /// When the budgets of keys were last lowered.
+    faded_at: Time,
     /// The number of writes for the latest checkpoint, including its pages.
     writes: u64,
     /// For each limit, the largest recent grant; decays with each checkpoint.
@@ -60,9 +65,10 @@ enum CheckpointDue {
     Idle,
     /// Permits were granted.
     Usual,
-    /// A request lacks a key's budget or waits for a far start, or a successor must learn of a
-    /// change.
+    /// A request waits for a far start, or a successor must learn of a change.
     Soon,
+    /// A request waits for the budget of a key.
+    Prompt,
     /// A request waits for budget, or a doubt stops all grants.
     Immediate,
 }
@@ -151,7 +157,9 @@ impl GrantBudget {
         let within = |budget: &Allowances| budget.covers(resource, bill, start);
         let within_open = || self.open.iter().all(|open| within(&open.budget));
         let within_ride = || self.ride.as_ref().is_some_and(within);
-        self.is_trusted() && !self.lacks_key(resource, bill) && (within_open() || within_ride())
+        self.is_trusted()
+            && !bill.keyed().any(|charge| self.lacks_key(resource, charge))
+            && (within_open() || within_ride())
     }
 
     /// The number of the next checkpoint, which will list the starts that are promised now.
@@ -168,9 +176,14 @@ impl GrantBudget {
         self.is_trusted() && self.confirmed >= number
     }
 
-    /// Whether a checkpoint has too little budget for a key of `bill`.
-    fn lacks_key(&self, resource: &Resource, bill: &Bill) -> bool {
-        self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, bill))
+    /// Whether a checkpoint has too little budget for a key.
+    pub(crate) fn lacks_key(&self, resource: &Resource, charge: &KeyCharge) -> bool {
+        self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, charge))
+    }
+
+    /// Notes that a request lacks the budget of a key.
+    pub(crate) fn note_key_shortage(&mut self) {
+        self.hasten(CheckpointDue::Prompt);
     }
 
     /// The limit without enough budget for a `bill` that is not covered.
@@ -182,8 +195,12 @@ impl GrantBudget {
     /// Notes that `bill` could start in `ahead` with more budget. If the start is not near, the
     /// checkpoint need not come at once.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        let soon = self.lacks_key(resource, bill) || ahead > SHORTEST_INTERVAL;
-        self.hasten(if soon { CheckpointDue::Soon } else { CheckpointDue::Immediate });
+        let lacks_key = bill.keyed().any(|charge| self.lacks_key(resource, charge));
+        self.hasten(match () {
+            () if ahead > SHORTEST_INTERVAL => CheckpointDue::Soon,
+            () if lacks_key => CheckpointDue::Prompt,
+            () => CheckpointDue::Immediate,
+        });
     }
 
     /// Makes the next checkpoint due soon, as a successor has to know what has just happened.
@@ -194,6 +211,12 @@ impl GrantBudget {
     /// Makes the next checkpoint due as soon as this, or sooner.
     fn hasten(&mut self, how_soon: CheckpointDue) {
         self.how_soon = self.how_soon.max(how_soon);
+    }
+
+    /// Whether a checkpoint at `now` lowers the budgets of idle keys. Those that come sooner than
+    /// usual do not.
+    pub(crate) fn fades(&self, now: Time) -> bool {
+        now.since(self.faded_at) >= SHORTEST_INTERVAL
     }
 
     /// The key budgets of the latest checkpoint, if keys need budgets.
@@ -270,6 +293,9 @@ impl GrantBudget {
         let budget = Allowances::new(now + NEAR, credits.iter().copied());
         self.latest = self.next();
         self.open.push_back(OpenCheckpoint { number: self.latest, last_serial, budget, keys });
+        if self.fades(now) {
+            self.faded_at = now;
+        }
         self.opened_at = Some(now);
         self.writes = 1 + pages as u64;
         self.how_soon = CheckpointDue::Idle;
@@ -315,10 +341,17 @@ impl GrantBudget {
         match self.how_soon {
             CheckpointDue::Immediate => opened_at,
             CheckpointDue::Soon => earliest,
+            CheckpointDue::Prompt => earliest.min(opened_at + self.prompt_interval()),
             CheckpointDue::Usual if self.runs_low() => earliest,
             CheckpointDue::Usual => earliest.max(opened_at + INTERVAL),
             CheckpointDue::Idle => opened_at + IDLE_INTERVAL,
         }
+    }
+
+    /// How soon a key gets a budget: later if the checkpoints are large.
+    fn prompt_interval(&self) -> Span {
+        let listed = self.key_budgets().map_or(0, KeyBudgets::count);
+        Span::from_nanos(PROMPT_INTERVAL.nanos() + PROMPT_INTERVAL_PER_KEY.nanos() * listed as u64)
     }
 
     fn runs_low(&self) -> bool {

@@ -26,13 +26,18 @@ impl KeyBudgets {
         self.unlisted[limit.index()]
     }
 
-    pub(crate) fn cover(&self, resource: &Resource, bill: &Bill) -> bool {
-        long_charges(resource, bill).all(|charge| {
-            let known = self.keys.get(&charge.name()).copied();
-            known
-                .unwrap_or(Allowance::new(self.of_unlisted(charge.limit)))
-                .covers(resource.credit(charge.limit, charge.amount))
-        })
+    /// How many keys are listed or have grants.
+    pub(crate) fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    pub(crate) fn cover(&self, resource: &Resource, charge: &KeyCharge) -> bool {
+        if !resource[charge.limit].lists_keys() {
+            return true;
+        }
+        let known = self.keys.get(&charge.name()).copied();
+        let budget = known.unwrap_or(Allowance::new(self.of_unlisted(charge.limit)));
+        budget.covers(resource.credit(charge.limit, charge.amount))
     }
 
     pub(crate) fn charge(&mut self, resource: &Resource, bill: &Bill) {
@@ -50,10 +55,10 @@ impl KeyBudgets {
         }
     }
 
-    /// The budget of a key in the next checkpoint.
-    pub(crate) fn expected(&self, resource: &Resource, name: &KeyName) -> Credit {
+    /// The budget of a key in the next checkpoint. The budget of an idle key `fades`.
+    pub(crate) fn expected(&self, resource: &Resource, name: &KeyName, fades: bool) -> Credit {
         let one = resource.credit(name.limit, Amount::ONE);
-        self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.fading(one))
+        self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.expected_of_key(one, fades))
     }
 }
 

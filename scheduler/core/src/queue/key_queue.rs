@@ -93,6 +93,8 @@ pub(crate) struct KeyQueue {
     kept_for: Option<Slot>,
     /// When the first request may go, as far as is known.
     pub(super) alarm: Option<Time>,
+    /// Whether the first request waits for a checkpoint with a budget for the key.
+    pub(super) lacks_budget: bool,
 }
 
 impl KeyQueue {

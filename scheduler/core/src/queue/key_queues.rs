@@ -11,8 +11,12 @@ use super::key_queue::KeyQueue;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+
+/// The most keys that one checkpoint gives a budget because requests wait for it: a third of the
+/// keys that it may list.
+const MAX_BUDGETED: usize = 1000;
 
 /// The queues of keys that requests wait for, and when each is examined again.
 ///
@@ -21,6 +25,8 @@ use std::sync::Arc;
 pub(crate) struct KeyQueues {
     queues: BTreeMap<Slot, KeyQueue>,
     alarms: BTreeSet<(Time, Slot)>,
+    /// Keys whose first request waits for a checkpoint with a budget.
+    lacking_budget: VecDeque<Slot>,
 }
 
 impl KeyQueues {
@@ -43,6 +49,27 @@ impl KeyQueues {
         served: Option<Time>,
     ) {
         self.queues.get_mut(&bucket).into_iter().for_each(|queue| queue.note_start(class, client, service, served));
+    }
+
+    /// Lets a key wait for a checkpoint with a budget for it.
+    pub(crate) fn await_budget(&mut self, bucket: Slot) {
+        if !std::mem::replace(&mut self.open(bucket).lacks_budget, true) {
+            self.lacking_budget.push_back(bucket);
+        }
+    }
+
+    /// The keys that the next checkpoint gives a budget: those that have waited the longest.
+    pub(crate) fn next_for_budget(&self) -> impl Iterator<Item = Slot> {
+        self.lacking_budget.iter().take(MAX_BUDGETED).copied()
+    }
+
+    /// Takes the keys that waited for the checkpoint which the store holds now.
+    pub(crate) fn take_budgeted(&mut self) -> Vec<Slot> {
+        let count = self.lacking_budget.len().min(MAX_BUDGETED);
+        let budgeted: Vec<Slot> = self.lacking_budget.drain(..count).collect();
+        let queues = budgeted.iter().filter_map(|bucket| Some(self.queues.get_mut(bucket)?.lacks_budget = false));
+        queues.for_each(drop);
+        budgeted
     }
 
     /// The queue of a key; creates it if there is none.

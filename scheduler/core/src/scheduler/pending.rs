@@ -62,6 +62,7 @@ impl<R: Clone> Scheduler<R> {
         if self.term.confirm(now, number) {
             self.time_out_pending(now);
             self.ask_pending(now);
+            self.note_budgets();
             self.ledger.note_change();
         }
     }

@@ -102,14 +102,15 @@ impl<'a, R> WaitEstimator<'a, R> {
         (ahead as u64, Offer { at: own.probable_start(self.now, paid.at), ..paid })
     }
 
-    /// The first key that holds a request up: its bucket cannot pay within the horizon, or another
-    /// request in its queue goes first.
+    /// The first key that holds a request up: its bucket cannot pay within the horizon, another
+    /// request in its queue goes first, or it waits for a budget.
     pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&'a KeyCharge> {
         let latest = self.now + self.resource.spec().horizon;
         self.permits.get(slot).bill.keyed().find(|charge| {
             let key_queue = self.queue_of_key(charge);
             key_queue.is_some_and(|key_queue| self.is_passed(key_queue, slot))
                 || self.earliest_of_key(slot, charge, tier) > latest
+                || self.lacks_budget(charge)
         })
     }
 
@@ -120,6 +121,11 @@ impl<'a, R> WaitEstimator<'a, R> {
             || key_queue.rank(self.resource.classes(), self.now, &self.permits.get(slot).waiting().key_position());
         let first = key_queue.first(self.resource.classes(), self.now);
         key_queue.kept_for() != Some(slot) && first.is_some_and(|(first, _)| first < own())
+    }
+
+    /// Whether the store allows too little of a key.
+    pub(crate) fn lacks_budget(&self, charge: &KeyCharge) -> bool {
+        self.term.budget().lacks_key(self.resource, charge)
     }
 
     /// The earliest start that a key can pay for a waiting request, besides the amount that it keeps

@@ -41,8 +41,8 @@ pub(super) fn obstacle<R>(
     let (limit, reason) = match in_bucket {
         Some(Reason::Stock | Reason::InFlight) | None if is_passed(waits, permit) => (limit, Reason::Share),
         Some(reason) => (limit, reason),
-        None if position > 0 || at_key.is_some() => (limit, Reason::Turn),
-        None => match waits.ledger.unproven(now, bill) {
+        None if position > 0 => (limit, Reason::Turn),
+        None => match waits.ledger.unproven(now, bill).filter(|_| at_key.is_none()) {
             Some(unproven) => (Some(unproven), Reason::Unproven),
             None if waits.is_held_by_store(bill) => (limit, Reason::Store),
             None => (limit, Reason::Turn),

@@ -283,19 +283,57 @@ fn one_event_forgets_512_permits() {
 #[test]
 fn a_checkpoint_lists_the_keys_of_the_first_64_requests() {
     for (waiting, listed) in [(63, 63), (64, 64), (65, 64), (500, 64)] {
-        let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-        let each = LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) };
-        let mut world = fenced(&resource(vec![each, limit("units", 1.0, span(3_600_000))]));
+        let mut world = fenced(&resource(vec![per_guild(), limit("units", 1.0, span(3_600_000))]));
         checkpointed(&mut world, 0);
-        for guild in 0..waiting {
-            let guild = guild.to_string();
-            let mut wish = wish(Mode::Wait, &[("requests", 1.0), ("units", 1.0)]);
-            wish.labels.push(("guild", &guild));
-            world.ask(ms(0), &wish);
-        }
+        // The first request needs more of what is shared than there is.
+        world.ask(ms(0), &wish(Mode::Reserve, &[("units", 1.0)]));
+        (0..waiting)
+            .for_each(|guild| wait_for_guild(&mut world, guild, &[("requests", guild.min(1) as f64), ("units", 1.0)]));
         assert_eq!(world.scheduler.waiting(), waiting);
         let checkpoint = checkpointed(&mut world, 1);
-        assert_eq!(checkpoint.state.keys.listed.len(), listed, "{waiting} wait");
+        assert_eq!(checkpoint.state.keys.listed.len(), listed - 1, "{waiting} wait");
+    }
+}
+
+/// Ten by the hour for each guild.
+fn per_guild() -> LimitSpec {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) }
+}
+
+fn wait_for_guild(world: &mut World, guild: usize, cost: &[(&str, f64)]) {
+    let guild = guild.to_string();
+    let mut wish = wish(Mode::Wait, cost);
+    wish.labels.push(("guild", &guild));
+    world.ask(ms(0), &wish);
+}
+
+/// Reaches `key_queues::MAX_BUDGETED`.
+#[test]
+fn a_checkpoint_lists_1000_keys_that_wait_for_a_budget() {
+    for (waiting, listed) in [(1000, 1000), (1001, 1000), (1500, 1000)] {
+        let mut world = fenced(&resource(vec![per_guild()]));
+        checkpointed(&mut world, 0);
+        (0..waiting).for_each(|guild| wait_for_guild(&mut world, guild, &[]));
+        assert_eq!(world.scheduler.waiting(), waiting);
+        let checkpoint = checkpointed(&mut world, 1);
+        world.run_until(ms(2));
+        assert_eq!((checkpoint.state.keys.listed.len(), world.scheduler.waiting()), (listed, waiting - listed));
+        checkpointed(&mut world, 3);
+        world.run_until(ms(4));
+        assert_eq!(world.scheduler.waiting(), 0);
+    }
+}
+
+/// Reaches `key_snapshots::MAX_FIRST_OF_KEY`.
+#[test]
+fn a_key_that_waits_for_a_budget_gets_one_for_four_requests() {
+    for (waiting, left) in [(4, 0), (5, 1), (8, 4)] {
+        let mut world = fenced(&resource(vec![per_guild()]));
+        checkpointed(&mut world, 0);
+        (0..waiting).for_each(|_| wait_for_guild(&mut world, 0, &[]));
+        checkpointed(&mut world, 1);
+        assert_eq!(world.scheduler.waiting(), left);
     }
 }
 

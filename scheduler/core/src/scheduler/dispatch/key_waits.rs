@@ -7,6 +7,8 @@
 //! first key reserves the needed amount until the other can pay. Each key reserves for one request
 //! only, and only while that is the next request of the other key. Of requests that wait for each
 //! other's keys, the earliest goes on. So no request waits for ever.
+//!
+//! A key without a budget of the latest checkpoint waits for the next one, which lists it.
 
 use crate::collections::Slot;
 use crate::ids::Tier;
@@ -61,6 +63,10 @@ impl<R: Clone> Scheduler<R> {
         let limit = self.ledger.keys.get(bucket).expect("a bucket with a key queue stays").limit;
         let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
         let due = self.waits(now).earliest_of_key(first, &charge, self.resource.tier(permit.waiting().class));
+        if due <= latest && self.waits(now).lacks_budget(&charge) {
+            self.term.budget_mut().note_key_shortage();
+            return self.queues.keys.await_budget(bucket);
+        }
         if due <= latest {
             self.admit(now, bucket, first);
             return self.queues.keys.set_alarm(bucket, just_past(latest));
@@ -77,6 +83,11 @@ impl<R: Clone> Scheduler<R> {
         let is_kept_for_another = self.waits(now).kept_before(slot, bucket).is_some();
         self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
         self.enter_queue(slot);
+    }
+
+    /// Examines the keys again that waited for the checkpoint which the store holds now.
+    pub(crate) fn note_budgets(&mut self) {
+        self.queues.keys.take_budgeted().into_iter().for_each(|key| self.ledger.keys.note_change(key));
     }
 
     /// When the next key is to be examined.

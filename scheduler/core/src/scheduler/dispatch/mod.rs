@@ -25,6 +25,7 @@ use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
 use crate::policy::{KeyCharge, LimitSet};
 use crate::queue::{GrantedService, Service, StartReason};
+use crate::refusal::Refusal;
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
@@ -240,7 +241,8 @@ impl<R: Clone> Scheduler<R> {
                 return;
             }
             let (_, offer) = self.waits(now).outlook(slot);
-            self.turn_away(slot, offer.not_in_time(now));
+            let is_held_by_store = offer.at <= deadline && self.waits(now).is_held_by_store(&permit.bill);
+            self.turn_away(slot, if is_held_by_store { Refusal::StoreSilent } else { offer.not_in_time(now) });
         }
     }
 

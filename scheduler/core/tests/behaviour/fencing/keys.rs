@@ -199,3 +199,66 @@ fn a_debt_is_known_behind_a_promise_that_was_given_back() {
     play.pass(span(8_000));
     assert!(!gets(&mut play, "x", 1), "its debt of forty is paid after forty seconds");
 }
+
+/// A request for this client's key, which waits for at most 100 ms.
+fn waits(play: &mut Play, client: usize) -> usize {
+    let (now, wish) = (play.now, wish_of(Mode::Wait, [1, 0, 1], client));
+    play.leader().world.ask(now, &Wish { max_wait: Some(span(100)), ..wish })
+}
+
+#[test]
+fn a_key_that_waits_for_its_budget_holds_no_other_key() {
+    let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, 5));
+    assert!(gets(&mut play, "x", 1));
+    while play.now.since(play.store.taken) > span(20) {
+        play.pass(span(10));
+    }
+    let now = play.now;
+    let [new, known] = [1, 0].map(|client| waits(&mut play, client));
+    assert_eq!((play.leader().world.start(new), play.leader().world.start(known)), (None, Some(now)));
+    play.pass(span(100));
+    assert!(play.leader().world.start(new).is_some());
+}
+
+/// However the calls fall between checkpoints, the store answers in a few milliseconds.
+#[test]
+fn no_call_of_a_key_waits_long_for_the_store() {
+    for capacity in [5, 20, 64] {
+        for pause in [0, 1, 7, 30, 60, 150, 220, 400, 1_000] {
+            let mut play = Play::new(by_the_hour(Algorithm::TokenBucket, capacity));
+            play.pass(span(pause));
+            for call in 0..capacity {
+                let (asked, request) = (play.now, waits(&mut play, 0));
+                play.pass(span(100));
+                let start = play.leader().world.start(request);
+                let waited = start.map(|start| start.since(asked));
+                assert!(waited <= Some(span(50)) && waited.is_some(), "call {call} of {capacity}: {waited:?}");
+                play.pass(span(pause));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_new_keys_are_listed_by_the_next_checkpoints() {
+    let mut play = Play::new(ResourceSpec { ..crowd_each() });
+    play.pass(span(500));
+    let now = play.now;
+    let asked: Vec<usize> = clients(1_000)
+        .map(|client| {
+            let mut wish = wish(Mode::Wait, &[("c", 1.0)]);
+            wish.labels.push(("client", client));
+            play.leader().world.ask(now, &wish)
+        })
+        .collect();
+    play.pass(span(600));
+    let started = asked.iter().filter(|request| play.leader().world.start(**request).is_some()).count();
+    assert_eq!(started, asked.len());
+}
+
+/// Five by the hour for each client, and no other limit.
+fn crowd_each() -> ResourceSpec {
+    let mut spec = by_the_hour(Algorithm::TokenBucket, 5);
+    spec.limits.drain(..2);
+    spec
+}
