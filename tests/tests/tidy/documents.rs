@@ -237,7 +237,7 @@ fn is_test(sources: &[File], name: &str) -> bool {
     let (file, function) = name.split_once("::").unwrap_or_else(|| panic!("{name}: no file"));
     let mut of_file = sources.iter().filter(|source| source.path.ends_with(&format!("/{file}.rs")));
     // A function, or the name of a script.
-    let declared = [format!("fn {function}("), format!("\n    {function}: ")];
+    let declared = [format!("fn {function}("), format!("\n    {function}: "), format!("\n    {function}(")];
     of_file.any(|source| declared.iter().any(|declared| source.text.contains(declared)))
 }
 
