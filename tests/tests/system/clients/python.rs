@@ -15,30 +15,6 @@ limit = [
 ]
 "#;
 
-#[tokio::test]
-async fn python_workers_never_get_429() {
-    let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
-    let (nats, _running) = scheduler::alone(RESOURCE).await;
-    let upstream = upstream(&["requests=6/3s", "processing-units=20/2s"]).await;
-    let url = format!("{}/process?processing-units=2", upstream.url());
-    let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", url.as_str()), ("CALLS", "1")];
-
-    let workers = join_all((0..8).map(|_| python::run("worker.py", &packages, &environment))).await;
-
-    for worker in workers {
-        assert!(worker.status.success(), "{}", String::from_utf8_lossy(&worker.stderr));
-    }
-    let total = upstream.stats().total;
-    assert_eq!((total.ok, total.rate_limited, total.bad), (8, 0, 0));
-    let worker = Worker::connect(&nats, "sentinel-hub").await;
-    let settled = until("all are settled", async || {
-        let counters = worker.status().await.counters;
-        (counters.settled == 8).then_some(counters)
-    })
-    .await;
-    assert_eq!((settled.granted, settled.upstream_429), (8, 0));
-}
-
 /// One call in eight seconds, the first of which is used. A worker waits longer than a scheduler
 /// needs to come back.
 const SLOW: &str = r#"

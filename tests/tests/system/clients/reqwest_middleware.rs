@@ -37,27 +37,6 @@ async fn call(http: &ClientWithMiddleware, upstream: &Upstream) -> u16 {
     status
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_under_load_are_never_answered_429() {
-    let (nats, _running) = scheduler::alone(HUB).await;
-    let upstream = upstream(&["requests=100/1s"]).await;
-    // Without repeats, which would hide a 429.
-    let permits = permits(&connect(&nats).await).repeats(0);
-    let callers = (0..40).map(|_| {
-        let (http, upstream) = (with(permits.clone()), &upstream);
-        async move {
-            for _ in 0..10 {
-                assert_eq!(call(&http, upstream).await, 200);
-            }
-        }
-    });
-    within("all calls are made", join_all(callers)).await;
-    let total = upstream.stats().total;
-    assert_eq!((total.ok, total.rate_limited), (400, 0));
-    let worker = Worker::connect(&nats, "hub").await;
-    until("every call is settled", async || (worker.status().await.counters.settled == 400).then_some(())).await;
-}
-
 /// A stranger without a permit has taken all tokens.
 #[tokio::test]
 async fn a_call_that_is_answered_429_is_made_anew() {

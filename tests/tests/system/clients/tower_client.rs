@@ -42,26 +42,6 @@ async fn call(http: &Http, url: &str) -> Result<u16, RunError<legacy::Error>> {
     Ok(status)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_under_load_are_never_answered_429() {
-    let (nats, _running) = scheduler::alone(HUB).await;
-    let upstream = upstream(&["requests=100/1s"]).await;
-    let layer = layer(&nats).await;
-    let callers = (0..40).map(|_| {
-        let (http, url) = (client(&layer), upstream.url());
-        async move {
-            for _ in 0..10 {
-                assert_eq!(call(&http, &url).await.unwrap(), 200);
-            }
-        }
-    });
-    within("all calls are made", join_all(callers)).await;
-    let total = upstream.stats().total;
-    assert_eq!((total.ok, total.rate_limited), (400, 0));
-    let worker = Worker::connect(&nats, "hub").await;
-    until("every call is settled", async || (worker.status().await.counters.settled == 400).then_some(())).await;
-}
-
 #[tokio::test]
 async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
     let (nats, _running) = scheduler::alone(HUB).await;

@@ -124,21 +124,6 @@ async fn equal_load_on_eight_clones_and_a_hundred_connections_gets_the_cap_to_th
     assert_eq!(let_in_and_refused(&answers), (50, 950));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_layer_admits_the_stock_and_its_refill_and_no_more() {
-    let (nats, _running) = scheduler::alone(&api(40, "400ms")).await;
-    let services = Services::start(CLONES, &ServerLayer::new(resource(&nats).await)).await;
-    let clock = Clock::start();
-    let answers = services.load(50).await;
-    let most = 40.0 + 100.0 * clock.now().since(Clock::START).secs();
-    let (let_in, refused) = let_in_and_refused(&answers);
-    assert_eq!((let_in, let_in + refused), (services.received(), 5000));
-    println!("{let_in} of {most:.1} let in");
-    assert!(let_in as f64 <= most, "{let_in} let in, at most {most}");
-    // Around the first and last answers no requests are sent.
-    assert!(let_in as f64 >= 0.7 * most, "{let_in} let in of {most}");
-}
-
 #[tokio::test]
 async fn bursts_are_throttled_before_they_are_refused() {
     let (nats, _running) = scheduler::alone(&api(2, "1s")).await;

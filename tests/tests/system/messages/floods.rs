@@ -21,8 +21,6 @@ const FLOOD: usize = 200;
 const ASKED: usize = 40;
 /// The most bytes of one flood. NATS cuts off a reader that lags by 64 MiB.
 const FLOOD_BYTES: usize = 48 << 20;
-/// Requests that wait while reports are made of them.
-const WAITING: usize = 20_000;
 
 fn array(element: &Value) -> String {
     Value::Array(vec![element.clone(); ELEMENTS]).to_string()
@@ -122,28 +120,4 @@ async fn renewals_of_unknown_calls_take_no_places_in_flight() {
     let renewed = worker.settle(json!({"id": "stranger", "extend": true, "cost": {"requests": 1}})).await;
     assert_eq!(renewed["code"], "unknown_permit", "{renewed}");
     assert_eq!(worker.ask(json!({"mode": "allow"})).await["status"], "granted");
-}
-
-/// Reports get a fifth of the time, and the same report is sent again.
-#[tokio::test]
-async fn a_flood_of_questions_leaves_time_for_permits() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
-    let waiting = array(&json!({"mode": "wait", "cost": {"units": 1000}}));
-    let mut answers = Vec::new();
-    for _ in 0..WAITING / ELEMENTS {
-        answers.push(worker.send("permit", waiting.clone()).await);
-    }
-    let queued = async || worker.status().await.classes[0].queued;
-    until("they wait", async || (queued().await > WAITING as u64 / 2).then_some(())).await;
-    let asking = async {
-        for _ in 0..FLOOD {
-            worker.request("explain", "").await;
-            worker.request("status", "").await;
-            let (status, page) = scheduler::page(&running, "/metrics").await;
-            assert_eq!(status, 200);
-            Page::parse(&page).unwrap();
-        }
-    };
-    let (_, ()) = tokio::join!(ask_quietly(&nats), asking);
-    assert!(queued().await > 0);
 }

@@ -14,7 +14,7 @@ use rampmeter_proxy::route::{Cost, Route, Routes};
 use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsFn, Times};
 use rampmeter_proxy::tokens::TokenUnits;
 use rampmeter_tests::api::http as http_client;
-use rampmeter_tests::http_proxy::{another, raw, settings};
+use rampmeter_tests::http_proxy::{raw, settings};
 use rampmeter_tests::raw_upstream::answer;
 
 /// Forty requests a second. The margin covers pauses of half a second on a busy machine.
@@ -175,20 +175,6 @@ async fn a_stop_refuses_held_requests_and_returns_their_permits() {
     let refused = held.await.unwrap().unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (503, "1"));
     until("it is given back", async || (queued(&worker).await == 0).then_some(())).await;
-}
-
-/// Two proxies of one scheduler ask for permits of the same account.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_proxies_share_one_account() {
-    let upstream = upstream(&["requests=40/1s"]).await;
-    let first = HttpProxy::start(FEW, &upstream.url()).await;
-    let second = another(&first.nats, settings(&upstream.url())).await;
-    let urls = [first.url("/process"), format!("http://{}/process", second.address())];
-    let http = http_client();
-    let calls = (0..80).map(|at| http.get(&urls[at % 2]).send());
-    let answers = within("all are answered", join_all(calls)).await;
-    assert!(answers.into_iter().all(|answer| answer.unwrap().status() == 200));
-    assert_eq!(upstream.stats().total.rate_limited, 0);
 }
 
 #[tokio::test]
