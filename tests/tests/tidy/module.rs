@@ -1,264 +1,102 @@
-//! What one module of Rust says: what it defines, what it imports, and which paths it mentions.
-//!
-//! Rust's own tokens are read, so that no path hides in braces, and none is found in a comment or a
-//! string. What is compiled only for tests is left out.
+//! What the text of a module names: its items, its imports, and the paths in its code. The formatting
+//! of rustfmt shows where items begin and end.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
-use std::collections::{BTreeMap, BTreeSet};
+use regex::Regex;
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-/// The segments of a path, as they are written or from the root of a package.
+/// A path: `crate`, `limits`, `Policy`.
 pub(crate) type Segments = Vec<String>;
 
-/// How an item begins that has a name of its own.
-const NAMED: [&str; 9] = ["struct", "enum", "union", "trait", "type", "fn", "const", "static", "mod"];
-/// The items that are types.
-const TYPES: [&str; 5] = ["struct", "enum", "union", "trait", "type"];
-/// The words that may stand before one of [`NAMED`].
-const MODIFIERS: [&str; 6] = ["async", "auto", "const", "default", "extern", "unsafe"];
-/// Items that end with a semicolon, whatever braces are in them.
-const ENDED: [&str; 4] = ["use", "type", "const", "static"];
+static TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r##"(?s)r#".*?"#|'\\?"'|"(?:[^"\\]|\\.)*""##).unwrap());
+static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(?:^|\s)//[^\n]*").unwrap());
+/// An item for tests: a line, or all up to its closing brace.
+static TESTS: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"(?m)^#\[cfg\((?:test|all\(test[^\n]*)\)\]\n(?:#\[[^\n]*\n)*(?:[^\n]*;\n|(?s:.*?)^\}\n)").unwrap()
+});
+static IMPORT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());
+static CHILD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^(?:pub(?:\([^)]*\))? )?mod (\w+);").unwrap());
+static INLINE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^(?:pub(?:\([^)]*\))? )?mod \w+ \{").unwrap());
+static ITEM: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"(?m)^(?:pub(?:\([^)]*\))? )?(?:async |const |unsafe )*(?:struct|enum|union|trait|type|fn|const|static) (\w+)",
+    )
+    .unwrap()
+});
+static PATH: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+(?:::\w+)+").unwrap());
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\w+").unwrap());
 
-/// One import: the name that it gives, and the path behind it.
+/// One name that a module brings in.
 #[derive(Clone, Debug)]
 pub(crate) struct Import {
+    /// The name here; `*` for everything.
     pub(crate) name: String,
     pub(crate) path: Segments,
+    /// Whether others see it, too.
     pub(crate) is_visible: bool,
 }
 
-/// An item that the module defines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
-    pub(crate) is_type: bool,
-    pub(crate) is_visible: bool,
-}
-
-/// One module, in a file of its own or in braces.
+/// What a module defines and names, without its tests.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
-    pub(crate) items: BTreeMap<String, Item>,
+    pub(crate) items: BTreeSet<String>,
     pub(crate) imports: Vec<Import>,
-    /// Paths of two segments and more, outside imports.
+    /// Paths in the code.
     pub(crate) mentions: BTreeSet<Segments>,
-    /// Every word outside imports.
     pub(crate) words: BTreeSet<String>,
-    /// Modules in files of their own.
+    /// Modules with a file of their own.
     pub(crate) children: Vec<String>,
-    /// Modules in braces.
-    pub(crate) inline: BTreeMap<String, Module>,
 }
 
 impl Module {
-    /// Reads the text of a file.
-    ///
-    /// # Panics
-    /// If it is no Rust.
     pub(crate) fn read(text: &str) -> Self {
-        let tokens: TokenStream = text.parse().expect("tokens of Rust");
-        let mut module = Self::default();
-        module.take_items(&tokens.into_iter().collect::<Vec<_>>());
-        module
-    }
-
-    fn take_items(&mut self, mut tokens: &[TokenTree]) {
-        while !tokens.is_empty() {
-            let (head, rest) = Head::read(tokens);
-            let (item, behind) = rest.split_at(length(rest));
-            if !head.is_test {
-                self.take_item(head.is_visible, item);
-            }
-            tokens = behind;
-        }
-    }
-
-    fn take_item(&mut self, is_visible: bool, item: &[TokenTree]) {
-        if word(item.first()) == Some("use".to_owned()) {
-            return self.take_import(is_visible, &item[1..]);
-        }
-        let Some((kind, name)) = kind_and_name(item) else { return self.scan(item) };
-        if kind == "mod" {
-            return self.take_module(name, item.last());
-        }
-        self.items.insert(name, Item { is_type: TYPES.contains(&kind.as_str()), is_visible });
-        self.scan(item);
-    }
-
-    fn take_module(&mut self, name: String, end: Option<&TokenTree>) {
-        let Some(TokenTree::Group(body)) = end else { return self.children.push(name) };
-        let mut module = Self::default();
-        module.take_items(&trees(body));
-        self.inline.insert(name, module);
-    }
-
-    fn take_import(&mut self, is_visible: bool, tree: &[TokenTree]) {
-        for path in use_tree(tree) {
-            let (path, renamed) = match path.iter().position(|segment| segment == "as") {
-                Some(at) => (path[..at].to_vec(), path.last().cloned()),
-                None => (path, None),
-            };
-            let path = match path.split_last() {
-                Some((last, front)) if last == "self" && !front.is_empty() => front.to_vec(),
-                _ => path,
-            };
-            let Some(name) = renamed.or_else(|| path.last().cloned()) else { continue };
-            self.imports.push(Import { name, path, is_visible });
-        }
-    }
-
-    /// Takes the paths and words of code, and the imports inside functions.
-    fn scan(&mut self, mut tokens: &[TokenTree]) {
-        while let Some((first, rest)) = tokens.split_first() {
-            tokens = rest;
-            match first {
-                TokenTree::Punct(mark) if mark.as_char() == '#' => tokens = self.skip_tests(rest),
-                TokenTree::Punct(mark) if mark.as_char() == '.' => {
-                    if let Some((TokenTree::Ident(field), behind)) = rest.split_first() {
-                        self.words.insert(field.to_string());
-                        tokens = behind;
-                    }
-                }
-                TokenTree::Ident(ident) if ident == "use" => {
-                    let end = rest.iter().position(|token| is(token, ';')).unwrap_or(rest.len());
-                    self.take_import(false, &rest[..end]);
-                    tokens = &rest[end..];
-                }
-                TokenTree::Ident(_) => {
-                    let (path, behind) = path(first, rest);
-                    self.words.extend(path.iter().cloned());
-                    if path.len() > 1 {
-                        self.mentions.insert(path);
-                    }
-                    tokens = behind;
-                }
-                TokenTree::Group(group) => self.scan(&trees(group)),
-                TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-            }
-        }
-    }
-
-    /// The tokens after an attribute, and after its item if that is for tests alone.
-    fn skip_tests<'a>(&mut self, tokens: &'a [TokenTree]) -> &'a [TokenTree] {
-        let Some((TokenTree::Group(attribute), behind)) = tokens.split_first() else { return tokens };
-        if is_for_tests(attribute) {
-            let (_, item) = Head::read(behind);
-            return &item[length(item)..];
-        }
-        self.scan(&trees(attribute));
-        behind
-    }
-}
-
-/// The attributes and the visibility of an item.
-struct Head {
-    is_test: bool,
-    is_visible: bool,
-}
-
-impl Head {
-    fn read(mut tokens: &[TokenTree]) -> (Self, &[TokenTree]) {
-        let mut head = Self { is_test: false, is_visible: false };
-        loop {
-            match tokens {
-                [hash, TokenTree::Group(attribute), rest @ ..] if is(hash, '#') => {
-                    head.is_test |= is_for_tests(attribute);
-                    tokens = rest;
-                }
-                [hash, bang, TokenTree::Group(_), rest @ ..] if is(hash, '#') && is(bang, '!') => tokens = rest,
-                [TokenTree::Ident(ident), rest @ ..] if ident == "pub" => {
-                    head.is_visible = true;
-                    tokens = match rest {
-                        [TokenTree::Group(scope), behind @ ..] if scope.delimiter() == Delimiter::Parenthesis => behind,
-                        _ => rest,
-                    };
-                }
-                _ => return (head, tokens),
-            }
+        let text = COMMENT.replace_all(text, "");
+        let text = TESTS.replace_all(&text, "");
+        let text = TEXT.replace_all(&text, "\"\"");
+        // What stands above a module inside the file is the file itself.
+        let text = if INLINE.is_match(&text) { text.replace("    use super::", "    use self::") } else { text.into() };
+        let code = IMPORT.replace_all(&text, "");
+        let imports = IMPORT.captures_iter(&text).flat_map(|found| {
+            let is_visible = found.get(1).is_some();
+            let tree: String = found[2].replace(" as ", "@").split_whitespace().collect();
+            branches(&tree).into_iter().map(move |path| import(&path, is_visible)).collect::<Vec<_>>()
+        });
+        Module {
+            items: names(&ITEM, &code),
+            imports: imports.collect(),
+            mentions: PATH
+                .find_iter(&code)
+                .map(|path| path.as_str().split("::").map(str::to_owned).collect())
+                .collect(),
+            words: WORD.find_iter(&code).map(|word| word.as_str().to_owned()).collect(),
+            children: names(&CHILD, &text),
         }
     }
 }
 
-fn is_for_tests(attribute: &Group) -> bool {
-    let text = attribute.stream().to_string().replace(' ', "");
-    text == "cfg(test)" || text.starts_with("cfg(all(test,")
+fn names<T: FromIterator<String>>(named: &Regex, text: &str) -> T {
+    named.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// The number of tokens of the first item.
-fn length(tokens: &[TokenTree]) -> usize {
-    let kind = kind_and_name(tokens).map(|(kind, _)| kind).or_else(|| word(tokens.first()));
-    let has_braces = !kind.is_some_and(|kind| ENDED.contains(&kind.as_str()));
-    let is_end = |token: &TokenTree| is(token, ';') || has_braces && is_brace(token);
-    tokens.iter().position(is_end).map_or(tokens.len(), |at| at + 1)
-}
-
-fn kind_and_name(item: &[TokenTree]) -> Option<(String, String)> {
-    for (at, token) in item.iter().enumerate() {
-        let next = word(item.get(at + 1));
-        match token {
-            // The ABI of `extern "C"`.
-            TokenTree::Literal(_) => {}
-            TokenTree::Ident(ident) => {
-                let kind = ident.to_string();
-                let is_modifier = MODIFIERS.contains(&kind.as_str())
-                    && next
-                        .as_ref()
-                        .is_none_or(|next| MODIFIERS.contains(&next.as_str()) || NAMED.contains(&next.as_str()));
-                if !is_modifier {
-                    return next.filter(|_| NAMED.contains(&kind.as_str())).map(|name| (kind, name));
-                }
-            }
-            TokenTree::Punct(_) | TokenTree::Group(_) => return None,
+/// The paths of a tree such as `a::{b, c::{self, d}}`.
+fn branches(tree: &str) -> Vec<String> {
+    let Some((front, inner)) = tree.split_once('{') else { return vec![tree.to_owned()] };
+    let inner = inner.strip_suffix('}').expect("a tree ends");
+    let (mut depth, mut parts) = (0_usize, vec![String::new()]);
+    for letter in inner.chars() {
+        match letter {
+            ',' if depth == 0 => parts.push(String::new()),
+            _ => parts.last_mut().expect("one part").push(letter),
         }
+        depth = depth + usize::from(letter == '{') - usize::from(letter == '}');
     }
-    None
+    let parts = parts.iter().filter(|part| !part.is_empty());
+    parts.flat_map(|part| branches(part)).map(|part| format!("{front}{part}")).collect()
 }
 
-/// Every path of a tree of imports, `as` and the new name at its end where there is one.
-fn use_tree(tree: &[TokenTree]) -> Vec<Segments> {
-    let mut path = Segments::new();
-    for token in tree {
-        match token {
-            TokenTree::Ident(ident) => path.push(ident.to_string()),
-            TokenTree::Punct(mark) if mark.as_char() == '*' => path.push("*".to_owned()),
-            TokenTree::Group(group) => {
-                let trees = trees(group);
-                let branches = trees.split(|token| is(token, ',')).filter(|branch| !branch.is_empty());
-                let paths = branches.flat_map(use_tree);
-                return paths.map(|branch| path.iter().cloned().chain(branch).collect()).collect();
-            }
-            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
-        }
-    }
-    vec![path]
-}
-
-/// The path that begins with `first`, and what follows it.
-fn path<'a>(first: &TokenTree, mut rest: &'a [TokenTree]) -> (Segments, &'a [TokenTree]) {
-    let mut path = vec![first.to_string()];
-    while let [one, other, TokenTree::Ident(next), behind @ ..] = rest
-        && is(one, ':')
-        && is(other, ':')
-    {
-        path.push(next.to_string());
-        rest = behind;
-    }
-    (path, rest)
-}
-
-fn trees(group: &Group) -> Vec<TokenTree> {
-    group.stream().into_iter().collect()
-}
-
-fn word(token: Option<&TokenTree>) -> Option<String> {
-    match token {
-        Some(TokenTree::Ident(ident)) => Some(ident.to_string()),
-        Some(TokenTree::Group(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) | None => None,
-    }
-}
-
-fn is(token: &TokenTree, mark: char) -> bool {
-    matches!(token, TokenTree::Punct(punct) if punct.as_char() == mark)
-}
-
-fn is_brace(token: &TokenTree) -> bool {
-    matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace)
+fn import(path: &str, is_visible: bool) -> Import {
+    let (path, renamed) = path.split_once('@').map_or((path, None), |(path, name)| (path, Some(name)));
+    let path: Segments = path.trim_end_matches("::self").split("::").map(str::to_owned).collect();
+    let name = renamed.unwrap_or(path.last().expect("a path has a name")).to_owned();
+    Import { name, path, is_visible }
 }
