@@ -294,11 +294,8 @@ impl<'a> World<'a> {
         let (_, purged) = self.timed("purge step", |core, _| core.purge(purge, &Selection::default()));
         self.walks = [probed, purged].map(Option::unwrap_or_default);
         self.event("wake, after a purge", Event::Wake);
-        let until = self.now;
-        self.now += STEP;
         self.event("held up", Event::AnswersLate);
-        self.event("delivered", Event::Delivered(until));
-        self.event("delivered, all", Event::Delivered(self.now));
+        self.event("delivered", Event::Delivered);
         if number == RARE {
             self.answered(
                 "settle, limited",

@@ -33,11 +33,10 @@ pub enum Event<R> {
     WallClock(WallClockOrigin),
 
     // From the delivery of answers.
-    /// All answers sent until this time have arrived in time.
-    Delivered(Time),
+    /// Answers arrive in time.
+    Delivered,
     /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
-    /// requests nothing. Each start that was sent since the last [`Event::Delivered`] is put off by
-    /// the time since it was sent. The driver repeats this event while answers are late.
+    /// requests nothing. Clients return permits whose answers came late.
     AnswersLate,
     /// The last answer to this request or permit has reached no client.
     Undelivered(PermitId),

@@ -3,11 +3,9 @@
 mod forgettable_permits;
 mod pending_answers;
 mod permit;
-mod sent_starts;
 
 pub(crate) use pending_answers::{Answer, PendingAnswer, PendingAnswers};
 pub(crate) use permit::{Granted, Permit, Stage, State};
-pub(crate) use sent_starts::{SentStart, SentStarts};
 
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;

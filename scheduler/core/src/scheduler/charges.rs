@@ -8,7 +8,7 @@ use crate::limits::{CallMade, StartKey};
 use crate::permits::Granted;
 use crate::policy::{Bill, LimitSet, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 /// The parts that count starts.
 ///
@@ -48,32 +48,12 @@ impl Charges<'_> {
         let occupied = self.occupied(granted.start, bill);
         self.term.budget_mut().release(self.resource, granted.start, bill, occupied, CallMade::No);
         self.meter.take_out(granted.class, bill);
-        self.discharge(granted.start, bill);
-        self.shadow_limits.correct(self.now, granted.start, bill, None);
-    }
-
-    /// Puts a start off and returns the new one. A new start that is due now is charged at once,
-    /// even beyond the stock. A later one moves to the earliest time at which it breaks no other
-    /// promise.
-    pub(crate) fn put_off(&mut self, granted: Granted, bill: &Bill, by: Span) -> StartKey {
-        let tier = self.resource.tier(granted.class);
-        self.discharge(granted.start, bill);
-        let at = granted.start.at + by;
-        let at = if at <= self.now { self.now } else { self.ledger.earliest(at, bill, tier).at };
-        let key = StartKey { at, ..granted.start };
-        self.ledger.commit(self.now, key, bill, tier);
-        self.calls.withdraw(granted.start);
-        self.calls.begin(self.now, key);
-        key
-    }
-
-    /// Takes the start of `key` out of the buckets.
-    fn discharge(&mut self, key: StartKey, bill: &Bill) {
-        if key.at > self.now {
-            self.ledger.withdraw(self.now, key, bill);
+        if granted.is_promised(self.now) {
+            self.ledger.withdraw(self.now, granted.start, bill);
         } else {
-            self.ledger.correct(self.now, key, bill, &Bill::new(), CallMade::No);
+            self.ledger.correct(self.now, granted.start, bill, &Bill::new(), CallMade::No);
         }
+        self.shadow_limits.correct(self.now, granted.start, bill, None);
     }
 
     /// Corrects all counts to the actual cost. A call that was made before its start counts from

@@ -1,9 +1,8 @@
-//! Granted starts: promises and sends them, puts off late ones, and takes back those that reach no
-//! client.
+//! Granted starts: promises and sends them, and takes back those that reach no client.
 //!
 //! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
-//! the calls would come on top of the refill. So each start whose answer may not have arrived is
-//! put off by the delay.
+//! the calls would come on top of the refill. Clients notice that an answer came late, and return
+//! its permit. Until answers arrive in time again, waiting requests are granted nothing.
 
 use super::Scheduler;
 use crate::collections::Slot;
@@ -12,7 +11,7 @@ use crate::event::Ask;
 use crate::ids::{ClassId, Tier};
 use crate::ledger::Offer;
 use crate::limits::StartKey;
-use crate::permits::{Granted, SentStart, Stage, State};
+use crate::permits::{Granted, Stage, State};
 use crate::queue::GrantedService;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
@@ -79,9 +78,6 @@ impl<R: Clone> Scheduler<R> {
         permit.state = State::Granted(granted);
         let (start, bill) = (granted.start, Arc::clone(&permit.bill));
         self.charges(now).commit(granted, &bill, tier, latest);
-        if granted.stage == Stage::Sent {
-            self.sent.note_sent(SentStart { at: now, slot, serial: start.serial });
-        }
         let end = self.ledger.lease_end(now, start, &bill);
         match self.resource.is_small(&bill) {
             true => self.permits.forget_small_after(slot, end),
@@ -90,24 +86,10 @@ impl<R: Clone> Scheduler<R> {
         self.counters.granted += 1;
     }
 
-    /// Notes that answers sent until `until` have arrived.
-    pub(crate) fn delivered(&mut self, until: Time) {
-        if self.sent.note_delivered(until) {
+    /// Notes that answers arrive in time.
+    pub(crate) fn delivered(&mut self) {
+        if std::mem::take(&mut self.answers_are_late) {
             self.ledger.note_change();
-        }
-    }
-
-    /// Puts each undelivered start off by the time since it was sent, because answers do not
-    /// arrive.
-    pub(crate) fn answers_late(&mut self, now: Time) {
-        for start in self.sent.take_late() {
-            let open = self.open_start(start);
-            if let Some(granted) = open {
-                let bill = Arc::clone(&self.permits.get(start.slot).bill);
-                let key = self.charges(now).put_off(granted, &bill, now.since(start.at));
-                self.permits.get_mut(start.slot).state = State::Granted(granted.moved_to(key));
-            }
-            self.sent.note_sent(SentStart { at: if open.is_some() { now } else { start.at }, ..start });
         }
     }
 
@@ -124,11 +106,5 @@ impl<R: Clone> Scheduler<R> {
             State::Granted(granted) if granted.is_open() => self.give_back_undelivered(now, slot, granted),
             State::Granted(_) | State::Returned => {}
         }
-    }
-
-    /// The start, unless it is settled or given back.
-    fn open_start(&self, sent: SentStart) -> Option<Granted> {
-        let granted = self.permits.find_at(sent.slot)?.granted()?;
-        (granted.start.serial == sent.serial && granted.is_open()).then_some(granted)
     }
 }

@@ -25,7 +25,7 @@ use crate::command::Command;
 use crate::event::Event;
 use crate::fencing::Term;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
-use crate::permits::{PendingAnswers, Permits, SentStarts};
+use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use dispatch::plan::DispatchPlan;
@@ -91,7 +91,8 @@ pub struct Scheduler<R> {
     shadow_limits: ShadowLimits,
     permits: Permits<R>,
     pending: PendingAnswers<R>,
-    sent: SentStarts,
+    /// Whether answers are held up, so that waiting requests are granted nothing.
+    answers_are_late: bool,
     queues: Queues,
     recent: RecentService,
     plan: DispatchPlan,
@@ -142,7 +143,7 @@ impl<R: Clone> Scheduler<R> {
             shadow_limits: ShadowLimits::new(&resource, now),
             permits: Permits::new(resource.spec().bounds.max_permits),
             pending: PendingAnswers::new(),
-            sent: SentStarts::default(),
+            answers_are_late: false,
             queues: Queues::new(&resource, now),
             recent: RecentService::new(now),
             plan: DispatchPlan::default(),
@@ -246,8 +247,8 @@ impl<R: Clone> Scheduler<R> {
                 self.continue_change(now);
             }
             Event::WallClock(wall_clock) => self.anchor(now, wall_clock),
-            Event::Delivered(until) => self.delivered(until),
-            Event::AnswersLate => self.answers_late(now),
+            Event::Delivered => self.delivered(),
+            Event::AnswersLate => self.answers_are_late = true,
             Event::Undelivered(id) => self.undelivered(now, &id),
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
@@ -281,7 +282,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let is_any_waiting = self.waiting() > 0;
-        let dispatch = self.plan.next().filter(|_| !self.sent.are_late());
+        let dispatch = self.plan.next().filter(|_| !self.answers_are_late);
         let wakeups = [
             (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
             (WakeupReason::Progress, is_any_waiting.then_some(self.queues.updates.next())),

@@ -11,7 +11,7 @@ use crate::collections::Slot;
 use crate::event::Ask;
 use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
-use crate::permits::{Answer, Granted, PendingAnswer, SentStart, Stage, State};
+use crate::permits::{Answer, Granted, PendingAnswer, Stage, State};
 use crate::policy::Resource;
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
@@ -101,7 +101,6 @@ impl<R: Clone> Scheduler<R> {
         };
         let granted = granted.in_stage(Stage::Sent);
         self.permits.get_mut(slot).state = State::Granted(granted);
-        self.sent.note_sent(SentStart { at: now, slot, serial });
         self.answer(now, slot, to, granted, Answered::AtOnce);
     }
 

@@ -7,7 +7,7 @@ use crate::fencing::Term;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{Backlog, Ledger, Offer};
 use crate::limits::{StartKey, just_past};
-use crate::permits::{Permit, Permits, SentStarts};
+use crate::permits::{Permit, Permits};
 use crate::policy::{Bill, KeyCharge, Resource};
 use crate::queue::{KeyQueue, QueueDemand, Queues, Waiting};
 use rampmeter_protocol::epoch::Epoch;
@@ -23,7 +23,7 @@ pub(crate) struct WaitEstimator<'a, R> {
     pub(crate) permits: &'a Permits<R>,
     pub(crate) queues: &'a Queues,
     pub(super) term: &'a Term,
-    pub(super) sent: &'a SentStarts,
+    pub(super) answers_are_late: bool,
 }
 
 impl<'a, R> WaitEstimator<'a, R> {
@@ -38,7 +38,7 @@ impl<'a, R> WaitEstimator<'a, R> {
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
     pub(crate) fn is_held_by_store(&self, bill: &Bill) -> bool {
-        self.sent.are_late() || !self.is_covered(bill, self.now)
+        self.answers_are_late || !self.is_covered(bill, self.now)
     }
 
     /// The limits by which a waiting request is charged.

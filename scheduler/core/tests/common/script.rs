@@ -120,7 +120,7 @@ impl Player<'_> {
                 self.world.handle(now, Event::Empty(vec![limit]));
             }
             ["held-up"] => self.world.handle(now, Event::AnswersLate),
-            ["delivered"] => self.world.handle(now, Event::Delivered(now)),
+            ["delivered"] => self.world.handle(now, Event::Delivered),
             ["hand-over"] => self.world.handle(now, Event::HandOver),
             ["undelivered", id] => self.world.handle(now, Event::Undelivered(PermitId::new(id).unwrap())),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),

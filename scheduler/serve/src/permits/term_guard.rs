@@ -86,7 +86,7 @@ impl TermGuard {
             (false, _) => now + RECONNECT_POLL,
             (true, false) => heartbeat,
             (true, true) => {
-                let echo = self.loopback.next_look(now, self.core.grants());
+                let echo = self.loopback.next_look(self.core.grants());
                 let due = self.next_checkpoint(now).into_iter().chain(self.core.next_wakeup().map(|wakeup| wakeup.at));
                 due.chain([heartbeat, echo]).min().unwrap_or(heartbeat)
             }
@@ -170,16 +170,13 @@ impl TermGuard {
 
     /// Takes one of this loop's own messages.
     pub(crate) fn take_echo(&mut self, now: Time, payload: &[u8]) {
-        if let Some(echo) = self.loopback.take_echo(now, payload) {
-            if echo.was_late {
-                self.core.handle(now, Event::AnswersLate);
-            }
-            self.core.handle(now, Event::Delivered(echo.sent_at));
+        if self.loopback.take_echo(now, payload) {
+            self.core.handle(now, Event::Delivered);
         }
         self.leadership.take_echo(payload);
     }
 
-    /// Notes that nothing has come in: if the echo is late, so are answers.
+    /// Notes that nothing has come in: if the echo has become late, so have answers.
     pub(crate) fn notice_late_echo(&mut self, now: Time) {
         if self.loopback.notice_late(now) {
             self.core.handle(now, Event::AnswersLate);

@@ -6,12 +6,10 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// Pause between two echoes when nothing is granted.
 const EVERY: Span = Span::from_secs(1);
-/// The shortest pause: one echo shows that all grants before it have come through.
+/// The shortest pause: one echo shows whether all grants before it come through in time.
 const SOONEST: Span = Span::from_millis(10);
 /// How long a loop may receive no echo. By then, three are missing.
 const DEAD_AFTER: Span = Span::from_millis(3500);
-/// By how much starts are put off while answers are late: half of what the margin pays for.
-const PUT_OFF: Span = Span::from_millis(25);
 
 /// Sends echoes on the way that requests and answers take, and receives them.
 ///
@@ -27,15 +25,6 @@ pub struct LoopbackCheck {
     /// Whether the core was told that answers are late.
     late: bool,
     name: String,
-}
-
-/// An echo of this loop that has come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ArrivedEcho {
-    /// When the echo was sent: all answers until then have come through.
-    pub sent_at: Time,
-    /// Whether the core was told that answers are late.
-    pub was_late: bool,
 }
 
 impl LoopbackCheck {
@@ -63,13 +52,19 @@ impl LoopbackCheck {
         Some(format!("{} {}", self.name, now.nanos()))
     }
 
-    /// Takes an echo that came in at `now`. Nothing if it is another loop's.
-    pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> Option<ArrivedEcho> {
-        let echo: String = serde_json::from_slice(echo).ok()?;
-        let sent_at = Time::from_nanos(echo.strip_prefix(&self.name)?.strip_prefix(' ')?.parse().ok()?);
+    /// Takes an echo that came in at `now`. Returns whether it is this loop's.
+    pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> bool {
+        let Some(sent_at) = self.sent_at(echo) else { return false };
         self.alive_at = now;
         self.missing_since = (sent_at < self.sent_at).then_some(self.sent_at);
-        Some(ArrivedEcho { sent_at, was_late: std::mem::take(&mut self.late) })
+        self.late = false;
+        true
+    }
+
+    /// When this loop sent an echo. Nothing if it is another loop's.
+    fn sent_at(&self, echo: &[u8]) -> Option<Time> {
+        let echo: String = serde_json::from_slice(echo).ok()?;
+        Some(Time::from_nanos(echo.strip_prefix(&self.name)?.strip_prefix(' ')?.parse().ok()?))
     }
 
     /// Notes that nothing can arrive: echoes are lost, and the next one is due at once.
@@ -84,27 +79,24 @@ impl LoopbackCheck {
         now.since(self.alive_at) < DEAD_AFTER
     }
 
-    /// Whether the last echo is late at `now`. Call this only when nothing else has come in: then
-    /// NATS carries no answers in time either. A busy loop receives its echo late, which says
-    /// nothing about answers.
+    /// Whether the last echo has become late by `now`. Call this only when nothing else has come
+    /// in: then NATS carries no answers in time either. A busy loop receives its echo late, which
+    /// says nothing about answers.
     pub fn notice_late(&mut self, now: Time) -> bool {
-        let late = self.late_from().is_some_and(|late_from| late_from < now);
+        let late = self.late_from().is_some_and(|late_from| late_from <= now);
         self.late |= late;
         late
     }
 
-    /// When to check the echo: when it becomes late, and then once in the time by which starts are
-    /// put off.
+    /// When to check the echo, or to send the next one.
     #[must_use]
-    pub fn next_look(&self, now: Time, grants: u64) -> Time {
-        let next_echo = self.next_echo(grants);
-        let late = self.late_from().map(|late_from| late_from.max(now) + PUT_OFF);
-        late.map_or(next_echo, |late| late.min(next_echo))
+    pub fn next_look(&self, grants: u64) -> Time {
+        self.next_echo(grants).min(self.late_from().unwrap_or(Time::NEVER))
     }
 
-    /// When the echo that is under way becomes late.
+    /// When the echo that is under way becomes late; none if it is late already.
     fn late_from(&self) -> Option<Time> {
-        self.missing_since.map(|since| since + LATENESS)
+        self.missing_since.filter(|_| !self.late).map(|since| since + LATENESS)
     }
 }
 
@@ -120,19 +112,15 @@ mod tests {
         serde_json::to_vec(&echo.expect("an echo")).unwrap()
     }
 
-    fn sent_at(echo: Option<ArrivedEcho>) -> Option<Time> {
-        echo.map(|echo| echo.sent_at)
-    }
-
     #[test]
     fn a_loop_that_does_not_hear_itself_is_dead() {
         let mut check = LoopbackCheck::new(at(10_000), "a");
         let echo = quoted(check.send(at(10_000), 0));
         assert!(check.send(at(10_999), 0).is_none());
-        assert_eq!(LoopbackCheck::new(at(10_000), "b").take_echo(at(10_001), &echo), None);
-        assert_eq!(sent_at(check.take_echo(at(11_001), &echo)), Some(at(10_000)));
+        assert!(!LoopbackCheck::new(at(10_000), "b").take_echo(at(10_001), &echo));
+        assert!(check.take_echo(at(11_001), &echo));
         assert!(check.is_alive(at(14_500)) && !check.is_alive(at(14_501)));
-        assert_eq!(check.take_echo(at(11_001), b"\"a\""), None);
+        assert!(!check.take_echo(at(11_001), b"\"a\""));
     }
 
     #[test]
@@ -155,15 +143,15 @@ mod tests {
     }
 
     #[test]
-    fn a_late_echo_is_looked_for_again_and_its_end_is_told_once() {
+    fn a_late_echo_is_told_once() {
         let mut check = LoopbackCheck::new(at(10_000), "a");
         let first = quoted(check.send(at(10_000), 0));
-        assert_eq!(check.next_look(at(10_000), 0), at(10_075));
-        assert!(!check.notice_late(at(10_050)) && check.notice_late(at(10_051)));
-        assert_eq!(check.next_look(at(10_075), 0), at(10_100));
-        assert_eq!(check.take_echo(at(10_080), &first), Some(ArrivedEcho { sent_at: at(10_000), was_late: true }));
-        assert_eq!(check.next_look(at(10_080), 0), at(11_000));
-        let second = quoted(check.send(at(11_000), 0));
-        assert_eq!(check.take_echo(at(11_001), &second), Some(ArrivedEcho { sent_at: at(11_000), was_late: false }));
+        assert_eq!(check.next_look(0), at(10_050));
+        assert!(!check.notice_late(at(10_049)) && check.notice_late(at(10_050)));
+        assert!(!check.notice_late(at(10_075)));
+        assert_eq!(check.next_look(0), at(11_000));
+        assert!(check.take_echo(at(10_080), &first));
+        check.send(at(11_000), 0).expect("an echo");
+        assert_eq!(check.next_look(0), at(11_050));
     }
 }
