@@ -171,6 +171,7 @@ IN_CORE = [
     ("the limit that moves a start last blocks others, whether it has room or not", "blocking", r"(self\.ledger\..*\.or_else\(any\))\.or\(offer\.limited_by\)", r"offer.limited_by.or_else(|| \1)"),
     ("a promise under a longer window ends at its start", "commit_paid", r"self\.add_usage\(.*\);", ""),
     ("returned permits come first in a snapshot", "latest_permits", r"(?<=State::Returned => Some\(Time::)ORIGIN", "NEVER"),
+    ("a lost update takes back a grant", "undelivered", r"if is_grant && ", "if "),
     ("the rest of a window is wasted", "backfill", r"self\.start_or_hold\(.*\);", "let _ = (slot, until, Span::ZERO, StartReason::Backfilled);"),
     ("a request that fits later in a window is not told", "start_or_hold", r"\w+\.at <= latest(?= =>)", "latest < offer.at || latest == Time::NEVER"),
     ("a request that was passed has not starved", "ends_starvation", r"self\.reason != StartReason::Backfilled", "true"),

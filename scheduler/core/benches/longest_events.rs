@@ -258,11 +258,11 @@ impl<'a> World<'a> {
         self.settle("settle, used", allowed, Outcome::Used(vec![("requests".to_owned(), amount(0.5))]));
         match number % 2 {
             0 => self.settle("settle, unused", reserved, Outcome::Unused),
-            _ => self.event("undelivered, granted", Event::Undelivered(id(reserved))),
+            _ => self.event("undelivered, granted", Event::Undelivered { id: id(reserved), is_grant: true }),
         }
         match number % 4 {
             0 => self.settle("settle, cancel", waiting, Outcome::Unused),
-            1 => self.event("undelivered, waiting", Event::Undelivered(id(waiting))),
+            1 => self.event("undelivered, waiting", Event::Undelivered { id: id(waiting), is_grant: false }),
             _ => {}
         }
         self.event("wake, for nothing", Event::Wake);

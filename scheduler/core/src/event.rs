@@ -38,8 +38,13 @@ pub enum Event<R> {
     /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
     /// requests nothing. Clients return permits whose answers came late.
     AnswersLate,
-    /// The last answer to this request or permit has reached no client.
-    Undelivered(PermitId),
+    /// An answer to this request or permit has reached no client.
+    Undelivered {
+        /// The request or permit.
+        id: PermitId,
+        /// Whether the answer was its grant, and not an update while it waited.
+        is_grant: bool,
+    },
 
     // From the store and the leadership.
     /// The store holds this checkpoint.

@@ -93,17 +93,17 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Notes that the last answer about `id` has reached no client. A waiting request is dropped,
-    /// and an open permit is given back unused. A client that was only cut off may ask again under
-    /// the same id.
-    pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId) {
+    /// Notes that an answer about `id` has reached no client. A waiting request is dropped, and an
+    /// open permit whose grant is lost is given back unused. After a lost update, the grant may have
+    /// arrived. A client that was only cut off may ask again under the same id.
+    pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId, is_grant: bool) {
         let Some(slot) = self.permits.find(id) else { return };
         match self.permits.get(slot).state {
             State::Waiting(_) => {
                 self.drop_waiting(slot);
                 self.counters.returned += 1;
             }
-            State::Granted(granted) if granted.is_open() => self.give_back_undelivered(now, slot, granted),
+            State::Granted(granted) if is_grant && granted.is_open() => self.give_back_undelivered(now, slot, granted),
             State::Granted(_) | State::Returned => {}
         }
     }

@@ -249,7 +249,7 @@ impl<R: Clone> Scheduler<R> {
             Event::WallClock(wall_clock) => self.anchor(now, wall_clock),
             Event::Delivered => self.delivered(),
             Event::AnswersLate => self.answers_are_late = true,
-            Event::Undelivered(id) => self.undelivered(now, &id),
+            Event::Undelivered { id, is_grant } => self.undelivered(now, &id, is_grant),
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::StoreLost => self.store_lost(now),
             Event::StoreReplaced { epoch } => self.feedback().distrust_stock(now, epoch),

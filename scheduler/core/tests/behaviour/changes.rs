@@ -124,7 +124,7 @@ fn requests_leave_and_are_repeated_before_their_step() {
     change(&mut world, &per_second(20.0));
     let last = |back: usize| MANY - back;
     assert_eq!(world.settle(at(0), &format!("w{}", last(1)), Outcome::Unused), SentAnswer::Settled);
-    world.handle(at(0), Event::Undelivered(id(last(2))));
+    world.handle(at(0), Event::Undelivered { id: id(last(2)), is_grant: false });
     let again = world.ask(at(0), &plain(0).named(&format!("w{}", last(3))));
     let refused = world.ask(at(0), &wish(Mode::Reserve, &[]).named(&format!("w{}", last(4))));
     assert_eq!(world.last_answer(refused), Some(SentAnswer::Refused(Refusal::RepeatCannotWait)));

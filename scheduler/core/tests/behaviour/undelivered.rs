@@ -235,3 +235,19 @@ fn those_behind_a_purged_request_start_at_once() {
     world.handle(ms(0), Event::Wake);
     assert_eq!(world.start(2), Some(ms(0)));
 }
+
+/// A client is between two connections when an update reaches nobody, and is back for its grant.
+#[test]
+fn a_late_notice_of_an_update_takes_back_no_grant() {
+    play(
+        &ten_per_second(),
+        "
+        0    reserve x requests=10         -> x@0
+        0    wait a progress               -> a#0~100
+        100                                -> a@100
+        101  undelivered update a          ->
+        101  levels                        -> requests=0.01
+        101  used a                        -> a:settled
+        ",
+    );
+}

@@ -14,7 +14,7 @@
 //! | `held-up` | answers are delayed |
 //! | `delivered` | all answers have arrived |
 //! | `hand-over` | the scheduler gives the resource up |
-//! | `undelivered`, then a name | the last answer to the request of this name has reached no client |
+//! | `undelivered`, then a name | the grant to the request of this name has reached no client; with `update`, an answer before it |
 //! | `clock`, then milliseconds | corrects the wall time at the origin of time |
 //! | `levels` | answers the levels of all limits |
 //! | `left`, then a name | answers the remaining amounts in the limits of this permit |
@@ -122,7 +122,8 @@ impl Player<'_> {
             ["held-up"] => self.world.handle(now, Event::AnswersLate),
             ["delivered"] => self.world.handle(now, Event::Delivered),
             ["hand-over"] => self.world.handle(now, Event::HandOver),
-            ["undelivered", id] => self.world.handle(now, Event::Undelivered(PermitId::new(id).unwrap())),
+            ["undelivered", id] => self.undelivered(now, id, true),
+            ["undelivered", "update", id] => self.undelivered(now, id, false),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
             ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),
             ["extend", id, "anew", ref options @ ..] => {
@@ -144,6 +145,10 @@ impl Player<'_> {
         let mut asked = wish(mode_of(mode), &[]).named(id);
         options.iter().for_each(|option| read_option(&mut asked, option));
         self.world.ask(now, &asked);
+    }
+
+    fn undelivered(&mut self, now: Time, id: &str, is_grant: bool) {
+        self.world.handle(now, Event::Undelivered { id: PermitId::new(id).unwrap(), is_grant });
     }
 
     fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> String {

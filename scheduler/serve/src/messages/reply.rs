@@ -81,13 +81,22 @@ impl ReplyTo {
     }
 }
 
+/// The request that has waited for an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waited {
+    /// The request.
+    pub id: PermitId,
+    /// Whether the answer is its grant, and not an update.
+    pub is_grant: bool,
+}
+
 /// A message to be published.
 #[derive(Debug)]
 pub struct Outgoing {
     /// Where to.
     pub to: Address,
     /// The request that has waited for it, if one has.
-    pub waited: Option<PermitId>,
+    pub waited: Option<Waited>,
     /// Only refusals have some: they cost the receiver time.
     pub headers: Option<HeaderMap>,
     /// The content.
@@ -108,8 +117,8 @@ impl Outbox {
         self.answer_waiting(to, None, answer);
     }
 
-    /// The same for the request `waited`, if it has waited for this answer.
-    pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<PermitId>, answer: &Answer<'_>) {
+    /// The same for a request that has waited for this answer, if it has.
+    pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<Waited>, answer: &Answer<'_>) {
         match to.envelope {
             Envelope::Alone(address) => {
                 write_answer(&mut self.buffer, answer);
@@ -167,7 +176,7 @@ impl Outbox {
         self.outgoing.drain(..)
     }
 
-    fn push(&mut self, to: Address, waited: Option<PermitId>, headers: Option<HeaderMap>) {
+    fn push(&mut self, to: Address, waited: Option<Waited>, headers: Option<HeaderMap>) {
         let payload = self.buffer.split().freeze();
         self.outgoing.push(Outgoing { to, waited, headers, payload });
     }

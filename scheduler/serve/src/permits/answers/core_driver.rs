@@ -3,7 +3,7 @@
 use crate::log_throttle::LogThrottle;
 use crate::messages::inbound::Address;
 use crate::messages::message_trace::MessageTrace;
-use crate::messages::reply::{ReplyTo, refusal};
+use crate::messages::reply::{ReplyTo, Waited, refusal};
 use crate::messages::request_trace::{RequestTrace, Waiting};
 use crate::permits::answers::delivery::Delivery;
 use crate::permits::answers::key_labels::KeyLabels;
@@ -243,14 +243,16 @@ impl CoreDriver {
 
     /// The request that has waited for this answer. Most requests are answered at once: their ids
     /// are not copied.
-    fn waited(&mut self, command: &Command<ReplyTo>) -> Option<PermitId> {
+    fn waited(&mut self, command: &Command<ReplyTo>) -> Option<Waited> {
         match command {
             Command::Grant(grant) if grant.repeated => {
                 self.delivery.undelivered().note_repeated(&grant.id);
                 None
             }
-            Command::Grant(grant) => (grant.waited > Span::ZERO).then(|| grant.id.clone()),
-            Command::Queued { id, .. } => Some(id.clone()),
+            Command::Grant(grant) => {
+                (grant.waited > Span::ZERO).then(|| Waited { id: grant.id.clone(), is_grant: true })
+            }
+            Command::Queued { id, .. } => Some(Waited { id: id.clone(), is_grant: false }),
             Command::Refuse { .. }
             | Command::RefuseSettle { .. }
             | Command::Settled { .. }
@@ -351,21 +353,21 @@ impl CoreDriver {
     pub(crate) async fn publish(&mut self, now: impl Fn() -> Time) {
         self.delivery.publish().await;
         while let Some(gone) = self.delivery.undelivered().take_own() {
-            gone.into_iter().for_each(|id| self.give_up_on(now(), id));
+            gone.into_iter().for_each(|waited| self.give_up_on(now(), waited));
             self.delivery.publish().await;
         }
     }
 
     /// Takes the server's notice that an answer has reached no client.
     pub(crate) fn take_no_responders(&mut self, now: Time, notice: &async_nats::Message) {
-        if let Some(id) = self.delivery.undelivered().take_no_responders(now, notice) {
-            self.give_up_on(now, id);
+        if let Some(waited) = self.delivery.undelivered().take_no_responders(now, notice) {
+            self.give_up_on(now, waited);
         }
     }
 
-    fn give_up_on(&mut self, now: Time, id: PermitId) {
+    fn give_up_on(&mut self, now: Time, Waited { id, is_grant }: Waited) {
         self.tally.undelivered += 1;
-        self.handle(now, Event::Undelivered(id));
+        self.handle(now, Event::Undelivered { id, is_grant });
     }
 
     /// One step of the walk along requests whose connections may be gone.

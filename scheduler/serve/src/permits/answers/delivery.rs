@@ -7,7 +7,6 @@ use crate::permits::answers::undelivered::Undelivered;
 use async_nats::{Client, HeaderMap, Subject};
 use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
-use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::subject::Subjects;
@@ -87,12 +86,12 @@ impl Delivery {
             match to {
                 Address::Here(inbox, number) => {
                     let sent = inbox.try_send((number, InboxReply::Answer(payload)));
-                    if let (Err(TrySendError::Closed(_)), Some(id)) = (sent, waited) {
-                        self.undelivered.note_here(id);
+                    if let (Err(TrySendError::Closed(_)), Some(waited)) = (sent, waited) {
+                        self.undelivered.note_here(waited);
                     }
                 }
                 Address::Subject(subject) => {
-                    let notice_subject = waited.and_then(|id: PermitId| self.undelivered.notice_subject(&id, &subject));
+                    let notice_subject = waited.and_then(|waited| self.undelivered.notice_subject(&waited, &subject));
                     send(&self.client, subject, notice_subject, headers, payload).await;
                 }
             }

@@ -4,7 +4,7 @@
 //! answer meets no subscription, the server says *no responders* there, and only on the connection
 //! that has sent the answer.
 
-use crate::messages::reply::ReplyTo;
+use crate::messages::reply::{ReplyTo, Waited};
 use async_nats::{Message, StatusCode, Subject};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
@@ -18,6 +18,10 @@ const PROBED_EVERY: Span = Span::from_secs(1);
 /// The most connections that are remembered as perhaps gone: more than fail at once when hosts
 /// fail. Requests of further connections are found when their turns come.
 const MAX_GONE: usize = 256;
+/// The token of a notice about the grant of a request that has waited.
+const GRANT: &str = "g";
+/// The token of a notice about an update.
+const UPDATE: &str = "u";
 /// Longer inboxes get no notice: a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
 /// The most permits that are remembered as repeated. A notice about the earlier answer and the
@@ -33,7 +37,7 @@ pub(crate) struct Undelivered {
     /// waited know; no client may publish there.
     prefix: String,
     /// Answers that no task of this process takes.
-    here: Vec<PermitId>,
+    here: Vec<Waited>,
     /// Permits that were asked for again. A notice about one is about its earlier answer.
     repeated: VecDeque<PermitId>,
     /// Connections that may be gone, and when they were found to be.
@@ -61,23 +65,25 @@ impl Undelivered {
         format!("{}>", self.prefix)
     }
 
-    /// Where the server reports that an answer about `id` has met no subscription to `inbox`;
-    /// nothing if the inbox is too long.
-    pub(crate) fn notice_subject(&self, id: &PermitId, inbox: &str) -> Option<Subject> {
-        let subject = || format!("{}{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
+    /// Where the server reports that an answer has met no subscription to `inbox`; nothing if the
+    /// inbox is too long.
+    pub(crate) fn notice_subject(&self, Waited { id, is_grant }: &Waited, inbox: &str) -> Option<Subject> {
+        let kind = if *is_grant { GRANT } else { UPDATE };
+        let subject = || format!("{}{kind}.{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
         (inbox.len() <= LONGEST_INBOX).then(subject)
     }
 
-    /// The permit and the inbox of a notice; nothing for any other message on this subject.
-    fn read<'a>(&self, notice: &'a Message) -> Option<(PermitId, &'a str)> {
-        let (id, inbox) = notice.subject.strip_prefix(&self.prefix)?.split_once('.')?;
-        let id = PermitId::new(&id.replace('=', ".")).ok()?;
-        (notice.status == Some(StatusCode::NO_RESPONDERS)).then_some((id, inbox))
+    /// The answer and the inbox of a notice; nothing for any other message on this subject.
+    fn read<'a>(&self, notice: &'a Message) -> Option<(Waited, &'a str)> {
+        let (kind, rest) = notice.subject.strip_prefix(&self.prefix)?.split_once('.')?;
+        let (id, inbox) = rest.split_once('.')?;
+        let waited = Waited { id: PermitId::new(&id.replace('=', ".")).ok()?, is_grant: kind == GRANT };
+        (notice.status == Some(StatusCode::NO_RESPONDERS)).then_some((waited, inbox))
     }
 
-    /// Notes that no task of this process takes the answer about `id`.
-    pub(crate) fn note_here(&mut self, id: PermitId) {
-        self.here.push(id);
+    /// Notes that no task of this process takes an answer.
+    pub(crate) fn note_here(&mut self, waited: Waited) {
+        self.here.push(waited);
     }
 
     /// Notes that a permit which was granted before has been asked for again.
@@ -88,23 +94,23 @@ impl Undelivered {
 
     /// The permits of this process whose answers no task takes; nothing if there are none. A permit
     /// that was asked for again is left out: its new request listens elsewhere.
-    pub(crate) fn take_own(&mut self) -> Option<Vec<PermitId>> {
+    pub(crate) fn take_own(&mut self) -> Option<Vec<Waited>> {
         if self.here.is_empty() {
             return None;
         }
         let mut own = std::mem::take(&mut self.here);
-        own.retain(|id| !self.repeated.contains(id));
+        own.retain(|waited| !self.repeated.contains(&waited.id));
         Some(own)
     }
 
-    /// The permit to give up on, if `notice` says that its answer has reached no client.
-    pub(crate) fn take_no_responders(&mut self, now: Time, notice: &Message) -> Option<PermitId> {
-        let (id, inbox) = self.read(notice)?;
-        if self.repeated.contains(&id) {
+    /// The answer to give up on, if `notice` says that it has reached no client.
+    pub(crate) fn take_no_responders(&mut self, now: Time, notice: &Message) -> Option<Waited> {
+        let (waited, inbox) = self.read(notice)?;
+        if self.repeated.contains(&waited.id) {
             return None;
         }
         self.suspect(now, inbox);
-        Some(id)
+        Some(waited)
     }
 
     pub(crate) fn has_walk(&self) -> bool {
@@ -158,6 +164,10 @@ fn connection(inbox: &str) -> &str {
 mod tests {
     use super::*;
 
+    fn grant(id: &str) -> Waited {
+        Waited { id: PermitId::new(id).unwrap(), is_grant: true }
+    }
+
     fn notice(subject: Subject, status: Option<StatusCode>) -> Message {
         Message { subject, reply: None, payload: "".into(), headers: None, status, description: None, length: 0 }
     }
@@ -166,10 +176,11 @@ mod tests {
     fn a_notice_names_a_permit_and_an_inbox_and_no_other_process_can_make_one() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let [own, other] = [(); 2].map(|()| Undelivered::new(&subjects, &hub));
-        for id in ["a", "7.12", ".", "..", "a:b-c_d."] {
-            let id = PermitId::new(id).unwrap();
-            let subject = own.notice_subject(&id, "_INBOX.x.1").unwrap();
-            assert_eq!(own.read(&notice(subject.clone(), Some(StatusCode::NO_RESPONDERS))), Some((id, "_INBOX.x.1")));
+        for (id, is_grant) in [("a", true), ("7.12", false), (".", true), ("..", false), ("a:b-c_d.", true)] {
+            let waited = Waited { id: PermitId::new(id).unwrap(), is_grant };
+            let subject = own.notice_subject(&waited, "_INBOX.x.1").unwrap();
+            let unheard = notice(subject.clone(), Some(StatusCode::NO_RESPONDERS));
+            assert_eq!(own.read(&unheard), Some((waited, "_INBOX.x.1")));
             assert_eq!(own.read(&notice(subject.clone(), None)), None, "a client has written there");
             assert_eq!(other.read(&notice(subject, Some(StatusCode::NO_RESPONDERS))), None, "another leader's");
         }
@@ -179,11 +190,11 @@ mod tests {
     fn one_notice_starts_a_walk_and_a_second_connection_another_one() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let mut undelivered = Undelivered::new(&subjects, &hub);
-        let ids = ["a", "b", "c"].map(|id| PermitId::new(id).unwrap());
-        let of = |undelivered: &Undelivered, id: &PermitId, inbox: &str| {
+        let ids = ["a", "b", "c"].map(grant);
+        let of = |undelivered: &Undelivered, id: &Waited, inbox: &str| {
             notice(undelivered.notice_subject(id, inbox).unwrap(), Some(StatusCode::NO_RESPONDERS))
         };
-        undelivered.note_repeated(&ids[0]);
+        undelivered.note_repeated(&ids[0].id);
         let repeated = of(&undelivered, &ids[0], "_INBOX.x.1");
         assert_eq!(undelivered.take_no_responders(Time::ORIGIN, &repeated), None, "the notice is of the answer before");
         assert!(!undelivered.has_walk());
@@ -202,8 +213,8 @@ mod tests {
     #[test]
     fn the_last_repeated_permits_are_remembered() {
         let mut undelivered = Undelivered::new(&Subjects::default(), &Name::new("hub").unwrap());
-        let ids: Vec<PermitId> = (0..100).map(|number: usize| PermitId::new(&number.to_string()).unwrap()).collect();
-        ids.iter().for_each(|id| undelivered.note_repeated(id));
+        let ids: Vec<Waited> = (0..100).map(|number: usize| grant(&number.to_string())).collect();
+        ids.iter().for_each(|waited| undelivered.note_repeated(&waited.id));
         ids.iter().for_each(|id| undelivered.note_here(id.clone()));
         assert_eq!(undelivered.take_own().unwrap(), ids[..100 - MAX_REPEATED]);
     }
@@ -211,10 +222,10 @@ mod tests {
     #[test]
     fn permits_of_this_process_are_given_up_unless_asked_for_again() {
         let mut undelivered = Undelivered::new(&Subjects::default(), &Name::new("hub").unwrap());
-        let ids = ["a", "b"].map(|id| PermitId::new(id).unwrap());
+        let ids = ["a", "b"].map(grant);
         assert_eq!(undelivered.take_own(), None);
         ids.iter().for_each(|id| undelivered.note_here(id.clone()));
-        undelivered.note_repeated(&ids[0]);
+        undelivered.note_repeated(&ids[0].id);
         assert_eq!(undelivered.take_own(), Some(vec![ids[1].clone()]));
         assert_eq!(undelivered.take_own(), None);
     }
@@ -236,7 +247,7 @@ mod tests {
     fn connections_that_may_be_gone_are_bounded() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let mut undelivered = Undelivered::new(&subjects, &hub);
-        let id = PermitId::new("a").unwrap();
+        let id = grant("a");
         for connection in 0..=MAX_GONE {
             let subject = undelivered.notice_subject(&id, &format!("_INBOX.{connection}.1")).unwrap();
             let notice = notice(subject, Some(StatusCode::NO_RESPONDERS));
