@@ -9,13 +9,13 @@ IN_CORE = [
     ("one call teaches any cost", "learn", r"\.clamp\(MIN_FACTOR, MAX_FACTOR\)", ".max(MIN_FACTOR)"),
     ("delays are remembered for ever", "count", r"> MAX_REMEMBERED", "> u32::MAX - MAX_REMEMBERED"),
     ("one call proves a large stock", "is_proven", r"cost\.times\(MAX_CALLS_BEYOND\)", "cost.times(MAX_CALLS_BEYOND * 1000)"),
-    ("freezes of all keys are recorded", "freeze_snapshots", r"\.take\(MAX_FREEZES\)", ".take(usize::MAX)"),
+    ("freezes of keys fill a record", "freeze_snapshots", r"fitting\(FREEZES_PART", "fitting(1"),
     ("one key is examined for a checkpoint", "key_budgets", r"MAX_EXAMINED", "1"),
     ("a far promise has any number of debits", "steps", r"\.min\(MAX_DEBIT_STEPS\)", ""),
     ("debits are inherited without end", "merged", r"saturating_sub\(MAX_DEBITS\)", "saturating_sub(usize::MAX)"),
-    ("a checkpoint lists all keys with far promises", "fenced_keys", r"fitting\(MAX_FAR_KEYS, HALF_KEYS_BYTES", "fitting(usize::MAX, HALF_KEYS_BYTES"),
+    ("a checkpoint lists all keys with far promises", "fenced_keys", r"fitting\(1, MAX_FAR_KEYS", "fitting(1, usize::MAX"),
     ("keys at rest are never written to pages", "write_pages", r"<= MAX_UNPAGED_KEYS", "<= usize::MAX"),
-    ("a stop lists all keys", "keys_at_stop", r"fitting\(MAX_KEYS_AT_STOP, KEYS_BYTES", "fitting(usize::MAX, KEYS_BYTES"),
+    ("a stop lists all keys", "keys_at_stop", r"fitting\(1, MAX_KEYS_AT_STOP", "fitting(1, usize::MAX"),
     ("any number of checkpoints is open", "may_open", r" && self\.open\.len\(\) < MAX_OPEN", ""),
     ("one event thaws all keys", "thaw", r"\.take\(MAX_THAWED\)", ""),
     ("any number of sums by class is kept", "row", r"self\.rows\.len\(\) < MAX_ROWS", "true"),
@@ -39,6 +39,7 @@ IN_CORE = [
 
 IN_DISCOVERY = [
     ("a discovered limit has any number of routes", "take_reading", r"< MAX_ROUTES", "< usize::MAX"),
+    ("routes of discovered limits fill the record", "take_reading", r"< ROUTES_BYTES", "< usize::MAX"),
     ("a discovered cap has no end", "put_cap", r"calls\.min\(MAX_IN_FLIGHT\)", "calls.max(MAX_IN_FLIGHT)"),
     ("a slowdown takes any number of calls to see", "note", r"\.clamp\(MIN_CALLS, MAX_CALLS\)", ".max(MIN_CALLS)"),
 ]

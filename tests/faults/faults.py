@@ -170,8 +170,11 @@ IN_CORE = [
     ("what is held for a waiting request is spent", "level_without", r"(self\.level_until\(.*\)) \+ held\b", r"{ let _ = held; \1 }"),
     ("the limit that moves a start last blocks others, whether it has room or not", "blocking", r"(self\.ledger\..*\.or_else\(any\))\.or\(offer\.limited_by\)", r"offer.limited_by.or_else(|| \1)"),
     ("a promise under a longer window ends at its start", "commit_paid", r"self\.add_usage\(.*\);", ""),
-    ("returned permits come first in a snapshot", "latest_permits", r"(?<=State::Returned => Some\(Time::)ORIGIN", "NEVER"),
+    ("returned permits come first in a snapshot", "first_permits", r"(?<=State::Returned => Some\(\()false, Time::ORIGIN", "true, Time::NEVER"),
+    ("settled permits push open ones off a snapshot", "first_permits", r"granted\.is_open\(\)", "true"),
     ("a lost update takes back a grant", "undelivered", r"if is_grant && ", "if "),
+    ("freezes without room are forgotten", "freezes_after", r"unlisted\.limits\.insert\(known\.limit\);", "let _ = known;"),
+    ("a refused checkpoint is repeated as large as it was", "refuse", r"self\.record_bytes /= 2;", ""),
     ("the rest of a window is wasted", "backfill", r"self\.start_or_hold\(.*\);", "let _ = (slot, until, Span::ZERO, StartReason::Backfilled);"),
     ("a request that fits later in a window is not told", "start_or_hold", r"\w+\.at <= latest(?= =>)", "latest < offer.at || latest == Time::NEVER"),
     ("a request that was passed has not starved", "ends_starvation", r"self\.reason != StartReason::Backfilled", "true"),
@@ -194,7 +197,7 @@ IN_CORE = [
     ("budgets of keys are not spent", "charge", r"(?<=\.charge\()resource\.credit\(charge\..*?\)", "Credit::ZERO"),
     ("a checkpoint without the budgets of its keys", "key_record", r" - budget - late\b", " - late"),
     ("a checkpoint without its keys' share of windows", "key_record", r"credit: budget\b", "credit: Credit::ZERO"),
-    ("a checkpoint without the budgets of unlisted keys", "fenced_keys", r"(has_budget\(limit\)\.map\()\|budgets\| .*\)$", r"\1|_| Credit::ZERO)"),
+    ("a checkpoint without the budgets of unlisted keys", "fenced_keys", r"(\|limit\| has_budget\(limit\)\.map\()\|budgets\| [^,]*\),", r"\1|_| Credit::ZERO),"),
     ("keys fill before they are used", "key_record", r" - budget - late\b", " - budget"),
     ("keys in use have no place in checkpoints", "enlist", r"self\.in_use\.insert\(.*\);", ""),
     ("grants of keys on pages are forgotten", "restore_page", r"spent\[.*?\]\)", "Credit::ZERO)"),
@@ -322,6 +325,7 @@ IN_PRICES = [
 IN_RECORDS = [
     ("an addition counts twice", "note_addition", r">= number", "> number"),
     ("any number of clients has a row of a day", "count_row", r"clients\.len\(\) < MAX_CLIENTS", "true"),
+    ("permits of any length share a value", "fitting", r"content\(permit\)\.len\(\)", "permit.keyed.len()"),
     ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
 ]
 IN_LISTENER = [

@@ -49,6 +49,9 @@ pub enum Event<R> {
     // From the store and the leadership.
     /// The store holds this checkpoint.
     CheckpointStored(CheckpointNumber),
+    /// The store has refused this checkpoint because of its size. The next one is due soon, and has
+    /// half as much room.
+    CheckpointRefused(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
     /// The store is new and holds no earlier epoch. Clients know earlier leaders, whose epochs are

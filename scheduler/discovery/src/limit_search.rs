@@ -23,6 +23,8 @@ use std::collections::BTreeMap;
 const MAX_DISCOVERED: usize = 24;
 /// The most routes of one limit.
 const MAX_ROUTES: usize = 256;
+/// With this many bytes of routes, no limit gets another one: the state record has to hold them.
+const ROUTES_BYTES: usize = 16 << 10;
 
 /// The name of the limit for a discovered rate.
 const RATE: &str = "learned-rate";
@@ -253,6 +255,8 @@ impl LimitSearch {
 
     fn take_reading(&mut self, answer: &CallResponse, reading: &Reading) {
         let Some(name) = name_of(reading).filter(|name| !is_steered(name)) else { return };
+        let routes_bytes: usize =
+            self.discovered.iter().flat_map(DiscoveredLimit::routes).map(|route| route.len()).sum();
         let is_written = self.written.limit(&name).is_some();
         let Some(limit) = self.discovered.iter_mut().find(|limit| limit.spec.name == name) else {
             let by_headers = self.discovered.iter().filter(|limit| limit.evidence == Evidence::Headers).count();
@@ -264,7 +268,7 @@ impl LimitSearch {
         };
         limit.confirm(answer.now, answer.connection);
         let route = answer.route_label.zip(answer.traits.and_then(|traits| traits.route.as_deref()));
-        let has_room = limit.routes().count() < MAX_ROUTES;
+        let has_room = limit.routes().count() < MAX_ROUTES && routes_bytes < ROUTES_BYTES;
         let wider = route.filter(|_| has_room).is_some_and(|(label, route)| limit.add_route(label, route));
         let is_window = !reading.described.is_gradual && reading.described.period.is_none();
         let longer = period(reading).filter(|_| is_window).is_some_and(|shown| limit.lengthen(shown));

@@ -24,6 +24,9 @@ pub enum StoreError {
     /// Another scheduler has written the record, and leads the resource now.
     #[error("another scheduler has taken the resource over")]
     Superseded,
+    /// A value is longer than the server takes; its bytes.
+    #[error("a value of {0} bytes is larger than `max_payload` of the NATS server")]
+    TooLarge(usize),
     /// The store can't be reached, or refuses the operation.
     #[error("the KV store does not answer: {0}")]
     Unavailable(String),

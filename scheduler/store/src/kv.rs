@@ -15,14 +15,15 @@ use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The most permits in one value. With 500 bytes each at most, the value stays well below a
-/// server's 1 MiB.
-const PERMITS_PER_PART: usize = 1000;
-/// The most values with permits of one resource. They hold the 250 000 permits that start last.
-/// Further permits stay paid, but can't be returned.
-const MAX_PARTS: usize = 250;
-/// The most permits that a record remembers.
-pub const MAX_PERMITS: usize = PERMITS_PER_PART * MAX_PARTS;
+/// The most permits that a record remembers. Further permits stay paid, but can't be returned.
+pub const MAX_PERMITS: usize = 250_000;
+/// The most bytes of permits in one value, unless a single permit is longer.
+const PART_BYTES: usize = 256 << 10;
+/// The most values with permits of one resource. A snapshot has at most 128 MiB of permits, and
+/// each value but the last is at least half full.
+const MAX_PARTS: usize = 1024;
+/// The bytes that headers of a write may take of a server's `max_payload`.
+const HEADERS_BYTES: usize = 1024;
 /// Parts that are written or read at the same time, which keeps a hand-over short.
 pub(super) const PARTS_AT_ONCE: usize = 16;
 /// Values that are kept for each key: the present one, and one to fall back to.
@@ -148,7 +149,8 @@ impl Store {
     /// Writes the record if the stored one still has `revision`.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if another record was written.
+    /// [`StoreError::Superseded`] if another record was written, and [`StoreError::TooLarge`] if the
+    /// server takes no value of this size.
     pub async fn write(
         &self,
         resource: &Name,
@@ -156,6 +158,7 @@ impl Store {
         revision: Revision,
     ) -> Result<Revision, StoreError> {
         let value = envelope::seal(state.format(), &content(state));
+        self.check_size(&value)?;
         match tokio::time::timeout(OPERATION, self.bucket.update(state_key(resource), value.into(), revision)).await {
             Ok(Ok(revision)) => Ok(revision),
             Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
@@ -202,7 +205,7 @@ impl Store {
     }
 
     /// Writes remembered permits, and returns the number of values. If there are too many permits,
-    /// it writes the first. The values count once a record names their number.
+    /// it writes the first ones. The values count once a record names their number.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -212,15 +215,18 @@ impl Store {
         epoch: Epoch,
         permits: &[PermitSnapshot],
     ) -> Result<usize, StoreError> {
-        let parts = parts(permits);
-        let count = parts.len();
-        let mut writes = Vec::with_capacity(count);
-        for (index, part) in parts.enumerate() {
-            // Each part is encoded when its turn comes. To encode all at once would delay other
-            // tasks.
+        let (mut rest, mut writes) = (permits, Vec::new());
+        while !rest.is_empty() && writes.len() < MAX_PARTS {
+            let (part, others) = rest.split_at(fitting(rest));
+            let index = writes.len();
+            // Each part is encoded when its turn comes. To encode or measure all at once would
+            // delay other tasks.
             let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
             writes.push(write.boxed());
+            rest = others;
+            tokio::task::yield_now().await;
         }
+        let count = writes.len();
         stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await?;
         Ok(count)
     }
@@ -248,6 +254,12 @@ impl Store {
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 
+    /// Fails if the server does not take a value of this size.
+    pub(super) fn check_size(&self, value: &[u8]) -> Result<(), StoreError> {
+        let fits = value.len() + HEADERS_BYTES <= self.client.server_info().max_payload;
+        if fits { Ok(()) } else { Err(StoreError::TooLarge(value.len())) }
+    }
+
     /// The last readable record of the key before `entry`.
     async fn record_before(&self, entry: &Entry) -> Option<Box<StateRecord>> {
         let mut history = within(self.bucket.history(&entry.key)).await.ok()?;
@@ -261,9 +273,11 @@ impl Store {
     }
 }
 
-/// The parts of `permits`, one for each value; permits beyond the last value are left out.
-fn parts<P>(permits: &[P]) -> impl ExactSizeIterator<Item = &[P]> {
-    permits.chunks(PERMITS_PER_PART).take(MAX_PARTS)
+/// How many of the first permits go into one value: at least one, if there is any.
+fn fitting(permits: &[PermitSnapshot]) -> usize {
+    let mut left = PART_BYTES;
+    let fits = |permit: &&PermitSnapshot| left.checked_sub(content(permit).len() + 1).map(|rest| left = rest).is_some();
+    permits.iter().take_while(fits).count().clamp(1, permits.len())
 }
 
 /// The record in an entry.
@@ -305,13 +319,34 @@ pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_protocol::id::PermitId;
+    use rampmeter_scheduler_core::durability::snapshot::{Fate, Offset};
 
-    /// Reaches `kv::MAX_PARTS` and `kv::MAX_PERMITS`.
+    /// A permit with a key of this many control characters, which take six bytes each.
+    fn permit(controls: usize) -> PermitSnapshot {
+        let name = |name| Name::new(name).unwrap();
+        PermitSnapshot {
+            id: PermitId::new("a").unwrap(),
+            start: Offset::ZERO,
+            class: name("default"),
+            client: None,
+            bill: Vec::new(),
+            keyed: vec![(name("each"), "\u{1}".repeat(controls), 1)],
+            held_until: Vec::new(),
+            fate: Fate::Open,
+        }
+    }
+
+    /// Reaches `kv::PART_BYTES`.
     #[test]
-    fn permits_without_room_are_left_out() {
-        let permits = vec![0_u8; 1_000_000];
-        assert_eq!((parts(&permits[..MAX_PERMITS - 1]).len(), parts(&permits).len()), (250, 250));
-        assert_eq!(parts(&permits[..MAX_PERMITS - 1]).map(<[u8]>::len).sum::<usize>(), 249_999);
-        assert_eq!(parts(&permits).map(<[u8]>::len).sum::<usize>(), 250_000);
+    fn permits_are_cut_by_their_bytes() {
+        for (controls, count) in [(0, 2_818), (4096, 10), (50_000, 1)] {
+            let permits = vec![permit(controls); 3_000];
+            let part = &permits[..fitting(&permits)];
+            assert_eq!(part.len(), count, "{controls}");
+            let next = content(&permits[..count + 1].to_vec()).len();
+            assert!(content(&part).len() <= PART_BYTES + 1 || count == 1);
+            assert!(next > PART_BYTES, "{controls}: another one would have had room");
+        }
     }
 }

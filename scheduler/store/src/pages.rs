@@ -9,7 +9,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPageId, KeySnapshot, NewPage};
 
 impl Store {
-    /// Writes pages. They count once a record names them.
+    /// Writes pages. They count once a record names them. A page that the server does not take is
+    /// left out, and counts as lost.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -17,6 +18,10 @@ impl Store {
         let mut writes = Vec::with_capacity(pages.len());
         for NewPage { id, keys } in pages {
             let value = encode(&(id.serial, KeysRecord::listing(keys)));
+            if let Err(error) = self.check_size(&value) {
+                tracing::error!(%resource, %error, "a page of keys is not written; its limits' keys may start empty");
+                continue;
+            }
             writes.push(within(self.bucket.put(page_key(resource, *id), value.into())).boxed());
         }
         stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await.map(drop)

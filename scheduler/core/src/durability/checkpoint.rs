@@ -1,7 +1,8 @@
 //! Checkpoints: states that the store must hold before permits are granted.
 
 use super::limit_snapshots::ListedPromises;
-use super::record_space::{HALF_KEYS_BYTES, MAX_FAR_KEYS, fitting, fitting_costs, keep_first};
+use super::limit_snapshots::UnlistedFreezes;
+use super::record_space::{MAX_FAR_KEYS, RecordSpace, encoded_key, keep_first};
 use super::snapshot::{KeySnapshot, KeysSnapshot, Snapshot};
 use crate::arithmetic::Credit;
 use crate::fencing::{ImmediateDemand, KeyBudgets};
@@ -36,12 +37,14 @@ impl<R> RecordedParts<'_, R> {
         if !self.term.budget().may_open() {
             return None;
         }
-        let (new_pages, of_keys) = self.key_budgets(now);
+        let mut space = self.record_space();
+        let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);
+        let (new_pages, of_keys) = self.key_budgets(now, &mut space);
         let (key_budgets, listed) = of_keys.unzip();
         let immediate = self.immediate_demand(now);
         let number = self.term.budget().next();
         self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
-        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default());
+        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default(), space, &unlisted);
         let granted = self.term.budget_mut().open(
             self.resource,
             now,
@@ -52,15 +55,24 @@ impl<R> RecordedParts<'_, R> {
         );
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
-        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        let costs = self.costs();
         let state = Snapshot { levels, keys, freezes, costs, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state })
     }
 
     /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises count as empty
     /// until their last promise. Every other key counts as empty until near starts are past.
-    fn fenced_keys(&self, now: Time, budgets: Option<&KeyBudgets>, mut listed: Vec<KeySnapshot>) -> KeysSnapshot {
+    fn fenced_keys(
+        &self,
+        now: Time,
+        budgets: Option<&KeyBudgets>,
+        mut listed: Vec<KeySnapshot>,
+        mut space: RecordSpace,
+        unlisted: &UnlistedFreezes,
+    ) -> KeysSnapshot {
         let limits = self.resource.limits();
+        let pages = budgets.and_then(|budgets| self.key_pages(now, &mut space, |id| budgets.of_unlisted(id)));
+        let budgets = budgets.filter(|_| pages.is_some());
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long all other keys stay empty.
         let mut far: Vec<_> = self.ledger.keys.far_debts_of_short_limits(now).take(MAX_FAR_KEYS + 1).collect();
@@ -72,13 +84,17 @@ impl<R> RecordedParts<'_, R> {
             let limit = &limits[known.limit.index()];
             KeySnapshot::of(limit, &known.key, &Bucket::empty_until(limit, now, *until), now, Credit::ZERO)
         };
-        let snapshots = fitting(MAX_FAR_KEYS, HALF_KEYS_BYTES, far.iter().map(snapshot));
+        let snapshots = space.fitting(1, MAX_FAR_KEYS, far.iter().map(snapshot), encoded_key);
         let others = far.get(snapshots.len()).map_or(now + NEAR, |(until, _)| *until);
         listed.extend(snapshots);
-        let pages = budgets.map(|budgets| self.key_pages(now, |limit| budgets.of_unlisted(limit)));
-        self.keys_snapshot(now, listed, pages.unwrap_or_default(), Some(others), |limit| {
-            has_budget(limit).map(|budgets| budgets.of_unlisted(limit))
-        })
+        self.keys_snapshot(
+            now,
+            listed,
+            pages.unwrap_or_default(),
+            Some(others),
+            |limit| has_budget(limit).map(|budgets| budgets.of_unlisted(limit)),
+            unlisted,
+        )
     }
 
     fn immediate_demand(&self, now: Time) -> Vec<ImmediateDemand> {

@@ -1,7 +1,8 @@
 //! The state at the end of a term.
 
 use super::limit_snapshots::ListedPromises;
-use super::record_space::{KEYS_BYTES, MAX_KEYS_AT_STOP, fitting, fitting_costs, keep_first};
+use super::limit_snapshots::UnlistedFreezes;
+use super::record_space::{MAX_KEYS_AT_STOP, RecordSpace, encoded, encoded_key, keep_first};
 use super::snapshot::{Fate, KeySnapshot, KeysSnapshot, Offset, PermitSnapshot, Snapshot};
 use crate::arithmetic::Credit;
 use crate::ids::{ClientNumber, LimitId};
@@ -15,6 +16,7 @@ use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
     /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
+    /// If there are more, or they take more than 128 MiB, promises and open calls come first.
     /// This reads every key, which takes a sixth of a second for a million. Call it at the end of a
     /// term, when nothing is granted any more.
     #[must_use]
@@ -27,18 +29,21 @@ impl<R: Clone> Scheduler<R> {
 impl<R> RecordedParts<'_, R> {
     fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         let new_pages = self.write_all_pages(now);
-        let permits = self.latest_permits(most);
-        let listed = ListedPromises::of(self.resource, now, &permits);
-        let permits = permits.into_iter().filter_map(|(_, permit)| self.permit_snapshot(now, permit)).collect();
+        let first = self.first_permits(most);
+        let permits = first.iter().filter_map(|permit| self.permit_snapshot(now, permit));
+        let permits = RecordSpace::of_permits().fitting(1, most, permits, encoded);
+        let listed = ListedPromises::of(self.resource, now, &first[..permits.len()]);
         let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
-        let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now));
-        let (freezes, costs) = (self.freeze_snapshots(now), fitting_costs(self.cost_estimates.ranked()));
+        let mut space = self.record_space();
+        let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);
+        let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now, space, &unlisted));
+        let costs = self.costs();
         Snapshot { levels, keys, freezes, costs, permits, new_pages }
     }
 
     /// The keys on no page. If there are too many, keys with long periods and low levels come
     /// first.
-    fn keys_at_stop(&self, now: Time) -> KeysSnapshot {
+    fn keys_at_stop(&self, now: Time, mut space: RecordSpace, unlisted: &UnlistedFreezes) -> KeysSnapshot {
         let limit_of = |known: &KeyBucket| &self.resource[known.limit];
         let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
         let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
@@ -48,26 +53,31 @@ impl<R> RecordedParts<'_, R> {
         let snapshot = |(_, known): &(_, &KeyBucket)| {
             KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
         };
-        let listed = fitting(MAX_KEYS_AT_STOP, KEYS_BYTES, lowest.iter().map(snapshot));
+        let pages = self.key_pages(now, &mut space, |_| Credit::ZERO);
+        let listed = space.fitting(1, MAX_KEYS_AT_STOP, lowest.iter().map(snapshot), encoded_key);
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
-        let known = |limit: LimitId| {
-            left_out.is_none_or(|(of_long_limit, _)| !of_long_limit && self.resource[limit].lists_keys())
+        let is_long = |limit: LimitId| self.resource[limit].lists_keys();
+        let known = |limit: LimitId| match left_out {
+            Some((of_long_limit, _)) => !of_long_limit && is_long(limit) && pages.is_some(),
+            None => pages.is_some() || !is_long(limit),
         };
-        let pages = self.key_pages(now, |_| Credit::ZERO);
-        let empty = left_out.map(|(_, empty)| empty);
-        self.keys_snapshot(now, listed, pages, empty, |limit| known(limit).then_some(Credit::ZERO))
+        let empty = left_out.map(|(_, empty)| empty).or(pages.is_none().then_some(now));
+        let allowed = |limit| known(limit).then_some(Credit::ZERO);
+        self.keys_snapshot(now, listed, pages.clone().unwrap_or_default(), empty, allowed, unlisted)
     }
 
-    fn latest_permits(&self, most: usize) -> Vec<(Time, &Permit<R>)> {
-        let start = |permit: &'_ Permit<R>| match &permit.state {
+    /// The permits to remember: promises, then calls in flight, then settled and returned ones; of
+    /// each, those that start last.
+    fn first_permits(&self, most: usize) -> Vec<&Permit<R>> {
+        let rank = |permit: &Permit<R>| match &permit.state {
             State::Waiting(_) => None,
-            State::Returned => Some(Time::ORIGIN),
-            State::Granted(granted) => Some(granted.start.at),
+            State::Returned => Some((false, Time::ORIGIN)),
+            State::Granted(granted) => Some((granted.is_open(), granted.start.at)),
         };
-        let mut latest: Vec<_> =
-            self.permits.iter().filter_map(|permit| start(permit).map(|start| (start, permit))).collect();
-        keep_first(&mut latest, most, |(a, first), (b, second)| b.cmp(a).then_with(|| first.id.cmp(&second.id)));
-        latest
+        let ranked = self.permits.iter().filter_map(|permit| rank(permit).map(|rank| (rank, permit)));
+        let mut first: Vec<_> = ranked.collect();
+        keep_first(&mut first, most, |(a, one), (b, other)| b.cmp(a).then_with(|| one.id.cmp(&other.id)));
+        first.into_iter().map(|(_, permit)| permit).collect()
     }
 
     fn permit_snapshot(&self, now: Time, permit: &Permit<R>) -> Option<PermitSnapshot> {

@@ -8,7 +8,8 @@
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
-use super::record_space::{HALF_KEYS_BYTES, KEYS_BYTES, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, fitting};
+use super::limit_snapshots::UnlistedFreezes;
+use super::record_space::{MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, RecordSpace, encoded, encoded_key};
 use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, NewPage, OtherKeysSnapshot, RateSnapshot};
 use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
@@ -36,7 +37,11 @@ const UNLISTED_PART: u64 = 16;
 
 impl<R> RecordedParts<'_, R> {
     /// New pages before a checkpoint, and its key budgets and snapshots; `None` for too many keys.
-    pub(crate) fn key_budgets(&mut self, now: Time) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeySnapshot>)>) {
+    pub(crate) fn key_budgets(
+        &mut self,
+        now: Time,
+        space: &mut RecordSpace,
+    ) -> (Vec<NewPage>, Option<(KeyBudgets, Vec<KeySnapshot>)>) {
         if !self.resource.limits().iter().any(Limit::lists_keys) {
             return (Vec::new(), None);
         }
@@ -53,7 +58,7 @@ impl<R> RecordedParts<'_, R> {
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
         let pages = self.write_pages(now, 1, &mut demand, &wanted);
-        (pages, if are_all { self.listable(now, demand) } else { None })
+        (pages, if are_all { self.listable(now, demand, space) } else { None })
     }
 
     /// Writes keys to new pages until the rest can be listed. For the end of a term: pages then
@@ -81,7 +86,7 @@ impl<R> RecordedParts<'_, R> {
         // A single page suffices if the checkpoint has room for the rest.
         while !resting.is_empty() && pages.len() < most && (pages.is_empty() || demand.len() > MAX_PAGE_KEYS) {
             let snapshots = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
-            let keys = fitting(MAX_PAGE_KEYS, KEYS_BYTES, snapshots);
+            let keys = self.record_space().fitting(1, MAX_PAGE_KEYS, snapshots, encoded_key);
             let (paged, rest) = resting.split_at(keys.len());
             resting = rest;
             for (name, _) in paged {
@@ -117,7 +122,12 @@ impl<R> RecordedParts<'_, R> {
     }
 
     /// The budgets and snapshots of the keys of a checkpoint; `None` if there are too many.
-    fn listable(&self, now: Time, demand: BTreeMap<KeyName, Credit>) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
+    fn listable(
+        &self,
+        now: Time,
+        demand: BTreeMap<KeyName, Credit>,
+        space: &mut RecordSpace,
+    ) -> Option<(KeyBudgets, Vec<KeySnapshot>)> {
         if demand.len() > MAX_PAGE_KEYS {
             return None;
         }
@@ -131,7 +141,7 @@ impl<R> RecordedParts<'_, R> {
         };
         let budgets: Vec<(KeyName, Credit)> = demand.into_iter().map(budget).collect();
         let snapshots = budgets.iter().map(|(name, budget)| self.listed_key(now, name, *budget));
-        let snapshots = fitting(MAX_PAGE_KEYS, HALF_KEYS_BYTES, snapshots);
+        let snapshots = space.fitting(2, MAX_PAGE_KEYS, snapshots, encoded_key);
         if snapshots.len() < budgets.len() {
             return None;
         }
@@ -163,7 +173,8 @@ impl<R> RecordedParts<'_, R> {
     }
 
     /// The keys of a snapshot: `listed` keys, keys on `pages`, and the budget of all other keys by
-    /// limit. Other keys without an `allowed` budget are empty until `empty`.
+    /// limit. Other keys without an `allowed` budget are empty until `empty`, and those of limits
+    /// with `unlisted` freezes until these end.
     pub(crate) fn keys_snapshot(
         &self,
         now: Time,
@@ -171,13 +182,15 @@ impl<R> RecordedParts<'_, R> {
         pages: Vec<KeyPage>,
         empty: Option<Time>,
         allowed: impl Fn(LimitId) -> Option<Credit>,
+        unlisted: &UnlistedFreezes,
     ) -> KeysSnapshot {
+        let allowed = |limit| allowed(limit).filter(|_| !unlisted.limits.contains(&limit));
         let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
             self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // Keys that a predecessor left empty stay empty for a successor, too.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
-        let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
+        let others_empty_in = empty.max(begins).max(unlisted.until).map(|time| Offset::between(now, time));
         let rates = if listed.is_empty() && pages.is_empty() { Vec::new() } else { self.key_rates() };
         KeysSnapshot { listed, known: known.collect(), others_empty_in, rates, pages }
     }
@@ -193,8 +206,14 @@ impl<R> RecordedParts<'_, R> {
             .collect()
     }
 
-    /// References to all pages. Each key on them may be granted `allowed`.
-    pub(crate) fn key_pages(&self, now: Time, allowed: impl Fn(LimitId) -> Credit) -> Vec<KeyPage> {
+    /// References to all pages; `None` if they have no room. Each key on them may be granted
+    /// `allowed`.
+    pub(crate) fn key_pages(
+        &self,
+        now: Time,
+        space: &mut RecordSpace,
+        allowed: impl Fn(LimitId) -> Credit,
+    ) -> Option<Vec<KeyPage>> {
         let spent = |page: &PageState, (id, limit): (LimitId, &Limit)| {
             (limit.spec().name.clone(), limit.rate().micros_up(page.granted_since[id.index()] + allowed(id)))
         };
@@ -205,7 +224,8 @@ impl<R> RecordedParts<'_, R> {
             spent: long().map(|each| spent(page, each)).collect(),
             keys: None,
         };
-        self.ledger.keys.pages.iter().map(page).collect()
+        let pages = space.fitting(2, usize::MAX, self.ledger.keys.pages.iter().map(page), encoded);
+        (pages.len() == self.ledger.keys.pages.iter().count()).then_some(pages)
     }
 
     /// The snapshot of each unlisted key of a limit, with this budget.

@@ -1,6 +1,7 @@
 //! Limits in a snapshot: the buckets without keys, freezes and spent quotas.
 
-use super::snapshot::{FreezeSnapshot, LevelSnapshot, StatedSnapshot};
+use super::record_space::{RecordSpace, encoded};
+use super::snapshot::{CostFactor, FreezeSnapshot, LevelSnapshot, StatedSnapshot};
 use crate::ids::LimitId;
 use crate::ledger::Backlog;
 use crate::limits::{BucketRecord, ListedStarts, UsageBlock};
@@ -8,9 +9,22 @@ use crate::permits::Permit;
 use crate::policy::{Limit, Resource};
 use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
+use std::collections::BTreeSet;
 
-/// The largest number of key freezes in a snapshot; those that end last are kept.
-const MAX_FREEZES: usize = 256;
+/// The freezes of keys get one part in this many of a record.
+const FREEZES_PART: usize = 8;
+/// How many freezes without room are looked at for their limits. If there are more, all limits with
+/// keys count as theirs.
+const MAX_EXAMINED: usize = 4_000;
+
+/// The freezes of keys that a record has no room for. Until the last of them ends, all listed keys
+/// of their limits count as frozen, and unlisted ones as empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct UnlistedFreezes {
+    /// The end of the last one; none if every freeze is listed.
+    pub(crate) until: Option<Time>,
+    pub(crate) limits: BTreeSet<LimitId>,
+}
 
 /// The promises that a snapshot lists one by one: those with the latest starts.
 pub(crate) struct ListedPromises {
@@ -24,12 +38,14 @@ impl ListedPromises {
         ListedPromises { first: None, promised: Backlog::none(resource) }
     }
 
-    /// The promises among these permits, which must be the permits with the latest starts.
-    pub(crate) fn of<R>(resource: &Resource, now: Time, permits: &[(Time, &Permit<R>)]) -> Self {
+    /// The promises among these permits, which must be those with the latest starts.
+    pub(crate) fn of<R>(resource: &Resource, now: Time, permits: &[&Permit<R>]) -> Self {
         let mut listed = ListedPromises::none(resource);
-        for (start, permit) in permits.iter().filter(|(start, permit)| *start > now && permit.granted().is_some()) {
-            listed.first = Some(*start);
-            listed.promised.add(resource, &permit.bill);
+        for permit in permits {
+            if let Some(granted) = permit.granted().filter(|granted| granted.is_promised(now)) {
+                listed.first = Some(granted.start.at);
+                listed.promised.add(resource, &permit.bill);
+            }
         }
         listed
     }
@@ -78,8 +94,24 @@ impl<R> RecordedParts<'_, R> {
             }),
         }
     }
-    /// All freezes that no served probe has ended, and all spent quotas.
-    pub(crate) fn freeze_snapshots(&mut self, now: Time) -> Vec<FreezeSnapshot> {
+
+    /// What a record has for keys and their freezes.
+    pub(crate) fn record_space(&self) -> RecordSpace {
+        RecordSpace::of(self.term.record_bytes(), self.resource.limits().len())
+    }
+
+    /// The learned factors of costs, as far as there is room for them.
+    pub(crate) fn costs(&self) -> Vec<CostFactor> {
+        RecordSpace::of_costs(self.term.record_bytes()).fitting(1, usize::MAX, self.cost_estimates.ranked(), encoded)
+    }
+
+    /// All freezes that no served probe has ended, and all spent quotas. Those of keys come last;
+    /// what has no room is told apart.
+    pub(crate) fn freeze_snapshots(
+        &mut self,
+        now: Time,
+        space: &mut RecordSpace,
+    ) -> (Vec<FreezeSnapshot>, UnlistedFreezes) {
         let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
             let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
             FreezeSnapshot { limit, key, ends_in: until.since(now), spent, ordered: false }
@@ -92,10 +124,29 @@ impl<R> RecordedParts<'_, R> {
             let spent = adaptive.spent_until(now).map(|until| snapshot(adaptive.limit(), None, until, true));
             frozen.into_iter().chain(spent)
         });
-        let shared: Vec<FreezeSnapshot> = shared.collect();
-        let keys = self.ledger.keys.frozen(now).take(MAX_FREEZES);
+        let mut freezes: Vec<FreezeSnapshot> = shared.collect();
+        let keys = self.ledger.keys.frozen(now);
         let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
-        shared.into_iter().chain(keyed).collect()
+        let keyed = space.fitting(FREEZES_PART, usize::MAX, keyed, encoded);
+        let unlisted = self.freezes_after(now, keyed.len());
+        freezes.extend(keyed);
+        let all = |limit: &LimitId| snapshot(&self.resource[*limit], None, unlisted.until.unwrap_or(now), false);
+        freezes.extend(unlisted.limits.iter().map(all));
+        (freezes, unlisted)
+    }
+
+    /// The freezes of keys after the `first` ones, of which those that end last come first.
+    fn freezes_after(&mut self, now: Time, first: usize) -> UnlistedFreezes {
+        let mut rest = self.ledger.keys.frozen(now).skip(first);
+        let mut unlisted = UnlistedFreezes::default();
+        for (until, known) in rest.by_ref().take(MAX_EXAMINED) {
+            unlisted.until = unlisted.until.max(Some(until));
+            unlisted.limits.insert(known.limit);
+        }
+        if rest.next().is_some() {
+            unlisted.limits.extend(self.resource.keyed_limits());
+        }
+        unlisted
     }
 }
 

@@ -1,23 +1,22 @@
-//! Bounds on the size of a stored record.
+//! The bytes of a stored record, and how its parts share them.
+//!
+//! A value of the store has at most 1 MiB. Everything that clients can make longer or more is
+//! counted as it is encoded: a control character of a key takes six bytes. What has no room is
+//! covered by a coarser statement, which never frees anything: all other keys are empty until the
+//! last of them is free.
 
 use super::snapshot::KeySnapshot;
-use crate::adaptation::cost_estimates::CostFactor;
+use serde::Serialize;
 use std::cmp::Ordering;
+use std::io;
 
-/// The bytes for keys in a record. A value of the store has at most 1 MiB.
-pub(crate) const KEYS_BYTES: usize = 900_000;
-/// The bytes for keys with budgets in a checkpoint, and the same for keys with far promises.
-pub(crate) const HALF_KEYS_BYTES: usize = KEYS_BYTES / 2;
-/// The bytes of a key besides its name and its limit's name.
-const KEY_BYTES: usize = 64;
-/// The bytes of one span of usage.
-const SPAN_BYTES: usize = 66;
-
+/// The most bytes of one limit: its level or that of unlisted keys, its rate, freeze and quota.
+const LIMIT_BYTES: usize = 7_000;
 /// The bytes for learned factors of costs. A record has room for more, but is written several times
 /// a second.
 const COSTS_BYTES: usize = 32 << 10;
-/// The bytes of such a factor besides its names.
-const FACTOR_BYTES: usize = 48;
+/// The bytes of all permits of a hand-over, which has some seconds to write them.
+const PERMITS_BYTES: usize = 128 << 20;
 
 /// The largest number of keys with far promises in a checkpoint; the next one bounds all others.
 pub(crate) const MAX_FAR_KEYS: usize = 256;
@@ -28,26 +27,67 @@ pub(crate) const MAX_PAGE_KEYS: usize = 3000;
 /// The largest number of keys that a graceful stop lists besides those on pages.
 pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
 
-/// The first keys, at most `most` of them, that fit into `room` bytes.
-pub(crate) fn fitting(most: usize, room: usize, keys: impl Iterator<Item = KeySnapshot>) -> Vec<KeySnapshot> {
-    let mut left = room;
-    let fits = |key: &KeySnapshot| left.checked_sub(size(key)).map(|rest| left = rest).is_some();
-    keys.take(most).take_while(fits).collect()
+/// Bytes that are left for one part of a record, or for several.
+#[derive(Debug)]
+pub(crate) struct RecordSpace(usize);
+
+impl RecordSpace {
+    /// What a record of `bytes` has for other things than its `limits` and the learned costs.
+    pub(crate) fn of(bytes: usize, limits: usize) -> Self {
+        RecordSpace(bytes.saturating_sub(limits * LIMIT_BYTES + COSTS_BYTES))
+    }
+
+    /// The learned costs in a record of `bytes`.
+    pub(crate) fn of_costs(bytes: usize) -> Self {
+        RecordSpace(COSTS_BYTES.min(bytes / 2))
+    }
+
+    /// The permits of a hand-over, which are stored beside its record.
+    pub(crate) fn of_permits() -> Self {
+        RecordSpace(PERMITS_BYTES)
+    }
+
+    /// Takes room for the first items, at most `most`, that fit into one `part` of what is left.
+    pub(crate) fn fitting<T>(
+        &mut self,
+        part: usize,
+        most: usize,
+        items: impl Iterator<Item = T>,
+        size: impl Fn(&T) -> usize,
+    ) -> Vec<T> {
+        let room = self.0 / part;
+        let mut left = room;
+        let fits = |item: &T| left.checked_sub(size(item)).map(|rest| left = rest).is_some();
+        let fitting = items.take(most).take_while(fits).collect();
+        self.0 -= room - left;
+        fitting
+    }
 }
 
-/// The first factors that fit into [`COSTS_BYTES`].
-pub(crate) fn fitting_costs(factors: impl Iterator<Item = CostFactor>) -> Vec<CostFactor> {
-    let mut left = COSTS_BYTES;
-    let size = |factor: &CostFactor| FACTOR_BYTES + factor.unit.len() + escaped(&factor.kind);
-    let fits = |factor: &CostFactor| left.checked_sub(size(factor)).map(|rest| left = rest).is_some();
-    factors.take_while(fits).collect()
+/// The bytes of a value in a list.
+pub(crate) fn encoded<T: Serialize + ?Sized>(value: &T) -> usize {
+    let mut length = Length(",".len());
+    serde_json::to_writer(&mut length, value).expect("records are plain data");
+    length.0
 }
 
-/// The largest size of a key in bytes. The record of a key without tokens has its name twice, and
-/// its spans.
-fn size(key: &KeySnapshot) -> usize {
-    let name = KEY_BYTES + key.limit.len() + escaped(&key.key);
-    key.usage.as_ref().map_or(name, |usage| name + name + SPAN_BYTES * usage.spans.len())
+/// The bytes of a key. The record of a key without tokens has its name twice, and its usage.
+pub(crate) fn encoded_key(KeySnapshot { limit, key, micros, usage }: &KeySnapshot) -> usize {
+    encoded(&(limit, key, micros)) + usage.as_ref().map_or(0, |usage| encoded(&(limit, key, usage)))
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sorts the first `most` items to the front and drops the others.
@@ -57,18 +97,4 @@ pub(crate) fn keep_first<T>(all: &mut Vec<T>, most: usize, order: impl Fn(&T, &T
         all.truncate(most);
     }
     all.sort_unstable_by(order);
-}
-
-/// The largest size of a text in a JSON string.
-fn escaped(text: &str) -> usize {
-    text.chars().map(escaped_len).sum()
-}
-
-/// The largest size of a character in a JSON string.
-fn escaped_len(character: char) -> usize {
-    match character {
-        '"' | '\\' => 2,
-        control if control.is_control() => 6,
-        other => other.len_utf8(),
-    }
 }

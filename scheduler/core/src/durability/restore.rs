@@ -166,7 +166,8 @@ impl<R> RecordedParts<'_, R> {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
                 self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));
             }
-            (Some(_), false) | (None, true) => {}
+            (None, true) => self.ledger.keys.freeze_known(then, limit, until),
+            (Some(_), false) => {}
         }
     }
 

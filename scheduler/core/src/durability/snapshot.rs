@@ -145,7 +145,8 @@ pub struct LevelSnapshot {
 pub struct FreezeSnapshot {
     /// The limit.
     pub limit: Name,
-    /// The key, if the limit has buckets by key.
+    /// The key, if the limit has buckets by key. Without one, all listed keys of such a limit are
+    /// frozen that have no freeze of their own.
     pub key: Option<String>,
     /// From the snapshot to the end.
     pub ends_in: Span,

@@ -309,6 +309,12 @@ impl GrantBudget {
         self.ride = None;
     }
 
+    /// Closes a checkpoint that the store certainly does not hold, and makes the next one due soon.
+    pub(super) fn refuse(&mut self, number: CheckpointNumber) {
+        self.open.retain(|open| open.number != number);
+        self.hasten(CheckpointDue::Soon);
+    }
+
     /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
         self.trusted_from = self.trusted_from.map(|_| self.next());

@@ -8,6 +8,9 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The longest wait that counts of a request that came to a former leader.
 const MAX_AGE_AT_START: Span = Span::from_secs(60);
+/// The most bytes of a record. A value of the store has at most 1 MiB. Discovered limits and an
+/// envelope come on top.
+const RECORD_BYTES: usize = 800 << 10;
 
 /// The term of a leader.
 ///
@@ -18,13 +21,15 @@ pub(crate) struct Term {
     epoch: Epoch,
     since: Time,
     is_ending: bool,
+    /// The most bytes of a record without its permits.
+    record_bytes: usize,
     budget: GrantBudget,
 }
 
 impl Term {
     /// A term without a store.
     pub(crate) fn new(resource: &Resource, epoch: Epoch, now: Time) -> Self {
-        Term { epoch, since: now, is_ending: false, budget: GrantBudget::new(resource) }
+        Term { epoch, since: now, is_ending: false, record_bytes: RECORD_BYTES, budget: GrantBudget::new(resource) }
     }
 
     /// A term with a store, which holds no checkpoint yet.
@@ -67,6 +72,17 @@ impl Term {
 
     pub(crate) fn budget_mut(&mut self) -> &mut GrantBudget {
         &mut self.budget
+    }
+
+    /// The most bytes of a record without its permits.
+    pub(crate) fn record_bytes(&self) -> usize {
+        self.record_bytes
+    }
+
+    /// The store does not take a checkpoint because of its size. The next one is half as large.
+    pub(crate) fn refuse(&mut self, number: CheckpointNumber) {
+        self.record_bytes /= 2;
+        self.budget.refuse(number);
     }
 
     /// Goes on under other limits. Earlier checkpoints allow nothing any more.

@@ -208,6 +208,15 @@ impl Keys {
         }
     }
 
+    /// Freezes all keys of `limit` that have buckets and no freeze.
+    pub(crate) fn freeze_known(&mut self, now: Time, limit: LimitId, until: Time) {
+        for slot in self.slots() {
+            if self.get(slot).is_some_and(|known| known.limit == limit && known.bucket.freeze().is_none()) {
+                self.change_at(now, slot, |bucket, _| bucket.freeze_until(until));
+            }
+        }
+    }
+
     fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
         let is_frozen = move |known: &KeyBucket| known.limit == limit && known.bucket.freeze().is_some();
         let slots = self.frozen.iter().map(|(_, slot)| *slot);

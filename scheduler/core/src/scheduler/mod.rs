@@ -251,6 +251,7 @@ impl<R: Clone> Scheduler<R> {
             Event::AnswersLate => self.answers_are_late = true,
             Event::Undelivered { id, is_grant } => self.undelivered(now, &id, is_grant),
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
+            Event::CheckpointRefused(number) => self.term.refuse(number),
             Event::StoreLost => self.store_lost(now),
             Event::StoreReplaced { epoch } => self.feedback().distrust_stock(now, epoch),
             Event::EpochConfirmed(epoch) => self.term.raise_epoch(epoch),

@@ -57,11 +57,17 @@ fn one_order_thaws_four_thousand_keys() {
     }
 }
 
-/// Reaches `limit_snapshots::MAX_FREEZES`.
+/// Reaches `limit_snapshots::FREEZES_PART` and `limit_snapshots::MAX_EXAMINED`: every frozen key
+/// stays frozen, in the list or out of it.
 #[test]
-fn a_snapshot_has_the_freezes_of_256_keys() {
-    for (frozen, kept) in [(256, 256), (257, 256)] {
-        assert_eq!(with_frozen_keys(frozen).scheduler.snapshot(ms(0), usize::MAX).freezes.len(), kept);
+fn freezes_without_room_in_a_record_hold_all_other_keys() {
+    for (frozen, all_listed) in [(1_000, true), (3_000, false), (7_000, false)] {
+        let snapshot = with_frozen_keys(frozen).scheduler.snapshot(ms(0), usize::MAX);
+        assert_eq!(snapshot.freezes.len() == frozen, all_listed, "{frozen}");
+        let mut after = successor(&one_each(), 0, &snapshot);
+        assert!((0..frozen).all(|guild| !is_allowed(&mut after, 29_000, guild)), "{frozen}");
+        assert_eq!(is_allowed(&mut after, 29_000, frozen), all_listed, "a key without a freeze, beside {frozen}");
+        assert!(is_allowed(&mut after, 31_000, 0) && is_allowed(&mut after, 31_000, frozen));
     }
 }
 

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot, Snapshot};
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -519,4 +520,65 @@ fn a_call_that_was_settled_before_its_start_is_not_promised_again() {
         100  reserve c requests=0 places=1   -> c@100
         ",
     );
+}
+
+/// A settled permit only lets a repeated request be refused. An open one has a place to give back.
+#[test]
+fn open_calls_come_before_settled_ones_in_a_snapshot() {
+    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 3.0, span(60_000)) }]);
+    let mut world = play(
+        &spec,
+        "
+        0    reserve a                 -> a@0
+        100  reserve b                 -> b@100
+        100  reserve c                 -> c@100
+        100  used b                    -> b:settled
+        100  used c                    -> c:settled
+        ",
+    );
+    let snapshot = world.scheduler.snapshot(ms(200), 2);
+    play_on(restored(&spec, ms(200), ms(200), &snapshot), "200 used a -> a:settled\n 200 levels -> requests=3");
+}
+
+/// Labels may have any characters, and a control character takes six bytes in a record.
+#[test]
+fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
+    let applies = Applies { key: vec!["guild".to_owned(), "channel".to_owned()], ..Applies::default() };
+    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(60_000)) }]);
+    let mut world =
+        checkpointed(World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced()), 0);
+    let long = "\u{1}".repeat(250);
+    for number in 0..600_u64 {
+        let (id, guild) = (format!("p{number}"), format!("{long}{number}"));
+        let labels = vec![("guild", guild.as_str()), ("channel", long.as_str())];
+        let wish = Wish { labels: labels.clone(), ..wish(Mode::Allow, &[]).named(&id) };
+        world.ask(ms(number), &wish);
+        let limited =
+            Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(60_000)), by_other_accounts: false };
+        let observation = Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() };
+        world.settle_observed(ms(number), &id, Outcome::Used(Vec::new()), Some(observation));
+        let far = Wish { labels, ..crate::common::wish(Mode::Reserve, &[]) };
+        world.ask(ms(number), &far);
+    }
+    let first = world.scheduler.checkpoint(ms(700)).unwrap();
+    let bytes = bytes_of(&first.state);
+    assert!((100 << 10..=800 << 10).contains(&bytes), "{bytes} bytes");
+    // A server with a smaller `max_payload` refuses it. What has no room is never free.
+    world.handle(ms(700), Event::CheckpointRefused(first.number));
+    assert!(world.scheduler.next_checkpoint() <= Some(ms(900)));
+    let second = world.scheduler.checkpoint(ms(900)).unwrap();
+    assert!(bytes_of(&second.state) <= 400 << 10, "{} bytes", bytes_of(&second.state));
+    let mut after = restored(&spec, ms(900), ms(900), &second.state);
+    for number in 0..600_u64 {
+        let guild = format!("{long}{number}");
+        let labels = vec![("guild", guild.as_str()), ("channel", long.as_str())];
+        let again = after.ask(ms(900 + number), &Wish { labels, ..wish(Mode::Allow, &[]) });
+        assert_eq!(after.start(again), None, "{number}");
+    }
+}
+
+/// The bytes of a record of this state.
+fn bytes_of(Snapshot { levels, keys, freezes, costs, .. }: &Snapshot) -> usize {
+    let listed: Vec<_> = keys.listed.iter().map(|key| (&key.limit, &key.key, key.micros)).collect();
+    serde_json::to_string(&(levels, listed, &keys.known, freezes, costs)).unwrap().len()
 }

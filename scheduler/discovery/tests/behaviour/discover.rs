@@ -192,6 +192,20 @@ fn a_discovered_limit_applies_to_256_routes() {
     }
 }
 
+/// Reaches `limit_search::ROUTES_BYTES`.
+#[test]
+fn discovered_limits_apply_to_sixteen_kibibytes_of_routes() {
+    let mut world = World::new(&unwritten());
+    for number in 0..70 {
+        let route = format!("{}{number:03}", "x".repeat(253));
+        answered(&mut world, 20_000 * number, 1, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
+    }
+    let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
+        panic!("a limit of some routes");
+    };
+    assert_eq!(routes.len(), 64);
+}
+
 #[test]
 fn the_number_of_discovered_limits_is_bounded() {
     let mut world = World::new(&unwritten());

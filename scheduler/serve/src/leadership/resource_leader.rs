@@ -13,6 +13,7 @@ use crate::leadership::state_writer::StateWriter;
 use crate::leadership::store_clock;
 use crate::leadership::usage_book::UsageBook;
 use crate::limits::limit_sources::LimitSources;
+use crate::messages::reply::ReplyTo;
 use crate::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
 use crate::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
 use crate::permits::permit_loop::Parts;
@@ -22,10 +23,12 @@ use anyhow::bail;
 use rampmeter_config::Pricing;
 use rampmeter_dialects::Reader;
 use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
+use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::views::Use;
-use rampmeter_store::{ClockReading, Store, StoreError, StoredEntry, StoredState};
+use rampmeter_store::{ClockReading, Revision, Store, StoreError, StoredEntry, StoredState};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -43,7 +46,7 @@ impl From<StoreError> for TakeOverError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Superseded => TakeOverError::Superseded,
-            error @ StoreError::Unavailable(_) => TakeOverError::Failed(error.into()),
+            error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_)) => TakeOverError::Failed(error.into()),
         }
     }
 }
@@ -58,6 +61,8 @@ impl From<anyhow::Error> for TakeOverError {
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
+/// How often the first checkpoint of a term is made smaller: the last one lists no key any more.
+const MAX_REFUSED: usize = 8;
 /// How often a leader looks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
@@ -187,18 +192,16 @@ impl ResourceLeader {
         // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
         let (mut core, discovery) = restoring.await.map_err(anyhow::Error::from)?;
-        let checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
-        let number = checkpoint.number;
-        let rules_revision = self.limits.revision();
         let first = PendingCheckpoint {
             epoch: core.epoch(),
             moment: ClockReading::now(),
-            checkpoint,
+            checkpoint: core.checkpoint(now).expect("a new budget is open for checkpoints"),
             discovered: discovery.snapshot(now),
-            rules_revision,
+            rules_revision: self.limits.revision(),
             named_epoch: None,
         };
-        let writer = StateWriter::begin(&mut self.state, &first, revision).await?;
+        let (first, writer) = self.begin_term(first, revision, &mut core, now).await?;
+        let number = first.checkpoint.number;
         if !fresh {
             core.handle(now, Event::CheckpointStored(number));
         }
@@ -223,6 +226,26 @@ impl ResourceLeader {
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());
         tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, wall_clock));
         Ok(Term { epoch: first.epoch, writer, channels, running })
+    }
+
+    /// Writes the first checkpoint of a term. One that is too large for the store is made anew.
+    async fn begin_term(
+        &mut self,
+        mut first: PendingCheckpoint,
+        revision: Revision,
+        core: &mut Scheduler<ReplyTo>,
+        now: Time,
+    ) -> Result<(PendingCheckpoint, StateWriter), StoreError> {
+        for _ in 0..MAX_REFUSED {
+            match StateWriter::begin(&mut self.state, &first, revision).await {
+                Err(StoreError::TooLarge(_)) => {
+                    core.handle(now, Event::CheckpointRefused(first.checkpoint.number));
+                    first.checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
+                }
+                written => return written.map(|writer| (first, writer)),
+            }
+        }
+        StateWriter::begin(&mut self.state, &first, revision).await.map(|writer| (first, writer))
     }
 
     /// Fails if another scheduler has taken the resource since it was judged vacant.
@@ -294,33 +317,41 @@ impl ResourceLeader {
             tokio::select! {
                 biased;
                 () = stopped(&mut stop) => return End::Stopped,
-                kept = self.keep(&mut term.writer, &pending, &orders) => if kept.is_err() { return End::Lost },
+                kept = self.keep(&mut term.writer, &pending, &orders) => match kept {
+                    Err(Superseded) => return End::Lost,
+                    Ok(outcome) => if orders.send(outcome).await.is_err() { return End::Broken },
+                },
             }
             self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
-            if orders.send(LoopRequest::CheckpointWritten(pending.checkpoint.number)).await.is_err() {
-                return End::Broken;
-            }
         }
     }
 
-    /// Writes a checkpoint, and repeats the write until the store has taken it or another scheduler
-    /// leads.
+    /// Writes a checkpoint, and repeats the write until the store has taken or refused it, which the
+    /// loop is to learn, or another scheduler leads.
     async fn keep(
         &mut self,
         writer: &mut StateWriter,
         pending: &PendingCheckpoint,
         orders: &mpsc::Sender<LoopRequest>,
-    ) -> Result<(), Superseded> {
+    ) -> Result<LoopRequest, Superseded> {
+        let number = pending.checkpoint.number;
         let (mut is_reported, mut complained) = (false, false);
         loop {
-            let reason =
-                match reported_if_late(writer.write_checkpoint(&mut self.state, pending), orders, &mut is_reported)
-                    .await
-                {
-                    Ok(()) => return Ok(()),
-                    Err(StoreError::Superseded) => return Err(Superseded),
-                    Err(StoreError::Unavailable(reason)) => reason,
-                };
+            let reason = match reported_if_late(
+                writer.write_checkpoint(&mut self.state, pending),
+                orders,
+                &mut is_reported,
+            )
+            .await
+            {
+                Ok(()) => return Ok(LoopRequest::CheckpointWritten(number)),
+                Err(StoreError::Superseded) => return Err(Superseded),
+                Err(error @ StoreError::TooLarge(_)) => {
+                    tracing::error!(resource = %self.resource.name(), %error, "the next checkpoint is made smaller");
+                    return Ok(LoopRequest::CheckpointRefused(number));
+                }
+                Err(StoreError::Unavailable(reason)) => reason,
+            };
             writer.note_failure();
             let context = self.state.context();
             let gone = Store::trouble(&context.client, context.subjects.prefix()).await;

@@ -116,7 +116,7 @@ impl StateWriter {
                 self.find_own(state).await?;
                 store.write(state.name(), &record, self.revision).await?
             }
-            Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+            Err(error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_))) => return Err(error),
         };
         state.note(record, self.revision);
         Ok(())

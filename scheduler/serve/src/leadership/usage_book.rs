@@ -123,7 +123,7 @@ impl UsageBook {
                     return Ok(());
                 }
                 Err(StoreError::Superseded) => {}
-                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                Err(error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_))) => return Err(error),
             }
         }
         Err(StoreError::Superseded)

@@ -28,8 +28,8 @@ impl CheckpointQueue {
         self.writing = self.leader.try_send(pending).is_ok();
     }
 
-    /// Notes that the store has taken the checkpoint.
-    pub(crate) fn note_written(&mut self) {
+    /// Notes that the store has taken or refused the checkpoint.
+    pub(crate) fn note_answer(&mut self) {
         self.writing = false;
     }
 }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(queue.next(wanted), None, "it is being written");
         assert_eq!(taken.try_recv().unwrap().checkpoint.number, CheckpointNumber(1));
         assert_eq!(queue.next(wanted), None, "the store has not answered");
-        queue.note_written();
+        queue.note_answer();
         assert_eq!(queue.next(wanted), wanted);
         drop(taken);
         queue.push(pending(2));

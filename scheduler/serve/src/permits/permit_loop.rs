@@ -357,6 +357,7 @@ impl PermitLoop {
         match order {
             LoopRequest::HandOver(to) => self.hand_over(to).await,
             LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, number),
+            LoopRequest::CheckpointRefused(number) => self.term.note_refused_checkpoint(now, number),
             LoopRequest::StoreLost => {
                 core.tally().store_losses += 1;
                 core.handle(now, Event::StoreLost);

@@ -155,7 +155,7 @@ impl TermGuard {
     /// Notes that the store has taken a checkpoint, which shows that no other scheduler led at that
     /// time. Returns whether messages that were left unread are to be taken now.
     pub(crate) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) -> bool {
-        self.checkpoints.note_written();
+        self.checkpoints.note_answer();
         self.core.tally().checkpoints += 1;
         self.core.handle(now, Event::CheckpointStored(number));
         if let Some(epoch) = self.epochs.note_stored(number) {
@@ -166,6 +166,12 @@ impl TermGuard {
             self.core.delivery().send_echo(token);
         }
         token.is_some()
+    }
+
+    /// Notes that the store has refused a checkpoint because of its size: a smaller one follows.
+    pub(crate) fn note_refused_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
+        self.checkpoints.note_answer();
+        self.core.handle(now, Event::CheckpointRefused(number));
     }
 
     /// Takes one of this loop's own messages.

@@ -21,6 +21,8 @@ pub enum LoopRequest {
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
     CheckpointWritten(CheckpointNumber),
+    /// The store has refused this checkpoint because of its size.
+    CheckpointRefused(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
     /// Cut windows by another wall clock.
