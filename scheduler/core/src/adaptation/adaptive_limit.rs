@@ -4,11 +4,9 @@ use super::call_time::CallTime;
 use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
-use super::stated_capacity::{Stated, StatedCapacity};
 use crate::arithmetic::Credit;
-use crate::ids::Connection;
 use crate::limits::{Bucket, BucketRecord, RAISE_PART};
-use crate::policy::spec::Learn;
+use crate::policy::spec::{Learn, LimitSpec};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -40,12 +38,30 @@ pub(crate) struct AdaptiveLimit {
     slow_start: Option<SlowStart>,
     /// How long calls in flight have lately taken.
     call_time: CallTime,
-    /// The capacity that the upstream states, if the limit follows it.
-    stated: StatedCapacity,
+    /// The capacity that the upstream states, if the limit follows it and it is below the written one.
+    stated: Option<Stated>,
     pause: Span,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
     quota_spent_until: Time,
+}
+
+/// A capacity below the written one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stated {
+    pub(crate) capacity: Amount,
+    pub(crate) since: Time,
+}
+
+impl Stated {
+    /// The capacity within the bounds of learning, if that is below the written one. An answer with
+    /// a higher one may be wrong, and could otherwise get every call rejected.
+    fn below_written(spec: &LimitSpec, capacity: Amount, since: Time) -> Option<Self> {
+        let Learn::Above(share) = spec.learn else { return None };
+        let floor = (spec.capacity.micros() as f64 * share).ceil() as u64;
+        let capacity = Amount::from_micros(capacity.micros().max(floor.max(1))).ok()?;
+        (capacity < spec.capacity).then_some(Stated { capacity, since })
+    }
 }
 
 impl AdaptiveLimit {
@@ -59,7 +75,7 @@ impl AdaptiveLimit {
             estimator: RateEstimator::new(now, limit),
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             call_time: CallTime::default(),
-            stated: StatedCapacity::default(),
+            stated: None,
             pause: FIRST_PAUSE,
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
@@ -146,7 +162,7 @@ impl AdaptiveLimit {
 
     /// Restores the capacity that the upstream has stated since `since`.
     pub(crate) fn resume_stated(&mut self, then: Time, capacity: Amount, since: Time) {
-        self.stated = StatedCapacity::restored(self.limit.spec(), capacity, since);
+        self.stated = Stated::below_written(self.limit.spec(), capacity, since);
         self.follow(then);
     }
 
@@ -157,7 +173,7 @@ impl AdaptiveLimit {
 
     /// The lower capacity that the upstream states, if it states one.
     pub(crate) fn stated(&self) -> Option<Stated> {
-        self.stated.lowered()
+        self.stated
     }
 
     /// Sets the capacity in force.
@@ -166,11 +182,13 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// Takes the capacity that a response to a call over `connection` states. Returns whether the
-    /// capacity in force changes.
-    pub(crate) fn learn_capacity(&mut self, now: Time, connection: Connection, capacity: Amount) -> bool {
-        let changes = self.stated.take_report(now, connection, self.limit.spec(), capacity);
+    /// Takes the capacity that a response states: the last one counts, up to what is written. Returns
+    /// whether the capacity in force changes.
+    pub(crate) fn learn_capacity(&mut self, now: Time, capacity: Amount) -> bool {
+        let stated = Stated::below_written(self.limit.spec(), capacity, now);
+        let changes = stated.map(|stated| stated.capacity) != self.stated.map(|stated| stated.capacity);
         if changes {
+            self.stated = stated;
             self.follow(now);
         }
         changes
@@ -178,7 +196,7 @@ impl AdaptiveLimit {
 
     fn follow(&mut self, now: Time) {
         let before = self.limit.full();
-        self.estimator.state(now, self.stated().map(|stated| stated.capacity));
+        self.estimator.state(now, self.stated.map(|stated| stated.capacity));
         self.review(now);
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }

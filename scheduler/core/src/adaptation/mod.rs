@@ -11,12 +11,10 @@ pub mod observation;
 mod rate_estimator;
 mod recent_calls;
 mod slow_start;
-mod stated_capacity;
 
-pub(crate) use adaptive_limit::AdaptiveLimit;
+pub(crate) use adaptive_limit::{AdaptiveLimit, Stated};
 pub(crate) use attribution::{Attribution, Limits, may_be_of};
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use delivery_jitter::{CallTimes, DeliveryJitter};
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};
 pub(crate) use recent_calls::RecentCalls;
-pub(crate) use stated_capacity::Stated;

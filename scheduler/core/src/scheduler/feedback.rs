@@ -254,7 +254,7 @@ impl<R> Feedback<'_, R> {
             self.counters.disbelieved += 1;
         }
         if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
-            && self.ledger.adaptive_mut(limit).learn_capacity(call.now, call.connection, capacity)
+            && self.ledger.adaptive_mut(limit).learn_capacity(call.now, capacity)
         {
             self.outbox.push(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget_mut().hasten_checkpoint();

@@ -47,47 +47,20 @@ fn a_bucket_with_half_the_capacity_refills_half_as_fast() {
 }
 
 #[test]
-fn a_higher_capacity_counts_once_it_is_stated_for_some_seconds() {
+fn the_last_stated_capacity_counts() {
     play(
         &windows(),
         "
         0     reserve a                      -> a@0
         0     answered a 200 left=49 of=50   -> a:settled
         1000  reserve b                      -> b@1000
-        1000  answered b 200 left=99 of=100  -> b:settled
+        1000  answered b 200 left=79 of=80   -> b:settled
+        1000  levels                         -> requests=79
         2000  reserve c                      -> c@2000
-        2000  answered c 200 left=89 of=90   -> c:settled
-        5999  reserve d                      -> d@5999
-        5999  answered d 200 left=99 of=100  -> d:settled
-        5999  levels                         -> requests=49
-        6000  reserve e                      -> e@6000
-        6000  answered e 200 left=99 of=100  -> e:settled
-        # The least that was stated in these seconds.
-        6000  levels                         -> requests=89
+        2000  answered c 200 left=99 of=100  -> c:settled
+        2000  levels                         -> requests=99
         ",
     );
-}
-
-#[test]
-fn another_clients_word_alone_raises_nothing() {
-    let script = |by: u64, level: u64| {
-        format!(
-            "
-            0      reserve a by=1                 -> a@0
-            0      answered a 200 left=49 of=50   -> a:settled
-            1000   reserve b by=2                 -> b@1000
-            1000   answered b 200 left=99 of=100  -> b:settled
-            3000   reserve c by=2                 -> c@3000
-            3000   answered c 200 left=99 of=100  -> c:settled
-            9000   reserve d by={by}              -> d@9000
-            9000   answered d 200 left=99 of=100  -> d:settled
-            9000   levels                         -> requests={level}
-            "
-        )
-    };
-    play(&windows(), &script(2, 49));
-    play(&windows(), &script(3, 99));
-    play(&windows(), &script(1, 99));
 }
 
 #[test]
