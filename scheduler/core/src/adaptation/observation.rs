@@ -1,6 +1,5 @@
 //! What a response of the upstream says about its limits.
 
-use crate::ids::Connection;
 use crate::limits::StartKey;
 use crate::policy::Bill;
 use rampmeter_protocol::amount::Amount;
@@ -97,7 +96,6 @@ pub struct Described {
 pub(crate) struct ObservedCall<'a> {
     /// When the scheduler learns of the response.
     pub(crate) now: Time,
-    pub(crate) connection: Connection,
     pub(crate) start: StartKey,
     pub(crate) bill: &'a Bill,
     pub(crate) observation: &'a Observation,

@@ -22,7 +22,7 @@ pub(crate) use usage_meter::UsageMeter;
 
 use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::{Correction, Credit};
-use crate::ids::{Connection, LimitId, Tier};
+use crate::ids::{LimitId, Tier};
 use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
@@ -168,21 +168,10 @@ impl Ledger {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// Notes that `connection` reports a longer pause than is believed.
-    pub(crate) fn note_longer_pause(&mut self, now: Time, bill: &Bill, limit: LimitId, connection: Connection) {
-        self.update(now, Charge::of(bill, limit), |bucket, _| bucket.note_longer_pause(connection));
-    }
-
-    /// Whether another client than `connection` has reported a longer pause.
-    pub(crate) fn is_reported_by_another(
-        &self,
-        now: Time,
-        bill: &Bill,
-        limit: LimitId,
-        connection: Connection,
-    ) -> bool {
-        let is_confirmed = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_confirmed_by(connection));
-        self.read(now, Charge::of(bill, limit), |bucket, _| is_confirmed(bucket))
+    /// Whether the start of `key` probes the freeze of a limit.
+    pub(crate) fn is_probe(&self, now: Time, bill: &Bill, limit: LimitId, key: StartKey) -> bool {
+        let is_probe = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_probed_by(key));
+        self.read(now, Charge::of(bill, limit), |bucket, _| is_probe(bucket))
     }
 
     /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.

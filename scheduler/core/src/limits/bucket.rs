@@ -4,13 +4,13 @@ mod counted_bucket;
 mod token_bucket;
 
 use super::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid};
-use super::claims::BucketReading;
 use super::freeze::Freeze;
 use super::timeline::StartKey;
+use super::upstream_reports::BucketReading;
 use super::usage::UsageBlock;
 use super::window_state::WindowState;
 use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::{Connection, Tier};
+use crate::ids::Tier;
 use crate::policy::{Counting, Limit};
 use counted_bucket::CountedBucket;
 use rampmeter_protocol::time::{Span, Time};
@@ -75,7 +75,7 @@ kinds_have! {
     fn learn(self: &mut Self, limit: &Limit, now: Time, reading: &BucketReading) -> bool;
     /// Continues after the upstream has stated a capacity that is lower by `by`.
     fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit);
-    /// When the next claim expires.
+    /// When reported usage expires.
     fn next_expiry(self: &Self) -> Option<Time>;
     /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
     fn commit_paid(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, end: Option<Time>);
@@ -228,11 +228,6 @@ impl Bucket {
     /// Adds a freeze to the present one, if there is one.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
-    }
-
-    /// Notes that `connection` reports a longer pause than is believed.
-    pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
-        self.if_frozen(|freeze| freeze.note_longer_pause(connection));
     }
 
     /// Ends the freeze whose probe is `key`.

@@ -1,12 +1,12 @@
 //! The freeze of one limit: the upstream has asked for a pause, or an operator has ordered one.
 
 use super::timeline::StartKey;
-use crate::ids::Connection;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The longest pause on one client's report. After it, the probe call asks the upstream again.
+/// The longest pause on the report of one call. After it, the probe call asks the upstream again, and
+/// its report is believed.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
 /// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow once
@@ -17,14 +17,12 @@ pub(crate) struct Freeze {
     /// Whether an operator ordered it.
     is_ordered: bool,
     probe: Option<StartKey>,
-    /// The first connection that reported a longer pause.
-    reported_by: Connection,
 }
 
 impl Freeze {
     /// A freeze for a pause that the upstream asks for.
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, is_ordered: false, probe: None, reported_by: Connection::UNKNOWN }
+        Freeze { until, is_ordered: false, probe: None }
     }
 
     /// A freeze that an operator orders.
@@ -37,27 +35,13 @@ impl Freeze {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
 
-    /// Both freezes as one that ends with the later one. Another probe follows, and the report of a
-    /// longer pause stays.
+    /// The freeze that ends later, to be probed anew.
     fn joined(self, other: Freeze) -> Self {
-        let Freeze { until, is_ordered, .. } = if other.until > self.until { other } else { self };
-        Freeze { until, is_ordered, probe: None, ..self }
+        Freeze { probe: None, ..if other.until > self.until { other } else { self } }
     }
 
     pub(crate) fn is_ordered(&self) -> bool {
         self.is_ordered
-    }
-
-    /// Notes that `connection` reports a longer pause. The first such report counts.
-    pub(crate) fn note_longer_pause(&mut self, connection: Connection) {
-        if self.reported_by == Connection::UNKNOWN {
-            self.reported_by = connection;
-        }
-    }
-
-    /// Whether `connection` is a second one that reports a longer pause.
-    pub(crate) fn is_confirmed_by(&self, connection: Connection) -> bool {
-        connection.differs_from(self.reported_by)
     }
 
     pub(crate) fn until(&self) -> Time {

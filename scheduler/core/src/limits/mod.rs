@@ -2,7 +2,6 @@
 
 mod bucket;
 mod bucket_record;
-mod claims;
 mod expected_usage;
 mod freeze;
 mod level_history;
@@ -17,11 +16,10 @@ mod window_state;
 
 pub(crate) use bucket::{Bucket, CallMade};
 pub(crate) use bucket_record::{BucketRecord, ListedStarts, NEAR};
-pub(crate) use claims::BucketReading;
 pub(crate) use freeze::{Freeze, UNCONFIRMED};
 pub use pending_debits::DebitSnapshot;
 pub(crate) use timeline::{StartKey, just_past};
-pub(crate) use upstream_reports::RAISE_PART;
+pub(crate) use upstream_reports::{BucketReading, RAISE_PART};
 pub(crate) use usage::UsageBlock;
 pub(crate) use window_phase::Interval;
 pub(crate) use window_state::WindowState;

@@ -1,37 +1,68 @@
 //! The upstream's reports on a bucket that counts calls.
 
-use super::claims::Claims;
 use super::expected_usage::ExpectedUsage;
+use super::freeze::UNCONFIRMED;
 use super::level_history::{LevelHistory, MAX_FEW, MAX_LEVELS};
 use super::usage::{ClaimedUsage, RecordTimes, ReportedUsage};
 use super::window_phase::{Interval, Phase};
 use crate::arithmetic::{Credit, Offset, Rate};
-use crate::ids::Connection;
 use crate::policy::Limit;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A bucket that seems too low rises by at most one part in this many of the nominal refill since
-/// its last rise. In a bucket that counts calls, claims fall by that amount.
+/// its last rise. In a bucket that counts calls, the claim falls by that amount.
 pub(crate) const RAISE_PART: u64 = 20;
+
+/// The report of one response on one bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BucketReading {
+    /// The start of its call.
+    pub(crate) at: Time,
+    pub(crate) remaining: Credit,
+    /// When all used stock is back, at the latest.
+    pub(crate) resets: Option<Time>,
+    /// When the window of the limit ends.
+    pub(crate) ends: Option<Interval>,
+}
+
+/// The amount that other accounts or processes have used, as the last response told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    pub(crate) credit: Credit,
+    /// Until when it counts.
+    pub(crate) until: Time,
+    /// When it is forgotten unless a response repeats it, if that is before the end.
+    pub(crate) expires: Option<Time>,
+}
+
+impl Claim {
+    /// The claim of a reading at `now`, which counts for a minute without another one. If the
+    /// upstream's count begins again at `resets`, it counts until then only.
+    pub(crate) fn new(now: Time, credit: Credit, until: Time, resets: Option<Time>) -> Self {
+        let expires = resets.map_or(now + UNCONFIRMED, |resets| resets.min(now + UNCONFIRMED));
+        Claim { credit, until, expires: Some(expires).filter(|expires| *expires < until) }
+    }
+}
 
 /// The upstream's reports, and our own starts to compare them with.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamReports {
-    pub(crate) claims: Claims,
+    pub(crate) claim: Option<Claim>,
     pub(crate) phase: Option<Phase>,
     /// The expected usage by other accounts.
     pub(crate) expected: ExpectedUsage,
     /// A value right after each start: in fixed windows the sum of all starts, otherwise the usage.
     starts: LevelHistory,
     started: Credit,
-    /// When claims were last lowered.
+    /// When the claim was last lowered.
     lowered: Time,
 }
 
 impl UpstreamReports {
     pub(crate) fn new(now: Time) -> Self {
         UpstreamReports {
-            claims: Claims::default(),
+            claim: None,
             phase: None,
             expected: ExpectedUsage::default(),
             starts: LevelHistory::of(MAX_FEW),
@@ -49,11 +80,16 @@ impl UpstreamReports {
     pub(crate) fn restored(limit: &Limit, now: Time, reported: &ReportedUsage, times: RecordTimes) -> Self {
         let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
         let at = |offset| times.latest(offset);
-        let claim = |claim: &ClaimedUsage| (credit(claim.micros), at(claim.until), claim.expires.map(at));
+        let claim = |claim: &ClaimedUsage| Claim {
+            credit: credit(claim.micros),
+            until: at(claim.until),
+            expires: claim.expires.map(at),
+        };
         let ends = reported.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
-        let phase = |ends| Phase::new(now, limit.spec().period, ends, Connection::UNKNOWN);
+        let phase = |ends| Phase::new(now, limit.spec().period, ends);
         UpstreamReports {
-            claims: Claims::restored(reported.claims.iter().map(claim)),
+            // Earlier builds recorded several claims. Without a claim, usage counts until its end.
+            claim: reported.claims.iter().map(claim).max_by_key(|claim| claim.until),
             phase: ends.and_then(phase),
             expected: ExpectedUsage::restored(credit(reported.expected_micros)),
             ..UpstreamReports::new(now)
@@ -62,10 +98,10 @@ impl UpstreamReports {
 
     /// The record for a successor; none if nothing was reported.
     pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ReportedUsage> {
-        let claims = self.claims.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
+        let claims = self.claim.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
             micros: rate.micros_up(claim.credit),
             until: Offset::between(now, claim.until),
-            expires: claim.expires().map(|expires| Offset::between(now, expires)),
+            expires: claim.expires.map(|expires| Offset::between(now, expires)),
         });
         let ends = self.phase.as_ref().map(Phase::cut);
         let window_ends = ends.map(|ends| (Offset::between(now, ends.from), Offset::between(now, ends.until)));
@@ -111,11 +147,26 @@ impl UpstreamReports {
         self.starts.noted_at(time)
     }
 
-    /// Takes the amount by which claims may fall: a small part of the refill since the last time.
-    pub(crate) fn take_lowering(&mut self, now: Time, limit: &Limit) -> Credit {
-        let refill = limit.rate().refill_within(now.since(self.lowered));
-        self.lowered = now;
-        refill.divided_by(RAISE_PART)
+    /// The usage by other accounts that counts at `now`.
+    pub(crate) fn claimed(&self, now: Time) -> Credit {
+        self.claim.filter(|claim| claim.until > now).map_or(Credit::ZERO, |claim| claim.credit)
+    }
+
+    /// The claim that follows from a reading. More is believed at once; of less, only a small part of
+    /// the refill since the last time, because calls on their way may not be counted yet.
+    pub(crate) fn claim_after(&mut self, now: Time, limit: &Limit, read: Claim) -> Claim {
+        let Some(claim) = self.claim.filter(|claim| claim.until > now && claim.credit >= read.credit) else {
+            return read;
+        };
+        // A reading of less than half does not renew the claim, which may be a mistake.
+        let is_renewed = read.credit.times(2) >= claim.credit;
+        let expires = if is_renewed { read.expires.filter(|expires| *expires < claim.until) } else { claim.expires };
+        let surplus = (claim.credit - read.credit - limit.rate().credit(Amount::ONE)).max(Credit::ZERO);
+        if surplus == Credit::ZERO {
+            return Claim { expires, ..claim };
+        }
+        let refill = limit.rate().refill_within(now.since(std::mem::replace(&mut self.lowered, now)));
+        Claim { credit: claim.credit - surplus.min(refill.divided_by(RAISE_PART)), expires, ..claim }
     }
 
     /// The phase alone, if the period is the same. Claims stay in the bucket as anonymous usage.

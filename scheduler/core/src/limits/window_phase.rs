@@ -7,12 +7,13 @@
 
 use super::expected_usage::{ExpectedUsage, most_expected};
 use crate::arithmetic::{Credit, Window, WindowAlignment};
-use crate::ids::Connection;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 /// An interval that is longer than one part in this many of the window says too little.
 const VAGUE_PART: u64 = 4;
+/// This many reports in a row move windows.
+const CONSISTENT: u32 = 3;
 
 /// The bounds of a time that is not known exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,58 +63,38 @@ pub(crate) struct Phase {
     known: Interval,
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
-    /// The connection whose report last moved the windows.
-    moved_by: Connection,
-    /// When that report came.
+    /// When a report last moved the windows.
     moved: Time,
-    /// When a report last agreed.
-    repeated: Time,
-    /// The first report that contradicts `known`, and its connection.
-    contradicted: Option<(Interval, Connection)>,
+    /// What the last reports told in a row, if that contradicts `known`, and their number.
+    contradicted: Option<(Interval, u32)>,
 }
 
 impl Phase {
     /// The phase that one response tells; none if it tells too little.
-    pub(crate) fn new(now: Time, period: Span, ends: Interval, connection: Connection) -> Option<Self> {
+    pub(crate) fn new(now: Time, period: Span, ends: Interval) -> Option<Self> {
         let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
-        let phase = Phase {
-            period,
-            known: ends,
-            cut: ends,
-            moved_by: connection,
-            moved: now,
-            repeated: now,
-            contradicted: None,
-        };
-        says_enough.then_some(phase)
+        says_enough.then_some(Phase { period, known: ends, cut: ends, moved: now, contradicted: None })
     }
 
-    /// Takes a report that a window ends in `ends`.
-    ///
-    /// A client can move ends that it reported itself, or that no response has repeated for a
-    /// period. It can do so once in a period. Against another client's report, two clients have to
-    /// agree.
-    pub(crate) fn take_report(&mut self, now: Time, ends: Interval, connection: Connection) -> ReportEffect {
+    /// Takes a report that a window ends in `ends`. [`CONSISTENT`] reports in a row that agree with
+    /// each other and contradict what is known move the windows, once in a period.
+    pub(crate) fn take_report(&mut self, now: Time, ends: Interval) -> ReportEffect {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
-            (self.known, self.repeated) = (known, now);
+            (self.known, self.contradicted) = (known, None);
             let is_much_shorter = known.length().nanos() <= self.cut.length().nanos() / 2;
             if is_much_shorter {
                 self.cut = known;
             }
             return if is_much_shorter { ReportEffect::CutsAnew } else { ReportEffect::Agrees };
         }
-        let Some(other) = Phase::new(now, self.period, ends, connection) else { return ReportEffect::Contradicts };
+        let Some(other) = Phase::new(now, self.period, ends) else { return ReportEffect::Contradicts };
         let agreeing = self.contradicted.filter(|(earlier, _)| earlier.common(ends).is_some());
-        let is_confirmed = agreeing.is_some_and(|(_, by)| connection.differs_from(by));
-        let may_alone = !connection.differs_from(self.moved_by) || now >= self.repeated + self.period;
-        let moves = is_confirmed || may_alone && now >= self.moved + self.period;
-        if moves {
+        let reports = agreeing.map_or(1, |(_, reports)| reports + 1);
+        self.contradicted = Some((ends, reports));
+        if reports >= CONSISTENT && now >= self.moved + self.period {
             *self = other;
             return ReportEffect::CutsAnew;
-        }
-        if agreeing.is_none() {
-            self.contradicted = Some((ends, connection));
         }
         ReportEffect::Contradicts
     }

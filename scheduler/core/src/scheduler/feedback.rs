@@ -7,7 +7,7 @@
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
 //! limits that its call was charged to. It stops calls that need these limits for a minute at most.
-//! A longer pause needs the report of a second client, such as the one that makes the probe call.
+//! Then one probe call asks the upstream, and the answer to it is believed for as long as it says.
 
 use super::outbox::Outbox;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
@@ -93,13 +93,12 @@ impl<R> Feedback<'_, R> {
 
     /// The pause of each limit, as far as it is believed.
     fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
-        let ObservedCall { now, connection, bill, .. } = call;
+        let ObservedCall { now, start, bill, .. } = call;
         let pause = |limit: &LimitId| {
-            let believed =
-                reported.map(|reported| match self.ledger.is_reported_by_another(now, bill, *limit, connection) {
-                    true => reported,
-                    false => reported.min(UNCONFIRMED),
-                });
+            let believed = reported.map(|reported| match self.ledger.is_probe(now, bill, *limit, start) {
+                true => reported,
+                false => reported.min(UNCONFIRMED),
+            });
             Pause { limit: *limit, believed, is_unconfirmed: believed < reported }
         };
         limits.iter().map(pause).collect()
@@ -122,19 +121,16 @@ impl<R> Feedback<'_, R> {
     }
 
     fn freeze(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
-        let ObservedCall { now, connection, bill, .. } = call;
+        let ObservedCall { now, bill, .. } = call;
         let mut longest = Span::ZERO;
         let mut voids = false;
-        for Pause { limit, believed, is_unconfirmed } in pauses {
+        for Pause { limit, believed, .. } in pauses {
             let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
                 Some(_) => KEY_PAUSE,
                 None => self.ledger.adaptive_mut(*limit).next_pause(now, call.at()),
             });
             // Starts within the horizon were sent already, and cannot be called back.
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
-            if *is_unconfirmed {
-                self.ledger.note_longer_pause(now, bill, *limit, connection);
-            }
             longest = longest.max(pause);
         }
         self.announce(voids, pauses.iter().map(|pause| pause.limit), longest);
@@ -152,9 +148,9 @@ impl<R> Feedback<'_, R> {
     }
 
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
-    /// call follows if only one client says so.
+    /// call follows if the answer asks for a longer pause than is believed.
     fn spend_quotas(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
-        let ObservedCall { now, connection, bill, .. } = call;
+        let ObservedCall { now, bill, .. } = call;
         for Pause { limit, believed, is_unconfirmed } in pauses {
             let until = now + believed.unwrap_or(UNKNOWN_RESET);
             if bill.key_charge(*limit).is_none() {
@@ -162,9 +158,6 @@ impl<R> Feedback<'_, R> {
             }
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
                 self.ledger.freeze(now, bill, *limit, until, until);
-            }
-            if *is_unconfirmed {
-                self.ledger.note_longer_pause(now, bill, *limit, connection);
             }
         }
         self.term.budget_mut().hasten_checkpoint();
@@ -213,7 +206,7 @@ impl<R> Feedback<'_, R> {
 
     /// Compares a reading with the limit that it is about.
     fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) {
-        let ObservedCall { now, connection, bill, observation, .. } = call;
+        let ObservedCall { now, bill, observation, .. } = call;
         let attribution = Attribution::new(self.resource, bill);
         let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
         self.follow_capacity(call, limit, reading);
@@ -236,7 +229,6 @@ impl<R> Feedback<'_, R> {
         });
         let reading = BucketReading {
             at,
-            connection,
             remaining: in_use.rate().credit(*reading.remaining_range().end()),
             resets: ends.map(|ends| ends.until),
             ends: ends.filter(|_| may_be_of_it),

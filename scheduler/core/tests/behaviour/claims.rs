@@ -23,63 +23,42 @@ fn with_quota() -> ResourceSpec {
 }
 
 #[test]
-fn a_pause_beyond_a_minute_needs_the_word_of_a_second_client() {
+fn after_a_minute_one_probe_call_decides_on_a_longer_pause() {
     play(
         &ten_per_second(),
         "
-        0       wait a by=1                          -> a@0
+        0       wait a                               -> a@0
+        0       wait late                            -> late@0
         0       answered a 429 after=3600000 others  -> a:settled
         0       why next                             -> requests:frozen+60000
-        0       wait b by=1                          ->
-        0       wait c by=2                          ->
-        # The probe, and the same client says the same again.
-        60000                                        -> b@60000
-        60000   answered b 429 after=3540000 others  -> b:settled
-        # Another probe, and another client.
-        120000                                       -> c@120000
-        120000  answered c 429 after=3480000 others  -> c:settled
-        120000  why next                             -> requests:frozen+3480000
-        120000  wait d by=1                          ->
-        3600000                                      -> d@3600000
+        0       wait b                               ->
+        0       wait c                               ->
+        # A call that started before says the same, and is not the probe.
+        100     answered late 429 after=3600000 others -> late:settled
+        100     why next                             -> requests:frozen+60000
+        60100                                        -> b@60100
+        60100   answered b 429 after=3540000 others  -> b:settled
+        60100   why next                             -> requests:frozen+3540000
+        3600100                                      -> c@3600100
         ",
     );
 }
 
 #[test]
-fn two_clients_are_believed_at_once_and_unknown_ones_never() {
-    for (askers, frozen) in [([1, 2], 3_600_000), ([1, 1], 60_000), ([0, 2], 60_000), ([1, 0], 60_000)] {
-        let [first, second] = askers;
-        play(
-            &ten_per_second(),
-            &format!(
-                "
-                0  wait a by={first}                   -> a@0
-                0  wait b by={second}                  -> b@0
-                0  answered a 429 after=3600000 others -> a:settled
-                0  answered b 429 after=3600000 others -> b:settled
-                0  why next                            -> requests:frozen+{frozen}
-                ",
-            ),
-        );
-    }
-}
-
-#[test]
-fn a_pause_of_a_key_needs_a_second_client_too() {
+fn a_probe_call_decides_on_the_pause_of_its_key() {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     play(
         &resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]),
         "
-        0      wait a guild:x by=1                  -> a@0
-        0      wait b guild:x by=2                  -> b@0
-        0      wait c guild:y by=2                  -> c@0
+        0      wait a guild:x                       -> a@0
+        0      wait c guild:y                       -> c@0
         0      answered a 429 after=3600000 others  -> a:settled
         0      answered c 429 after=3600000 others  -> c:settled
-        0      reserve d guild:x                    -> d@60000
-        0      unused d                             -> d:settled
-        0      answered b 429 after=3600000 others  -> b:settled
-        0      reserve e guild:x                    -> e@3600000
-        0      reserve f guild:y                    -> f@60000
+        0      wait b guild:x                       ->
+        60000                                       -> b@60000
+        60000  answered b 429 after=3540000 others  -> b:settled
+        60000  reserve e guild:x                    -> e@3600000
+        60000  reserve f guild:y                    -> f@60000
         ",
     );
 }
@@ -90,7 +69,7 @@ fn a_level_is_corrected_by_as_much_of_a_pause_as_is_believed() {
     play(
         &ten_per_second(),
         "
-        0      wait a by=1                   -> a@0
+        0      wait a                        -> a@0
         0      answered a 429 after=3600000  -> a:settled
         0      levels                        -> requests=-599
         ",
@@ -102,12 +81,12 @@ fn a_served_probe_refutes_a_claim() {
     play(
         &ten_per_second(),
         "
-        0      wait a by=1                          -> a@0
+        0      wait a                               -> a@0
         0      answered a 429 after=3600000 others  -> a:settled
-        0      wait b by=2                          ->
+        0      wait b                               ->
         60000                                       -> b@60000
         60000  answered b 200                       -> b:settled
-        60000  wait c by=2                          -> c@60000
+        60000  wait c                               -> c@60000
         60000  answered c 429 after=3600000 others  -> c:settled
         60000  why next                             -> requests:frozen+60000
         ",
@@ -136,7 +115,7 @@ fn only_a_quota_is_spent() {
     play(
         &two_limits(),
         "
-        0  wait a by=1                    -> a@0
+        0  wait a                         -> a@0
         0  answered a 403 after=99999999  -> a:settled
         0  reserve b                      -> b@60000
         ",
@@ -145,7 +124,7 @@ fn only_a_quota_is_spent() {
     play(
         &with_quota(),
         "
-        0  wait a units=1 by=1            -> a@0
+        0  wait a units=1                 -> a@0
         0  answered a 403 after=99999999  -> a:settled
         0  reserve b units=1              -> b:quota_spent+60000
         0  reserve c                      -> c@0
@@ -154,15 +133,15 @@ fn only_a_quota_is_spent() {
 }
 
 #[test]
-fn a_spent_quota_needs_the_word_of_a_second_client() {
+fn a_probe_call_decides_whether_a_quota_is_spent() {
     play(
         &with_quota(),
         "
-        0      wait a units=1 by=1               -> a@0
+        0      wait a units=1                    -> a@0
         0      answered a 403 after=99999999     -> a:settled
-        60000  wait b units=1 by=2               -> b@60000
+        60000  wait b units=1                    -> b@60000
         # One probe goes first.
-        60000  wait c units=1 by=3               ->
+        60000  wait c units=1                    ->
         60000  answered b 403 after=99939999     -> b:settled c:quota_spent+99939999
         ",
     );
@@ -173,13 +152,11 @@ fn an_operator_ends_what_the_upstream_is_said_to_demand() {
     play(
         &with_quota(),
         "
-        0  wait a units=1 by=1                -> a@0
-        0  wait b by=1                        -> b@0
-        0  wait c by=2                        -> c@0
+        0  wait a units=1                     -> a@0
+        0  wait b                             -> b@0
         0  answered a 403 after=99999999      -> a:settled
         0  answered b 429 after=3600000 others  -> b:settled
-        0  answered c 429 after=3600000 others  -> c:settled
-        0  reserve d                          -> d@3600000
+        0  reserve d                          -> d@60000
         0  unused d                           -> d:settled
         0  thaw requests                      ->
         0  reserve e                          -> e@0
@@ -310,10 +287,10 @@ fn a_late_answer_shortens_no_confirmed_time_of_a_spent_quota() {
     play(
         &with_quota(),
         "
-        0      wait a units=1 by=1            -> a@0
-        0      wait b units=1 by=1            -> b@0
+        0      wait a units=1                 -> a@0
+        0      wait b units=1                 -> b@0
         0      answered a 403 after=3600000   -> a:settled
-        60000  wait c units=1 by=2            -> c@60000
+        60000  wait c units=1                 -> c@60000
         60000  answered c 403 after=3540000   -> c:settled
         60001  answered b 403 after=3539999   -> b:settled
         60001  reserve d units=1              -> d:quota_spent+3539999

@@ -320,8 +320,8 @@ fn a_quota_has_what_the_upstream_says() {
     play(
         &resource(vec![quota]),
         "
-        0  reserve a units=10 by=1     -> a@0
-        0  reserve b units=10 by=2     -> b@0
+        0  reserve a units=10     -> a@0
+        0  reserve b units=10     -> b@0
         0  answered a 200 left=30      -> a:settled
         0  answered b 200 left=30      -> b:settled
         0  levels                      -> units=30
@@ -331,60 +331,53 @@ fn a_quota_has_what_the_upstream_says() {
 }
 
 #[test]
-fn one_client_takes_the_rest_of_a_quota_for_a_minute() {
+fn an_answer_takes_the_rest_of_a_quota_for_a_minute() {
     let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 100.0, span(1000)) };
     play(
         &resource(vec![quota]),
         "
-        0      reserve a by=1              -> a@0
-        0      reserve b by=2              -> b@0
+        0      reserve a              -> a@0
+        0      reserve b              -> b@0
         0      answered a 200 left=0       -> a:settled
-        0      wait c by=3                 -> c:quota_spent
+        0      wait c                 -> c:quota_spent
         59999  levels                      -> requests=0
         60000  levels                      -> requests=98
         # One call asks the upstream again, and the others wait for its answer.
-        60000  wait d by=2                 -> d@60000
-        60000  wait e by=2                 ->
+        60000  wait d                 -> d@60000
+        60000  wait e                 ->
         60100  answered d 200 left=97      -> d:settled e@60100
         ",
     );
 }
 
 #[test]
-fn the_answer_of_a_second_client_confirms_what_others_use() {
-    play(
-        &fixed(600_000),
-        "
-        0      reserve a by=1              -> a@0
-        0      reserve b by=2              -> b@0
-        0      answered a 200 left=2       -> a:settled
-        0      answered b 200 left=2       -> b:settled
-        60000  levels                      -> requests=2
-        ",
-    );
-    // The same client renews it.
-    play(
-        &fixed(600_000),
-        "
-        0       reserve a by=1              -> a@0
-        0       answered a 200 left=3       -> a:settled
-        30000   reserve b by=1              -> b@30000
-        30000   answered b 200 left=2       -> b:settled
-        60000   levels                      -> requests=2
-        90000   levels                      -> requests=8
-        ",
-    );
+fn the_next_answer_renews_what_others_use_unless_it_tells_much_less() {
+    for (left, level) in [("2", "2"), ("8", "8")] {
+        play(
+            &fixed(600_000),
+            &format!(
+                "
+                0       reserve a                   -> a@0
+                0       answered a 200 left=3       -> a:settled
+                30000   reserve b                   -> b@30000
+                30000   answered b 200 left={left}  -> b:settled
+                60000   levels                      -> requests={level}
+                90000   levels                      -> requests=8
+                "
+            ),
+        );
+    }
 }
 
 #[test]
-fn one_client_moves_a_window_once_in_its_time() {
+fn one_answer_moves_no_window() {
     play(
         &fixed(60_000),
         "
-        0      reserve a by=1 requests=5           -> a@0
+        0      reserve a requests=5           -> a@0
         0      answered a 200 left=5 reset=30000   -> a:settled
-        0      reserve b by=1                      -> b@0
-        # The window seems to end at once. It does not: the client has said otherwise just now.
+        0      reserve b                      -> b@0
+        # The window seems to end at once. It does not: an answer has said otherwise just now.
         0      answered b 200 left=9 reset=10      -> b:settled
         10     levels                              -> requests=4
         ",
@@ -392,27 +385,33 @@ fn one_client_moves_a_window_once_in_its_time() {
 }
 
 #[test]
-fn two_clients_must_agree_to_contradict_a_client_that_continues() {
-    let liar_and_one = "
-        0      reserve a by=1                       -> a@0
+fn three_answers_in_a_row_contradict_when_windows_end() {
+    let twice = "
+        0      reserve a                            -> a@0
         0      answered a 200 left=9 reset=30000    -> a:settled
-        70000  reserve b by=2                       -> b@70000
-        70000  reserve c by=1                       -> c@70000
-        70000  reserve d by=3                       -> d@70000
-        70000  answered c 200 left=7 reset=20000    -> c:settled
+        70000  reserve b                            -> b@70000
+        70000  reserve c                            -> c@70000
+        70000  reserve d                            -> d@70000
+        70000  reserve e                            -> e@70000
+        70000  reserve f                            -> f@70000
         70000  answered b 200 left=7 reset=50000    -> b:settled
-        70000  reserve e requests=7                 -> e@70000
-        70000  reserve f                            -> f@90000
+        70000  answered c 200 left=7 reset=50000    -> c:settled
         ";
-    let world = play(&fixed(60_000), liar_and_one);
-    play_on(
-        world,
-        "
-        70000  answered d 200 left=7 reset=50000    -> d:settled
-        # Until 120 s the window is full; then comes the next.
-        70000  reserve g requests=9                 -> g@120000
-        ",
-    );
+    // An answer that agrees with what is known refutes both.
+    let refuted = "
+        70000  answered d 200 left=7 reset=20000    -> d:settled
+        70000  answered e 200 left=5 reset=50000    -> e:settled
+        70000  reserve g requests=5                 -> g@70000
+        70000  reserve h                            -> h@90000
+        ";
+    let repeated = "
+        70000  answered d 200 left=5 reset=50000    -> d:settled
+        70000  reserve g requests=5                 -> g@70000
+        70000  reserve h                            -> h@120000
+        ";
+    for after in [refuted, repeated] {
+        play(&fixed(60_000), &format!("{twice}{after}"));
+    }
 }
 
 #[test]
@@ -551,11 +550,11 @@ fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
 }
 
 #[test]
-fn a_successor_forgets_the_word_of_one_client_as_its_predecessor_would() {
+fn a_successor_forgets_what_others_use_as_its_predecessor_would() {
     let mut world = play(
         &fixed(600_000),
         "
-        0      reserve a by=1              -> a@0
+        0      reserve a              -> a@0
         0      answered a 200 left=2       -> a:settled
         ",
     );

@@ -7,11 +7,11 @@
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
 use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid, paid_at};
-use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use crate::limits::pending_debits::{DebitSnapshot, PendingDebits};
 use crate::limits::timeline::{CommittedStart, Gap, StartKey, Timeline, just_after};
+use crate::limits::upstream_reports::BucketReading;
 use crate::limits::usage::{CountedUsage, UsageBlock};
 use crate::limits::window_state::WindowState;
 use crate::policy::Limit;

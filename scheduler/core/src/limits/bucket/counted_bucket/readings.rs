@@ -6,15 +6,12 @@
 
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
-use crate::ids::Connection;
-use crate::limits::claims::BucketReading;
 use crate::limits::freeze::Freeze;
 use crate::limits::paced_window::PacedWindow;
-use crate::limits::upstream_reports::UpstreamReports;
+use crate::limits::upstream_reports::{BucketReading, Claim, UpstreamReports};
 use crate::limits::window_phase::{Interval, Phase, ReportEffect, Windows};
 use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -22,7 +19,7 @@ use rampmeter_protocol::time::{Span, Time};
 const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
-    /// Remembers starts from `now` on, to compare them with reports.
+    /// Remembers starts from now on, to compare them with reports.
     fn track(&mut self, now: Time) {
         self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now)));
     }
@@ -39,7 +36,7 @@ impl CountedBucket {
         self.advance(limit, now);
         self.track(now);
         let ends = reading.ends;
-        let effect = ends.map_or(ReportEffect::Agrees, |ends| self.learn_phase(limit, now, ends, reading.connection));
+        let effect = ends.map_or(ReportEffect::Agrees, |ends| self.learn_phase(limit, now, ends));
         if let Some(until) = self.present_until(limit, now, reading) {
             self.learn_remaining(limit, now, reading, until);
             self.learn_usage_of_others(limit, now, reading);
@@ -47,16 +44,18 @@ impl CountedBucket {
         effect != ReportEffect::Contradicts
     }
 
-    /// Lowers claims after the capacity fell by `by`, because the difference had seemed to be usage
-    /// by others.
+    /// Lowers the claim after the capacity fell by `by`, because the difference had seemed to be
+    /// usage by others.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
-        let lowered = self.reports.as_mut().map(|reports| reports.claims.lower(by.max(Credit::ZERO)));
-        lowered.into_iter().flatten().for_each(|(until, credit)| self.release(limit, until, credit));
+        if let Some(claim) = self.reports.as_ref().and_then(|reports| reports.claim) {
+            let credit = (claim.credit - by.max(Credit::ZERO)).max(Credit::ZERO);
+            self.replace_claim(limit, Some(Claim { credit, ..claim }));
+        }
     }
 
     pub(crate) fn window_state(&self, limit: &Limit, now: Time) -> WindowState {
-        let claimed = self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claims.total(now));
+        let claimed = self.reports.as_ref().map_or(Credit::ZERO, |reports| reports.claimed(now));
         let known = WindowState { claimed, reported_end: self.reported_end(now), ..WindowState::default() };
         let Some(windows) = self.windows(limit) else { return known };
         let window = windows.window(now);
@@ -80,9 +79,9 @@ impl CountedBucket {
         Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
-    /// When the next claim expires.
+    /// When the claim expires.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
-        self.reports.as_ref()?.claims.next_expiry()
+        self.reports.as_ref()?.claim?.expires
     }
 
     /// Until when the usage in a response counts; none if the response is about another window.
@@ -101,21 +100,27 @@ impl CountedBucket {
     }
 
     fn learn_remaining(&mut self, limit: &Limit, now: Time, reading: &BucketReading, until: Time) {
-        let foreign = upstream_full(limit) - reading.remaining - self.own_at(limit, now, reading.at);
+        let others = upstream_full(limit) - reading.remaining - self.own_at(limit, now, reading.at);
+        // If the upstream resets earlier, the claim is known until then only.
+        let slack = self.windows(limit).map_or(Span::ZERO, Windows::slack);
+        let resets = reading.resets.filter(|resets| *resets + slack < until);
+        let read = Claim::new(now, others.max(Credit::ZERO), until, resets);
+        let claim = self.reports.as_mut().map(|reports| reports.claim_after(now, limit, read));
+        self.replace_claim(limit, claim);
+    }
+
+    /// Replaces the usage by other accounts.
+    fn replace_claim(&mut self, limit: &Limit, claim: Option<Claim>) {
+        let claim = claim.filter(|claim| claim.credit > Credit::ZERO);
         let Some(reports) = &mut self.reports else { return };
-        let claimed = reports.claims.total(now);
-        reports.claims.repeat(now, reading.connection, foreign);
-        let most = foreign.max(Credit::ZERO) + limit.rate().credit(Amount::ONE);
-        let surplus = (claimed - most).max(Credit::ZERO);
-        if foreign > claimed {
-            // If the upstream resets earlier, the claim is known until then only.
-            let resets = reading.resets.filter(|resets| *resets < until);
-            let until = reports.claims.add(now, reading.connection, foreign - claimed, until, resets);
-            self.add_usage(limit, now, until, foreign - claimed);
-        } else if surplus > Credit::ZERO {
-            let lowered = surplus.min(reports.take_lowering(now, limit));
-            let lowered = reports.claims.lower(lowered);
-            lowered.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
+        let before = std::mem::replace(&mut reports.claim, claim);
+        let now = self.now;
+        if let Some(Claim { credit, until, .. }) = before.filter(|before| before.until > now) {
+            let credit = credit.min(self.used_at(now).max(Credit::ZERO));
+            self.add_usage(limit, now, until, -credit);
+        }
+        if let Some(Claim { credit, until, .. }) = claim {
+            self.add_usage(limit, now, until, credit);
         }
     }
 
@@ -130,7 +135,7 @@ impl CountedBucket {
     /// The usage by our own starts until `at`, with anonymous usage.
     fn own_at(&self, limit: &Limit, now: Time, at: Time) -> Credit {
         let Some(reports) = &self.reports else { return Credit::ZERO };
-        let used = self.used_at(now) - reports.claims.total(now);
+        let used = self.used_at(now) - reports.claimed(now);
         match self.promised_in_window(limit, now) {
             Some(promised) => used - promised - reports.started_after(at),
             None => reports.used_at(at).unwrap_or(used),
@@ -139,7 +144,7 @@ impl CountedBucket {
 
     /// Learns that a window ends within `ends`. The window of an answered call has begun, so it
     /// ends within a period.
-    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval, connection: Connection) -> ReportEffect {
+    fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval) -> ReportEffect {
         let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return ReportEffect::Agrees };
         let period = limit.spec().period;
@@ -148,10 +153,10 @@ impl CountedBucket {
         let Some(reports) = &mut self.reports else { return ReportEffect::Agrees };
         let before = reports.phase;
         let effect = match &mut reports.phase {
-            Some(phase) => phase.take_report(now, ends, connection),
+            Some(phase) => phase.take_report(now, ends),
             None if agrees => ReportEffect::Agrees,
             phase @ None => {
-                *phase = Phase::new(now, period, ends, connection);
+                *phase = Phase::new(now, period, ends);
                 if phase.is_some() { ReportEffect::CutsAnew } else { ReportEffect::Agrees }
             }
         };
@@ -173,10 +178,10 @@ impl CountedBucket {
         let former = before.windows(limit).map(|windows| (windows.window(now), windows.slack()));
         let Some((former, former_slack)) = former else { return };
         let mut anonymous = before.anonymous(limit, Span::ZERO);
-        let placed = reports.started_since(former.starts) + reports.claims.total(now);
+        let placed = reports.started_since(former.starts) + reports.claimed(now);
         anonymous.add_usage(limit, now, former.ends, -placed.min(anonymous.used_at(now)));
         let recent = reports.started_since(window.starts - slack - LATENESS);
-        let claimed = reports.claims.total(now);
+        let claimed = reports.claimed(now);
         let mut anew = CountedBucket::from_blocks(limit, now, &anonymous.blocks(limit, None), Some(reports));
         for (key, call) in &self.calls {
             let until = anew.end_of_call(limit, key.at);
@@ -186,28 +191,23 @@ impl CountedBucket {
         // Claims on another window are dropped, because responses report them again.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         if let Some(reports) = &mut anew.reports {
-            reports.claims.end_at(window.ends, is_same);
+            reports.claim = reports.claim.filter(|_| is_same).map(|claim| Claim { until: window.ends, ..claim });
         }
         anew.add_usage(limit, now, window.ends, if is_same { claimed } else { Credit::ZERO });
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
-    /// Forgets expired claims. A probe call then asks the upstream again before other calls follow.
+    /// Forgets a claim that has ended. If it has expired, a probe call asks the upstream again before
+    /// other calls follow.
     pub(super) fn expire(&mut self, limit: &Limit) {
         let now = self.now;
-        let Some(reports) = self.reports.as_mut().filter(|reports| reports.claims.iter().next().is_some()) else {
-            return;
-        };
-        let expired = reports.claims.expire(now);
-        if !expired.is_empty() {
-            self.freeze = Some(Freeze::join(self.freeze, Freeze::new(now)));
+        let Some(claim) = self.reports.as_ref().and_then(|reports| reports.claim) else { return };
+        if claim.expires.unwrap_or(claim.until) <= now {
+            self.replace_claim(limit, None);
+            if claim.until > now {
+                self.freeze = Some(Freeze::join(self.freeze, Freeze::new(now)));
+            }
         }
-        expired.into_iter().for_each(|(until, credit)| self.release(limit, until, credit));
-    }
-
-    fn release(&mut self, limit: &Limit, until: Time, credit: Credit) {
-        let credit = credit.min(self.used_at(self.now).max(Credit::ZERO));
-        self.add_usage(limit, self.now, until, -credit);
     }
 
     pub(super) fn note_start(&mut self, limit: &Limit, at: Time, cost: Credit) {
@@ -221,7 +221,7 @@ impl CountedBucket {
     /// Notes what is used of a sliding window after a change at `at`.
     pub(super) fn note_used(&mut self, limit: &Limit, at: Time) {
         if let Some(reports) = self.reports.as_mut().filter(|_| !limit.has_windows()) {
-            let claimed = reports.claims.total(at);
+            let claimed = reports.claimed(at);
             reports.note_used(at, self.total - claimed);
         }
     }
