@@ -16,7 +16,7 @@ use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::{ClassId, Connection};
+use rampmeter_scheduler_core::ids::ClassId;
 use rampmeter_scheduler_core::policy::limit::Limit;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -235,10 +235,7 @@ impl SimulatedScheduler {
         }
         each(Incoming::parse(payload), |request: PermitRequest<'_>| {
             let Some(id) = request.id.clone() else { unreachable!("sessions name their permits") };
-            // Each worker has a connection of its own.
-            let connection = Connection((to.to.worker % usize::from(u16::MAX)) as u16 + 1);
-            match wire::ask(self.leader.core.resource(), to, wire::Sender { user: "", connection }, id, &request, None)
-            {
+            match wire::ask(self.leader.core.resource(), to, "", id, &request, None) {
                 Ok(ask) => {
                     self.record(now, to, ask.class, &request);
                     self.handle(now, Event::Ask(ask));

@@ -7,7 +7,6 @@ IN_CORE = [
     ("any number of changes of limits is under way", "are_many", r">= MAX_CHANGES", "== usize::MAX"),
     ("any number of learned costs is kept", "learn", r"self\.0\.len\(\) < MAX_FACTORS", "true"),
     ("one call teaches any cost", "learn", r"\.clamp\(MIN_FACTOR, MAX_FACTOR\)", ".max(MIN_FACTOR)"),
-    ("delays are remembered for ever", "count", r"> MAX_REMEMBERED", "> u32::MAX - MAX_REMEMBERED"),
     ("one call proves a large stock", "is_proven", r"cost\.times\(MAX_CALLS_BEYOND\)", "cost.times(MAX_CALLS_BEYOND * 1000)"),
     ("freezes of keys fill a record", "freeze_snapshots", r"fitting\(FREEZES_PART", "fitting(1"),
     ("one key is examined for a checkpoint", "key_budgets", r"MAX_EXAMINED", "1"),

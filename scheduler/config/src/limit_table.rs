@@ -4,6 +4,7 @@
 use crate::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, DEFAULT_FLOOR, Learn, LimitSpec, Margin, Pattern,
@@ -12,7 +13,7 @@ use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, pace, shadow } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -28,6 +29,9 @@ fn limit_table(limit: &LimitSpec) -> Table {
     }
     if let Margin::Fixed(tokens) = margin {
         put("margin", number(*tokens));
+    }
+    if *jitter != LATENESS {
+        put("jitter", time(*jitter));
     }
     match learn {
         Learn::Never | Learn::Steered(_) => put("learn", Value::Boolean(false)),

@@ -12,7 +12,6 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -105,7 +104,6 @@ impl World {
             outcome: Outcome::Used(Vec::new()),
             observation: None,
             is_throttled: false,
-            times: CallTimes::default(),
         }));
     }
 

@@ -19,7 +19,6 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::bill::Bill;
@@ -342,7 +341,6 @@ impl<'a> World<'a> {
             outcome: Outcome::Used(Vec::new()),
             observation,
             is_throttled: false,
-            times: CallTimes::default(),
         };
         self.event(kind, Event::Settle(settle));
     }
@@ -350,14 +348,7 @@ impl<'a> World<'a> {
     fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
         self.event(
             kind,
-            Event::Settle(Settle {
-                to: None,
-                id: id(number),
-                outcome,
-                observation: None,
-                is_throttled: false,
-                times: CallTimes::default(),
-            }),
+            Event::Settle(Settle { to: None, id: id(number), outcome, observation: None, is_throttled: false }),
         );
     }
 

@@ -1,8 +1,8 @@
 //! All that the driver tells the scheduler of a resource.
 
-use crate::adaptation::{CallTimes, Observation};
+use crate::adaptation::Observation;
 use crate::identity::Identity;
-use crate::ids::{CheckpointNumber, ClassId, Connection, LimitId};
+use crate::ids::{CheckpointNumber, ClassId, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
@@ -121,8 +121,6 @@ pub enum Event<R> {
 pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
-    /// The connection that the request came over.
-    pub connection: Connection,
     /// The permit's id. The driver draws one for a request without an id: the core has no
     /// randomness, and an id is a secret.
     pub id: PermitId,
@@ -150,12 +148,12 @@ pub struct Ask<R> {
 
 impl<R> Ask<R> {
     /// A request with defaults for all other fields: no age, no longest wait, no updates, and an
-    /// unknown client and connection.
+    /// unknown client.
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
-        let (connection, identity, age) = (Connection::UNKNOWN, Identity::default(), Span::ZERO);
+        let (identity, age) = (Identity::default(), Span::ZERO);
         let (max_wait, progress, client, call) = (None, false, None, None);
-        Ask { to, connection, id, identity, bill, class, mode, max_wait, age, progress, client, call }
+        Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }
     }
 }
 
@@ -172,8 +170,6 @@ pub struct Settle<R> {
     pub observation: Option<Observation>,
     /// Whether the upstream answered the call with 429.
     pub is_throttled: bool,
-    /// When the call was sent and answered, as its worker says.
-    pub times: CallTimes,
 }
 
 /// The outcome of a permit.

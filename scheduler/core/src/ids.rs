@@ -62,19 +62,3 @@ pub struct ClientNumber(pub(crate) u16);
 /// The number of a checkpoint, from 1 on; a later one is higher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CheckpointNumber(pub u64);
-
-/// The driver's number of the connection that a request came over. Zero stands for an unknown
-/// connection. If two connections share a number, neither confirms what the other reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Connection(pub u16);
-
-impl Connection {
-    /// A connection that is not known.
-    pub const UNKNOWN: Connection = Connection(0);
-
-    /// Whether these are certainly two connections.
-    #[must_use]
-    pub fn differs_from(self, other: Connection) -> bool {
-        self != other && self != Connection::UNKNOWN && other != Connection::UNKNOWN
-    }
-}

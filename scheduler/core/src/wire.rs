@@ -1,10 +1,10 @@
 //! Translates the protocol's messages into events, and commands into the protocol's messages.
 
-use crate::adaptation::{CallTimes, Observation};
+use crate::adaptation::Observation;
 use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::identity::Identity;
-use crate::ids::{ClassId, Connection, LimitId};
+use crate::ids::{ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
@@ -20,15 +20,6 @@ use rampmeter_protocol::settle::{Fate, Report, Response, Settle};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
-
-/// Where a request comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Sender<'a> {
-    /// The NATS user; empty if it is unknown.
-    pub user: &'a str,
-    /// The connection that the request came over.
-    pub connection: Connection,
-}
 
 /// Additions to the answer of a grant.
 #[derive(Debug, Default)]
@@ -49,7 +40,7 @@ pub struct Extras<'a> {
 pub fn ask<R>(
     resource: &Resource,
     to: R,
-    sender: Sender<'_>,
+    user: &str,
     id: PermitId,
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
@@ -62,9 +53,8 @@ pub fn ask<R>(
     };
     Ok(event::Ask {
         to,
-        connection: sender.connection,
         id,
-        identity: Identity::of(sender.user, request),
+        identity: Identity::of(user, request),
         bill,
         class,
         mode: request.mode,
@@ -114,13 +104,7 @@ pub fn settle<R>(
         }
     };
     let is_throttled = settle.response().is_some_and(Response::is_throttled);
-    let times = match &settle.fate {
-        Fate::Used(Report { late_ms, elapsed_ms, .. }) => {
-            CallTimes { late: late_ms.map(Millis::span), elapsed: elapsed_ms.map(Millis::span) }
-        }
-        Fate::Unused | Fate::Extended(_) => CallTimes::default(),
-    };
-    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, times }
+    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled }
 }
 
 /// Calls `send` with the address and the answer of a command at `now`. Commands without an answer

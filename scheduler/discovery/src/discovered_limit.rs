@@ -3,15 +3,13 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
 use std::collections::BTreeSet;
 
-/// A limit that only one client reports is dropped after this many responses to other clients
-/// without it.
+/// A limit is dropped after this many responses in a row without it, to calls that it was charged.
 const DENIALS: u32 = 8;
-/// This many responses establish a limit that only one client reports. Until then, it is dropped if
-/// no response repeats it for [`UNREPEATED`].
+/// This many responses establish a limit. Until then, it is dropped if no response repeats it for
+/// [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
 /// A limit changes after this many responses in a row that state the same.
@@ -88,10 +86,8 @@ pub(crate) struct DiscoveredLimit {
 /// The evidence that a limit exists.
 #[derive(Clone, Copy, Debug)]
 struct Confirmation {
-    author: Connection,
-    /// Whether a second client has reported it.
-    is_confirmed: bool,
     answers: u32,
+    /// Responses in a row without it.
     denials: u32,
     last: Time,
     /// Responses in a row that state a longer window.
@@ -101,17 +97,9 @@ struct Confirmation {
 }
 
 impl DiscoveredLimit {
-    pub(crate) fn new(spec: LimitSpec, evidence: Evidence, now: Time, author: Connection) -> Self {
+    pub(crate) fn new(spec: LimitSpec, evidence: Evidence, now: Time) -> Self {
         let (in_force, since) = (spec.capacity, now);
-        let confirmation = Confirmation {
-            author,
-            is_confirmed: false,
-            answers: 1,
-            denials: 0,
-            last: now,
-            longer: 0,
-            other: (Amount::ZERO, 0),
-        };
+        let confirmation = Confirmation { answers: 1, denials: 0, last: now, longer: 0, other: (Amount::ZERO, 0) };
         DiscoveredLimit { spec, evidence, in_force, since, left: None, confirmation }
     }
 
@@ -127,7 +115,7 @@ impl DiscoveredLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let limit = DiscoveredLimit::new(spec, known.evidence, now - known.age, Connection::UNKNOWN);
+        let limit = DiscoveredLimit::new(spec, known.evidence, now - known.age);
         let confirmation = Confirmation { answers: ESTABLISHED, last: now, ..limit.confirmation };
         DiscoveredLimit { confirmation, ..limit }
     }
@@ -186,35 +174,29 @@ impl DiscoveredLimit {
         }
     }
 
-    /// Notes that a response to a call over `connection` has headers about the limit.
-    pub(crate) fn confirm(&mut self, now: Time, connection: Connection) {
-        let Confirmation { author, is_confirmed, answers, denials, last, .. } = &mut self.confirmation;
-        *is_confirmed |= connection.differs_from(*author);
+    /// Notes that a response has headers about the limit.
+    pub(crate) fn confirm(&mut self, now: Time) {
+        let Confirmation { answers, denials, last, .. } = &mut self.confirmation;
         *answers = answers.saturating_add(1);
         (*denials, *last) = (0, now);
     }
 
-    /// Notes that a response to a call over `connection` has headers about other limits only.
-    pub(crate) fn deny(&mut self, connection: Connection) {
-        self.confirmation.denials += u32::from(connection.differs_from(self.confirmation.author));
+    /// Notes that a response has headers about other limits only.
+    pub(crate) fn deny(&mut self) {
+        self.confirmation.denials += 1;
     }
 
-    /// Whether the limit is to be dropped, because only one client reports it. Either [`DENIALS`]
-    /// responses to other clients lack it, or no response repeats it in time.
+    /// Whether the limit is to be dropped: [`DENIALS`] responses in a row lack it, or none repeats it
+    /// in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
-        let denials = self.confirmation.denials;
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
-        self.rests_on_one_client() && (denials >= DENIALS || is_unrepeated)
+        self.evidence == Evidence::Headers && (self.confirmation.denials >= DENIALS || is_unrepeated)
     }
 
     /// When the limit is dropped unless a response repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
-        let may_lapse = self.rests_on_one_client() && self.confirmation.answers < ESTABLISHED;
+        let may_lapse = self.evidence == Evidence::Headers && self.confirmation.answers < ESTABLISHED;
         may_lapse.then_some(self.confirmation.last + UNREPEATED + Span::from_nanos(1))
-    }
-
-    fn rests_on_one_client(&self) -> bool {
-        self.evidence == Evidence::Headers && !self.confirmation.is_confirmed
     }
 
     /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a

@@ -10,7 +10,6 @@ use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::bill::CallTraits;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, MAX_PERIOD, Pattern};
 
@@ -31,7 +30,6 @@ const UNNAMED: &str = "learned-limit";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallResponse<'a> {
     pub(crate) now: Time,
-    pub(crate) connection: Connection,
     /// The labels of the call by which discovered limits may apply.
     pub(crate) traits: Option<&'a CallTraits>,
     /// The label that names routes.
@@ -52,7 +50,7 @@ impl CallResponse<'_> {
             applies: self.applies(reading),
             ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
         };
-        let mut limit = DiscoveredLimit::new(spec, Evidence::Headers, self.now, self.connection);
+        let mut limit = DiscoveredLimit::new(spec, Evidence::Headers, self.now);
         // The remaining amount may not include other calls in flight.
         let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
         limit.left = Amount::from_micros(left).ok();

@@ -10,7 +10,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::{Connection, LimitId};
+use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -164,7 +164,6 @@ impl LimitSearch {
         }
         let response = CallResponse {
             now,
-            connection: call.connection,
             traits: call.bill.traits(),
             route_label: in_force.spec().discover_route.as_deref(),
             in_flight: self.in_flight,
@@ -246,7 +245,7 @@ impl LimitSearch {
         let names: Vec<Option<Name>> = readings.iter().map(name_of).collect();
         for limit in self.discovered.iter_mut().filter(|limit| charged.contains(&limit.spec.name)) {
             if !names.contains(&Some(limit.spec.name.clone())) {
-                limit.deny(answer.connection);
+                limit.deny();
             }
         }
         readings.iter().for_each(|reading| self.take_reading(answer, reading));
@@ -266,7 +265,7 @@ impl LimitSearch {
             self.discovered.extend(new);
             return;
         };
-        limit.confirm(answer.now, answer.connection);
+        limit.confirm(answer.now);
         let route = answer.route_label.zip(answer.traits.and_then(|traits| traits.route.as_deref()));
         let has_room = limit.routes().count() < MAX_ROUTES && routes_bytes < ROUTES_BYTES;
         let wider = route.filter(|_| has_room).is_some_and(|(label, route)| limit.add_route(label, route));
@@ -337,7 +336,7 @@ impl LimitSearch {
         let left = Amount::from_micros(in_force.micros().saturating_sub(in_flight)).ok();
         let left = left.filter(|_| evidence == Evidence::InFlight);
         self.news.push(spec.name.clone());
-        let mut limit = DiscoveredLimit::new(LimitSpec { learn, ..spec }, evidence, now, Connection::UNKNOWN);
+        let mut limit = DiscoveredLimit::new(LimitSpec { learn, ..spec }, evidence, now);
         (limit.in_force, limit.left) = (in_force, left);
         self.discovered.push(limit);
         self.is_changed = true;

@@ -192,9 +192,12 @@ keys! {
         pub resets: Option<Spanned<String>> = Example(r#""month""#),
         /// How long a call may be in flight without being renewed or settled. For "concurrency".
         pub time_to_live: Option<Spanned<Duration>> = Example(r#""60s""#),
-        /// The stock that is held back against jitter, in tokens. "auto" is the rate times the
-        /// measured jitter plus 1, at most a tenth of the capacity. An unmeasured jitter is 50 ms.
+        /// The stock that is held back against jitter, in tokens. "auto" is the rate times
+        /// `jitter` plus 1, at most a tenth of the capacity.
         pub margin: Option<Spanned<MarginTable>> = Default(r#""auto""#),
+        /// By how much the delays of calls differ on their way to the upstream. Starts stay as far
+        /// from the ends of windows, and calls count for longer in sliding ones.
+        pub jitter: Option<Spanned<Duration>> = Default(r#""50ms""#) => jitter,
         /// Whether the limit follows what the upstream really gives. It may give less because other
         /// clients use the account, or because it refills more slowly than it says.
         pub learn: Option<bool> = Default("true"),

@@ -201,17 +201,6 @@ impl AdaptiveLimit {
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
-    /// Adopts a measured jitter of delays. Returns whether the limit changes.
-    pub(crate) fn set_jitter(&mut self, now: Time, jitter: Span) -> bool {
-        let more = self.estimator.set_jitter(jitter);
-        // A higher reserve lowers the level first. A lower one raises it last, once the review has
-        // enlarged the bucket.
-        self.bucket.shift(&self.limit, now, -more.max(Credit::ZERO));
-        let changes = self.review(now);
-        self.bucket.shift(&self.limit, now, -more.min(Credit::ZERO));
-        changes
-    }
-
     /// The stock at `now` after payment of every promise.
     pub(crate) fn level(&self, now: Time) -> Credit {
         self.bucket.level(&self.limit, now)
@@ -373,7 +362,7 @@ impl AdaptiveLimit {
 
     /// How far this bucket's levels are kept below the upstream's.
     fn held_back(&self) -> Credit {
-        self.margin() + self.estimator.stock + self.estimator.beyond_margin()
+        self.margin() + self.estimator.stock
     }
 
     fn margin(&self) -> Credit {

@@ -15,7 +15,6 @@ use super::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::{Credit, STEPS};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::status::Learned;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -65,8 +64,6 @@ pub(crate) struct RateEstimator {
     pub(super) stock: Credit,
     /// The deficit of a full bucket.
     burst: Credit,
-    /// The jitter of delays.
-    jitter: Span,
 }
 
 impl RateEstimator {
@@ -81,22 +78,7 @@ impl RateEstimator {
             counted: now,
             stock: Credit::ZERO,
             burst: Credit::ZERO,
-            jitter: LATENESS,
         }
-    }
-
-    /// Sets the jitter of delays, and returns by how much the reserve for it has grown; a negative
-    /// result means that it has shrunk. The caller has to enforce
-    /// [`adapted`](RateEstimator::adapted) afterwards.
-    pub(crate) fn set_jitter(&mut self, jitter: Span) -> Credit {
-        let before = self.beyond_margin();
-        self.jitter = jitter;
-        self.beyond_margin() - before
-    }
-
-    /// The stock that is held back beyond the configured margin, because of the jitter of delays.
-    pub(crate) fn beyond_margin(&self) -> Credit {
-        self.nominal.beyond_margin(self.jitter)
     }
 
     /// Adopts the capacity that the upstream states. The caller then enforces
@@ -205,8 +187,7 @@ impl RateEstimator {
 
     /// The limit to enforce at `now`.
     pub(crate) fn adapted(&self, now: Time) -> Limit {
-        let adapted = self.nominal.adapted(self.slower(now), self.short() + self.beyond_margin());
-        let adapted = adapted.under_jitter(self.jitter);
+        let adapted = self.nominal.adapted(self.slower(now), self.short());
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 

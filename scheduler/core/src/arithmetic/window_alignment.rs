@@ -44,10 +44,9 @@ impl WindowAlignment {
         alignment: Option<&Alignment>,
         length: Span,
         wall_clock: WallClockOrigin,
-        guard: Span,
+        (guard, reported_guard): (Span, Span),
     ) -> Option<Self> {
         let alignment = alignment.cloned();
-        let reported_guard = guard;
         (alignment != Some(Alignment::FirstUse)).then_some(WindowAlignment {
             alignment,
             length,
@@ -89,11 +88,6 @@ impl WindowAlignment {
     /// these ends.
     pub(crate) fn guard(&self, are_reported: bool) -> Span {
         if are_reported { self.reported_guard } else { self.guard }
-    }
-
-    /// These windows if the delays of calls differ by `jitter`.
-    pub(crate) fn under_jitter(self, jitter: Span) -> Self {
-        WindowAlignment { guard: self.guard.max(jitter), reported_guard: jitter, ..self }
     }
 }
 

@@ -76,9 +76,7 @@ impl<R> RecordedParts<'_, R> {
     ) -> LevelSnapshot {
         let UsageBlock { from: now, credit: budget, .. } = granted;
         let adaptive = self.ledger.adaptive(id);
-        // The reserve for measured jitter is left out, because a successor has not measured the
-        // jitter yet.
-        let level = adaptive.level(now) + adaptive.estimator().beyond_margin() - budget;
+        let level = adaptive.level(now) - budget;
         let record = adaptive.bucket().record(limit, level, granted, listed.of_limit(id));
         LevelSnapshot {
             limit: limit.spec().name.clone(),

@@ -5,7 +5,7 @@ use super::snapshot::{
 };
 use crate::arithmetic::{Credit, Offset, Rate};
 use crate::identity::Identity;
-use crate::ids::{Connection, LimitId};
+use crate::ids::LimitId;
 use crate::limits::{Bucket, StartKey};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::spec::Follow;
@@ -188,7 +188,7 @@ impl<R> RecordedParts<'_, R> {
         }
         let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);
         let end = leases.iter().map(|(_, end)| *end).fold(key.at, Time::max);
-        let slot = self.permits.insert(permit.id.clone(), Connection::UNKNOWN, Identity::default(), bill, state);
+        let slot = self.permits.insert(permit.id.clone(), Identity::default(), bill, state);
         match is_small {
             true => self.permits.forget_small_after(slot, end),
             false => self.permits.forget_after(slot, end),

@@ -27,7 +27,7 @@ use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 
 /// The buckets of all limits of a resource.
 ///
@@ -202,13 +202,6 @@ impl Ledger {
             self.changed |= adaptive.bucket().next_expiry().is_some_and(|expiry| expiry <= now);
             adaptive.advance(now);
             self.changed |= adaptive.review(now);
-        }
-    }
-
-    /// Adapts the limits to a measured jitter of delays.
-    pub(crate) fn set_jitter(&mut self, now: Time, jitter: Span) {
-        for adaptive in &mut self.adaptive_limits {
-            self.changed |= adaptive.set_jitter(now, jitter);
         }
     }
 

@@ -9,7 +9,6 @@ pub(crate) use permit::{Granted, Permit, Stage, State};
 
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;
-use crate::ids::Connection;
 use crate::ledger::Bills;
 use crate::limits::just_past;
 use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
@@ -86,18 +85,11 @@ impl<R> Permits<R> {
         self.permits.nth_slot(number)
     }
 
-    /// Remembers a permit of `connection` whose id is new. It stays until [`Permits::remove`]. Once
+    /// Remembers a permit whose id is new. It stays until [`Permits::remove`]. Once
     /// [`Permits::forget_after`] names its end, it is forgotten the retention after that.
-    pub(crate) fn insert(
-        &mut self,
-        id: PermitId,
-        connection: Connection,
-        identity: Identity,
-        bill: Bill,
-        state: State<R>,
-    ) -> Slot {
+    pub(crate) fn insert(&mut self, id: PermitId, identity: Identity, bill: Bill, state: State<R>) -> Slot {
         let bill = self.bills.keep(bill);
-        let slot = self.permits.insert(Permit { id, bill, connection, identity, state });
+        let slot = self.permits.insert(Permit { id, bill, identity, state });
         self.by_id.insert(&self.permits.get(slot).expect("it was put there").id, slot);
         slot
     }

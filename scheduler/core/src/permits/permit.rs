@@ -2,7 +2,7 @@
 
 use crate::adaptation::{Observation, ObservedCall};
 use crate::identity::Identity;
-use crate::ids::{ClassId, Connection, LimitId};
+use crate::ids::{ClassId, LimitId};
 use crate::limits::StartKey;
 use crate::policy::Bill;
 use crate::queue::Waiting;
@@ -18,9 +18,6 @@ pub(super) const UNLISTED: u32 = u32::MAX;
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
-    /// The connection of the request. The report of a settle counts as a statement of this
-    /// connection.
-    pub(crate) connection: Connection,
     /// The sender and the content, as hashes, if they are known.
     pub(crate) identity: Identity,
     pub(crate) state: State<R>,

@@ -79,12 +79,14 @@ pub(crate) struct Occupancy {
 }
 
 impl Counting {
-    /// How `algorithm` counts; starts stay away from the ends of windows by `guard`.
-    pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span) -> Self {
+    /// How `algorithm` counts. Starts stay away from the ends of windows by `guard`, and by `jitter`
+    /// if the upstream reports these ends.
+    pub(crate) fn new(algorithm: &Algorithm, period: Span, guard: Span, jitter: Span) -> Self {
         // A sliding window bounds every window that begins with its first call.
-        let sliding = Counting::Occupied(Occupancy { length: period + guard, until_settled: false });
+        let sliding = Counting::Occupied(Occupancy { length: period + jitter, until_settled: false });
         let windows = |alignment| {
-            WindowAlignment::new(alignment, period, WallClockOrigin::UNIX_EPOCH, guard).map(Counting::Windows)
+            let guards = (guard, jitter);
+            WindowAlignment::new(alignment, period, WallClockOrigin::UNIX_EPOCH, guards).map(Counting::Windows)
         };
         match algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
@@ -117,17 +119,6 @@ impl Counting {
     pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         match self {
             Counting::Windows(alignment) => Counting::Windows(alignment.with_wall_clock(wall_clock)),
-            Counting::Tokens | Counting::Occupied(_) => self,
-        }
-    }
-
-    /// This counting if the delays of calls differ by `jitter`.
-    pub(crate) fn under_jitter(self, period: Span, jitter: Span) -> Self {
-        match self {
-            Counting::Windows(alignment) => Counting::Windows(alignment.under_jitter(jitter)),
-            Counting::Occupied(occupancy) if !occupancy.until_settled => {
-                Counting::Occupied(Occupancy { length: period + jitter, ..occupancy })
-            }
             Counting::Tokens | Counting::Occupied(_) => self,
         }
     }

@@ -17,8 +17,8 @@ const FORECAST_PERIOD: Span = Span::from_secs(3600);
 /// A learned bucket holds at least the nominal full bucket divided by this.
 const MIN_BURST_PART: u64 = 4;
 
-/// Starts avoid a window's ends by [`LATENESS`], or by the window's length divided by this if that
-/// is less.
+/// Starts avoid a window's ends by the jitter, or by the window's length divided by this if that is
+/// less.
 const GUARD_PART: u64 = 10;
 
 /// A limit's policy, ready for arithmetic.
@@ -40,14 +40,15 @@ impl Limit {
     /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
     pub(crate) fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
-        let guard = match spec.margin {
+        let guard = |least: Span| match spec.margin {
             Margin::Fixed(Amount::ZERO) => Span::ZERO,
-            Margin::Auto | Margin::Fixed(_) => guard(spec.period, LATENESS),
+            Margin::Auto | Margin::Fixed(_) => guard(spec.period, spec.jitter.max(least)),
         };
-        let counting = Counting::new(&spec.algorithm, spec.period, guard);
+        // Clocks differ, too, unless the upstream reports when its windows end.
+        let counting = Counting::new(&spec.algorithm, spec.period, guard(LATENESS), guard(Span::ZERO));
         let margin = match spec.margin {
             Margin::Auto if !counting.is_tokens() => Amount::ZERO,
-            Margin::Auto => auto_margin(spec.capacity, spec.period, LATENESS),
+            Margin::Auto => auto_margin(spec.capacity, spec.period, spec.jitter),
             Margin::Fixed(margin) => margin,
         };
         Limit {
@@ -66,24 +67,6 @@ impl Limit {
     pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
-    }
-
-    /// The stock that is to be held back beyond the margin, at this jitter of delays; negative if
-    /// the margin is more than is needed.
-    pub(crate) fn beyond_margin(&self, jitter: Span) -> Credit {
-        let is_measured = self.spec.margin == Margin::Auto && self.has_tokens() && !self.is_keyed();
-        let margin = if is_measured { auto_margin(self.spec.capacity, self.spec.period, jitter) } else { self.margin };
-        self.rate.credit(margin) - self.rate.credit(self.margin)
-    }
-
-    /// This limit if the delays of calls differ by `jitter`. The jitter sets how far starts stay
-    /// from ends of windows, and how long calls count in sliding windows.
-    pub(crate) fn under_jitter(self, jitter: Span) -> Self {
-        if self.spec.margin != Margin::Auto {
-            return self;
-        }
-        let period = self.spec.period;
-        Limit { counting: self.counting.under_jitter(period, guard(period, jitter)), ..self }
     }
 
     /// This limit with its full level capped at `capacity` less the margin, or at half of

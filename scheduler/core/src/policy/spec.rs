@@ -7,6 +7,7 @@ pub use super::applies::{Applies, Pattern};
 pub use super::weight::Weight;
 pub use crate::arithmetic::alignment::Alignment;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::borrow::Cow;
@@ -213,6 +214,8 @@ pub struct LimitSpec {
     pub period: Span,
     /// The stock that is held back against jitter.
     pub margin: Margin,
+    /// By how much the delays of calls differ. Starts stay as far from the ends of windows.
+    pub jitter: Span,
     /// Whether the scheduler learns the upstream's actual rate.
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
@@ -231,8 +234,8 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        let (pace, shadow) = (false, false);
-        LimitSpec { name, unit, algorithm, capacity, period, margin, learn, applies, pace, shadow }
+        let (jitter, pace, shadow) = (LATENESS, false, false);
+        LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, pace, shadow }
     }
 
     /// Whether the driver [steers](Learn::Steered) the capacity in force.
@@ -281,7 +284,7 @@ impl Default for Learn {
 /// The stock that a limit holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// Rate × 50 ms + 1, at most a tenth of the capacity.
+    /// Rate × jitter + 1, at most a tenth of the capacity.
     Auto,
     /// This amount. With zero, nothing covers the jitter of delays.
     Fixed(Amount),

@@ -104,7 +104,6 @@ impl<R: Clone> Scheduler<R> {
             }
             State::Granted(granted) => {
                 let granted = *granted;
-                self.delivery_jitter.note_repeated(ask.connection, now.since(granted.start.at));
                 self.answer(now, slot, ask.to, granted, Answered::Repeated);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {

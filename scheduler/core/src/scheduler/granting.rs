@@ -53,7 +53,7 @@ impl<R: Clone> Scheduler<R> {
         let (client, share) = (ask.client.as_deref().unwrap_or_default(), self.resource.dominant_share(&ask.bill));
         let (class, waited) = (ask.class, offer.at.since(now));
         self.recent.note(now, &GrantedService { class, client, share, waited, is_promoted: false });
-        let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Granted(granted));
+        let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Granted(granted));
         self.commit(now, slot, granted, self.resource.tier(ask.class), latest);
         (slot, granted)
     }

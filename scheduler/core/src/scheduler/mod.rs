@@ -20,7 +20,7 @@ pub mod settle;
 pub(crate) mod wait_estimator;
 mod waiting;
 
-use crate::adaptation::{CostEstimates, DeliveryJitter, RecentCalls};
+use crate::adaptation::{CostEstimates, RecentCalls};
 use crate::command::Command;
 use crate::event::Event;
 use crate::fencing::Term;
@@ -98,7 +98,6 @@ pub struct Scheduler<R> {
     plan: DispatchPlan,
     calls: RecentCalls,
     cost_estimates: CostEstimates,
-    delivery_jitter: DeliveryJitter,
     /// Counts the use by clients.
     meter: UsageMeter,
     counters: Counters,
@@ -149,7 +148,6 @@ impl<R: Clone> Scheduler<R> {
             plan: DispatchPlan::default(),
             calls: RecentCalls::default(),
             cost_estimates: CostEstimates::default(),
-            delivery_jitter: DeliveryJitter::new(now),
             meter: UsageMeter::new(&resource),
             counters: Counters::default(),
             outbox: Outbox::new(),

@@ -38,8 +38,8 @@ impl<R: Clone> Scheduler<R> {
     /// Cancels a request whose answer waits, and answers it too. Its id is remembered, so that a
     /// late duplicate is not charged.
     pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
-        let Ask { to, id, connection, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
-        let slot = self.permits.insert(id.clone(), connection, identity, bill, State::Returned);
+        let Ask { to, id, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
+        let slot = self.permits.insert(id.clone(), identity, bill, State::Returned);
         self.permits.forget_after(slot, now);
         self.counters.returned += 1;
         self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);

@@ -2,12 +2,11 @@
 
 use super::Scheduler;
 use super::rejections::rejection_cause;
-use crate::adaptation::{CallTimes, Observation, ObservedCall, Verdict};
+use crate::adaptation::{Observation, ObservedCall, Verdict};
 use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ids::Connection;
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
 use crate::policy::Bill;
@@ -23,8 +22,6 @@ use std::sync::Arc;
 pub struct EndedCall<'a> {
     /// When the call was made.
     pub at: Time,
-    /// The connection that its request came over.
-    pub connection: Connection,
     /// What it was charged.
     pub bill: &'a Bill,
     /// How many other calls are in flight.
@@ -33,13 +30,13 @@ pub struct EndedCall<'a> {
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome, observation, is_throttled, times } = settle;
+        let Settle { to, id, outcome, observation, is_throttled } = settle;
         if is_throttled {
             self.count_rejection(now, &id, observation.as_ref());
         }
         let extended = matches!(outcome, Outcome::Extend(_)) && !self.is_over(&id);
         let done = match (self.permits.find(&id), outcome) {
-            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref(), times),
+            (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
             (None, Outcome::Unused) => self.cancel_pending(now, &id),
             (None, Outcome::Used(_)) if self.pending.has(&id) => Err(Refusal::StillWaiting),
@@ -67,7 +64,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(self.permits.find(&settle.id)?);
         let Granted { start, .. } = permit.granted().filter(Granted::is_open)?;
         let beside = self.calls.in_flight().count_young_beside(now, start);
-        let call = EndedCall { at: start.at.min(now), connection: permit.connection, bill: &permit.bill, beside };
+        let call = EndedCall { at: start.at.min(now), bill: &permit.bill, beside };
         matches!(settle.outcome, Outcome::Used(_)).then_some(call)
     }
 
@@ -83,13 +80,11 @@ impl<R: Clone> Scheduler<R> {
         slot: Slot,
         outcome: Outcome,
         observation: Option<&Observation>,
-        times: CallTimes,
     ) -> Result<(), Refusal> {
         match (&self.permits.get(slot).state, outcome) {
             (State::Granted(granted), Outcome::Unused) if granted.is_open() => self.give_back(now, slot, *granted),
             (State::Granted(granted), Outcome::Used(cost)) if granted.is_open() => {
                 let granted = *granted;
-                self.note_times(now, slot, times);
                 return self.settle_used(now, slot, granted, cost, observation);
             }
             (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
@@ -131,14 +126,6 @@ impl<R: Clone> Scheduler<R> {
         let settled = observation.and_then(|observation| self.feedback().observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked
-    }
-
-    /// Learns the jitter of delays from the times of a call.
-    fn note_times(&mut self, now: Time, slot: Slot, times: CallTimes) {
-        let connection = self.permits.get(slot).connection;
-        if let Some(jitter) = self.delivery_jitter.note(now, connection, times) {
-            self.ledger.set_jitter(now, jitter);
-        }
     }
 
     /// Cancels a waiting request, and answers it too: the settle may come from another client.
@@ -202,8 +189,7 @@ impl<R: Clone> Scheduler<R> {
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Sent);
         self.charges(now).count_anew(key, &bill);
         let end = self.ledger.lease_end(now, key, &bill);
-        let slot =
-            self.permits.insert(id.clone(), Connection::UNKNOWN, Identity::default(), bill, State::Granted(granted));
+        let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
         self.permits.forget_after(slot, end);
         Ok(())
     }

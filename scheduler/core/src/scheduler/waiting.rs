@@ -54,7 +54,7 @@ impl<R: Clone> Scheduler<R> {
             call,
             version: self.queues.version(),
         });
-        let slot = self.permits.insert(ask.id, ask.connection, ask.identity, ask.bill, State::Waiting(waiting));
+        let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
         let may_start = if self.former.are_charging() {

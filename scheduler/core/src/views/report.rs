@@ -44,7 +44,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             algorithm: spec.algorithm.as_str().to_owned(),
             capacity: spec.capacity.units(),
             period_ms: spec.period.millis(),
-            margin: limit.margin().units() + limit.rate().units(adaptive.estimator().beyond_margin()),
+            margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
             free_now: window.given.map(|given| limit.rate().units(given)),

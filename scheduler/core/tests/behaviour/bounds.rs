@@ -10,11 +10,9 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
@@ -339,7 +337,6 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
     match kind {
         Kind::Ask { id, client, cost, bulk, mode, within } => Event::Ask(Ask {
             to,
-            connection: Connection::UNKNOWN,
             id: id.map_or(PermitId::secret(to as u128), permit),
             identity: Identity::default(),
             bill: resource.bill(&labels(*client), [("requests", units(*cost))].into_iter()).unwrap(),
@@ -360,7 +357,6 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: is_refused.then(refusal),
                 is_throttled: *is_refused,
-                times: CallTimes::default(),
             })
         }
         Kind::Checkpoint => unreachable!("a checkpoint is made, not told"),

@@ -9,7 +9,6 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 
 fn two_limits() -> ResourceSpec {
@@ -229,9 +228,9 @@ fn a_worker_that_lies_slows_the_others_down_to_the_floor_and_stops_them_for_a_mi
             let (liar, honest) = (format!("liar-{tenth}"), format!("honest-{tenth}"));
             if tenth % 10 == 0 {
                 let lies = rejected(lie);
-                settle_now(&mut world, now, (&liar, 1), lies);
+                settle_now(&mut world, now, &liar, lies);
             }
-            served += u32::from(settle_now(&mut world, now, (&honest, 2), Verdict::Passed));
+            served += u32::from(settle_now(&mut world, now, &honest, Verdict::Passed));
             learned = learned.min(world.scheduler.limit_status(now)[0].learned.map_or(1.0, |learned| learned.rate));
         }
         let share = f64::from(served) / 6_000.0;
@@ -246,9 +245,8 @@ fn rejected(retry_after: Option<u64>) -> Verdict {
 }
 
 /// Calls if that is possible now, and settles. Returns whether there was a call.
-fn settle_now(world: &mut World, now: Time, (id, connection): (&str, u16), verdict: Verdict) -> bool {
-    let mut asked = wish(Mode::Allow, &[]).named(id);
-    asked.connection = Connection(connection);
+fn settle_now(world: &mut World, now: Time, id: &str, verdict: Verdict) -> bool {
+    let asked = wish(Mode::Allow, &[]).named(id);
     let request = world.ask(now, &asked);
     let granted = world.start(request).is_some();
     if granted {

@@ -442,7 +442,7 @@ fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
 #[test]
 fn a_successor_knows_what_the_upstream_has_said() {
     let before = "
-        10000  reserve a by=1                       -> a@10000
+        10000  reserve a                            -> a@10000
         10000  answered a 200 left=4 reset=20000    -> a:settled
         ";
     let after = "
@@ -453,7 +453,8 @@ fn a_successor_knows_what_the_upstream_has_said() {
     let mut world = play(&fixed(60_000), before);
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
     play_on(successor(&fixed(60_000), 11_000, &left), after);
-    let by_key = |script: &str| script.replace("by=1", "guild:x").replace("b requests", "b guild:x requests");
+    let by_key =
+        |script: &str| script.replace("reserve a", "reserve a guild:x").replace("b requests", "b guild:x requests");
     let spec = by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000));
     let mut world = play(&spec, &by_key(before));
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);

@@ -4,7 +4,6 @@ use crate::common::{World, amount, ms, ten_per_second, wish};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::RejectionCause;
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
 
@@ -15,8 +14,8 @@ fn limited(by_other_accounts: bool) -> Verdict {
 /// The causes that are counted after a settle of `id` with a 429 and this verdict.
 fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<RejectionCause> {
     let observation = verdict.map(|verdict| Observation { verdict, readings: Vec::new(), spent: Vec::new() });
-    let (id, outcome, times) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()), CallTimes::default());
-    world.handle(ms(0), Event::Settle(Settle { to: None, id, outcome, observation, is_throttled: true, times }));
+    let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
+    world.handle(ms(0), Event::Settle(Settle { to: None, id, outcome, observation, is_throttled: true }));
     let counters = world.scheduler.counters();
     let found = RejectionCause::ALL.into_iter().filter(|cause| counters.rejections.by(*cause) > 0).collect();
     assert_eq!(

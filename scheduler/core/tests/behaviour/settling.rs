@@ -8,7 +8,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
@@ -234,8 +233,7 @@ fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
     let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), by_other_accounts: false };
     let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
     let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);
-    let times = CallTimes::default();
-    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true, times };
+    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true };
     world.handle(ms(0), Event::Settle(settle));
     assert!(matches!(world.last_answer(NOBODY), Some(SentAnswer::Refused(Refusal::UnknownUnit { .. }))));
     play_on(world, "0 why next -> requests:frozen+500");

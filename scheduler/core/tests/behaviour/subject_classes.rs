@@ -5,7 +5,6 @@ use crate::common::{class, name, resource, ten_per_second};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::text::Text;
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::wire;
@@ -17,8 +16,7 @@ fn class_of(stated: Option<&str>, permitted: Option<&str>) -> Result<String, (&'
     let default_class = Some(name("standard"));
     let hub = Resource::new(&ResourceSpec { classes, default_class, ..resource(ten_per_second().limits) }).unwrap();
     let request = PermitRequest { class: stated.map(Text::from), ..PermitRequest::default() };
-    let sender = wire::Sender { user: "", connection: Connection::UNKNOWN };
-    match wire::ask(&hub, (), sender, PermitId::secret(1), &request, permitted.map(name).as_ref()) {
+    match wire::ask(&hub, (), "", PermitId::secret(1), &request, permitted.map(name).as_ref()) {
         Ok(ask) => Ok(hub.classes()[ask.class.index()].name.to_string()),
         Err(((), refusal)) => Err((refusal.code().as_str(), refusal.to_string())),
     }

@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>`, `by=<number>` for the connection |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
 //! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
@@ -44,7 +44,6 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
@@ -231,7 +230,6 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),
-        Some(("by", number)) => wish.connection = Connection(number.parse().unwrap()),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
         None => panic!("no such option: {option}"),
     }

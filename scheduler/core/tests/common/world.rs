@@ -7,12 +7,11 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::{Connection, LimitId};
+use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
@@ -51,7 +50,6 @@ pub(crate) enum SentAnswer {
 /// A request in a test.
 #[derive(Clone, Debug)]
 pub(crate) struct Wish<'a> {
-    pub(crate) connection: Connection,
     pub(crate) id: Option<&'a str>,
     pub(crate) cost: Vec<(&'a str, f64)>,
     pub(crate) class: Option<&'a str>,
@@ -66,18 +64,14 @@ pub(crate) struct Wish<'a> {
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
-    let (cost, labels, age, connection) = (cost.to_vec(), Vec::new(), Span::ZERO, Connection::UNKNOWN);
+    let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
     let (class, max_wait, client, from) = (None, None, None, None);
-    Wish { connection, id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
+    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
 }
 
 impl<'a> Wish<'a> {
     pub(crate) fn named(self, id: &'a str) -> Self {
         Wish { id: Some(id), ..self }
-    }
-
-    pub(crate) fn by(self, connection: Connection) -> Self {
-        Wish { connection, ..self }
     }
 
     fn labels(&self) -> Labels<'a> {
@@ -132,10 +126,10 @@ impl World {
         });
         let identity = wish.identity(&by_unit);
         let client = wish.client.map(Into::into);
-        let Wish { connection, mode, max_wait, age, progress, .. } = *wish;
+        let Wish { mode, max_wait, age, progress, .. } = *wish;
         self.handle(
             now,
-            Event::Ask(Ask { to, connection, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
+            Event::Ask(Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
         );
         to
     }
@@ -159,17 +153,8 @@ impl World {
         observation: Option<Observation>,
     ) -> SentAnswer {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        let times = CallTimes::default();
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false, times }));
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
         self.last_answer(SETTLER).expect("a settle is answered at once")
-    }
-
-    /// Settles a call that was sent `late` after its start, and whose answer took `elapsed`.
-    pub(crate) fn settle_timed(&mut self, now: Time, id: &str, late: Span, elapsed: Span) {
-        let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
-        let times = CallTimes { late: Some(late), elapsed: Some(elapsed) };
-        let settle = Settle { to: Some(SETTLER), id, outcome, observation: None, is_throttled: false, times };
-        self.handle(now, Event::Settle(settle));
     }
 
     /// Lets time pass, with every requested wake-up.

@@ -8,12 +8,10 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::LimitStatus;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::delivery_jitter::CallTimes;
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::refusal::Refusal;
@@ -52,13 +50,12 @@ impl World {
         World { core, discovery, starts: BTreeMap::new(), asked: 1000 }
     }
 
-    /// Asks over `connection` for a call with these labels and costs, and returns the number of the
+    /// Asks for a call with these labels and costs, and returns the number of the
     /// request.
     pub(crate) fn ask_for(
         &mut self,
         now: Time,
         mode: Mode,
-        connection: u16,
         labels: &[(&str, &str)],
         cost: &[(&str, f64)],
     ) -> Result<usize, Refusal> {
@@ -69,28 +66,26 @@ impl World {
         let cost = cost.iter().map(|(unit, units)| (*unit, Amount::new(*units).unwrap()));
         let resource = self.core.resource();
         let (bill, class) = (resource.bill(&known, cost)?, resource.default_class());
-        let connection = Connection(connection);
-        self.handle(now, Event::Ask(Ask { connection, ..Ask::new(to, id(to), bill, class, mode) }));
+        self.handle(now, Event::Ask(Ask::new(to, id(to), bill, class, mode)));
         Ok(to)
     }
 
     /// Asks for a plain call.
     pub(crate) fn ask(&mut self, now: Time, mode: Mode) -> usize {
-        self.ask_for(now, mode, 0, &[], &[]).unwrap()
+        self.ask_for(now, mode, &[], &[]).unwrap()
     }
 
     /// Ends the call of this request with the upstream's answer.
     pub(crate) fn settle(&mut self, now: Time, request: usize, answer: Observation) {
-        let (outcome, times) = (Outcome::Used(Vec::new()), CallTimes::default());
-        let (id, observation) = (id(request), Some(answer));
-        let settle = Settle { to: Some(request), id, outcome, observation, is_throttled: false, times };
+        let (id, outcome, observation) = (id(request), Outcome::Used(Vec::new()), Some(answer));
+        let settle = Settle { to: Some(request), id, outcome, observation, is_throttled: false };
         self.handle(now, Event::Settle(settle));
     }
 
     /// Gives the permit of this request back.
     pub(crate) fn give_back(&mut self, now: Time, request: usize) {
-        let (outcome, times) = (Outcome::Unused, CallTimes::default());
-        let settle = Settle { to: None, id: id(request), outcome, observation: None, is_throttled: false, times };
+        let outcome = Outcome::Unused;
+        let settle = Settle { to: None, id: id(request), outcome, observation: None, is_throttled: false };
         self.handle(now, Event::Settle(settle));
     }
 

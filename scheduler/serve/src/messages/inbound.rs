@@ -6,7 +6,6 @@ use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::ids::Connection;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use tokio::sync::mpsc;
 
@@ -22,17 +21,25 @@ pub enum Address {
     Here(mpsc::Sender<NumberedReply>, u64),
 }
 
-/// The connection that all clients of this process have in common.
-const HERE: Connection = Connection(1);
+/// The number of a connection, zero if it is unknown. Two connections may share a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Connection(u16);
+
+impl Connection {
+    /// A connection that is not known.
+    pub const UNKNOWN: Connection = Connection(0);
+    /// The connection that all clients of this process have in common.
+    const HERE: Connection = Connection(1);
+}
 
 impl Address {
     /// The connection of the client that wants an answer here: its inbox without the last token.
     #[must_use]
     pub fn connection(&self) -> Connection {
-        let Address::Subject(inbox) = self else { return HERE };
+        let Address::Subject(inbox) = self else { return Connection::HERE };
         let mut hash = DefaultHasher::new();
         inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
-        Connection((hash.finish() as u16).max(HERE.0 + 1))
+        Connection((hash.finish() as u16).max(Connection::HERE.0 + 1))
     }
 
     /// The user of NATS whose client wants an answer here.

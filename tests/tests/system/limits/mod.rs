@@ -8,7 +8,6 @@ mod fair_queue;
 mod feedback;
 mod freezes;
 mod keys;
-mod measured_margin;
 mod readings;
 mod uncounted;
 mod windows;

@@ -9,7 +9,6 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -187,7 +186,6 @@ impl Play {
         let Wanted { id, worker, .. } = &self.wanted[number];
         let (id, key) = (id.clone(), (worker % self.keys.max(1)).to_string());
         let mut wish = wish(Mode::Wait, &[]).named(&id);
-        wish.connection = Connection(1 + *worker as u16);
         wish.labels = if self.keys > 0 { vec![("key", key.as_str())] } else { Vec::new() };
         let to = self.world.ask(ms(at), &wish);
         assert_eq!(to, self.asked.len(), "requests are numbered");

@@ -19,7 +19,6 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::Connection;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
@@ -51,8 +50,6 @@ impl<'a> RequestTerms<'a> {
 /// What a message says of its sender.
 #[derive(Clone, Copy)]
 struct Sender<'a> {
-    /// Its connection.
-    connection: Connection,
     /// The user of NATS, as far as the inbox tells.
     user: &'a str,
     /// The terms of its message. A class that the subject names is the only one that the sender may
@@ -85,8 +82,8 @@ impl<'a> PermitRequests<'a> {
         if let Address::Subject(inbox) = &reply {
             self.core.delivery().undelivered().note_alive(inbox);
         }
-        let (connection, user) = (reply.connection(), self.core.delivery().user(&reply).to_owned());
-        let sender = Sender { connection, user: &user, terms };
+        let user = self.core.delivery().user(&reply).to_owned();
+        let sender = Sender { user: &user, terms };
         match Incoming::<PermitRequest>::parse(payload) {
             Incoming::One(request) => self.take_one(sender, ReplyTo::alone(reply), request, 0),
             Incoming::Many(requests) => {
@@ -145,8 +142,7 @@ impl<'a> PermitRequests<'a> {
         let Self { now, core, .. } = self;
         core.note_labels(&request.labels);
         let id = request.id.clone().unwrap_or_else(|| PermitId::secret(secret()));
-        let sender = wire::Sender { user: sender.user, connection: sender.connection };
-        match wire::ask(core.resource(), to, sender, id, &request, class) {
+        match wire::ask(core.resource(), to, sender.user, id, &request, class) {
             Ok(ask) => {
                 let traced = trace.map(|trace| (trace, ask.id.clone()));
                 core.handle(*now, Event::Ask(ask));

@@ -4,9 +4,8 @@
 //! only itself. An echo of the loop stays behind all messages that came before it, because it tells
 //! their age.
 
-use crate::messages::inbound::{Address, Endpoint, Inbound};
+use crate::messages::inbound::{Address, Connection, Endpoint, Inbound};
 use crate::permits::incoming::round_robin::{RoundRobin, UserQueue};
-use rampmeter_scheduler_core::ids::Connection;
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
