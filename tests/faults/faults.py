@@ -128,7 +128,6 @@ IN_CORE = [
     ("a spent quota refuses all requests in one event", "refuse_without_quota", r"\s+&& self\.plan\.take_step\(\)", ""),
     ("all requests start in one event", "serve_class", r"!self\.plan\.take_step\(\)", "false"),
     ("the rest of a plan waits for the next event", "dispatch", r"self\.plan\.has_steps\(\)", "true"),
-    ("deadlines of one client do not matter", "due_before", r"(let own = .*)\?;", r"\1.filter(|_| false)?;"),
     ("only the first batch gets queue updates", "next_batch", r"self\.round = ", "let _ = "),
     ("buckets of keys are forgotten before they are full", "is_unused", r" && self\.level_now\(.*\) >= .*", ""),
     ("promises that are given back stay listed", "unlist", r"self\.due\.remove\(.*\)", "(at, &self.due).0 == Time::NEVER"),

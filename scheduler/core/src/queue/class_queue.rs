@@ -2,7 +2,7 @@
 
 use super::clients::{Clients, SliceOutcome};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
-use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
+use super::queue_position::{ArrivalPosition, ClientPosition, LimitsVersion};
 use super::wait_correction::WaitCorrection;
 use super::waiting_request::{ClassPosition, Waiting};
 use crate::collections::Slot;
@@ -41,16 +41,16 @@ impl Service {
 
 /// The requests of one class.
 ///
-/// Invariant: `all` has each request of the class. `order` and `by_deadline` have those that wait
+/// Invariant: `all` has each request of the class. `order` and `by_client` have those that wait
 /// in this queue, and not in the queue of a key. Requests of former versions have no turn: of
-/// these, `order` has nodes without a tree, and `by_deadline` as many entries.
+/// these, `order` has nodes without a tree, and `by_client` as many entries.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
     /// The version of requests that have turns.
     version: LimitsVersion,
     order: FairOrder,
     all: BTreeMap<ArrivalPosition, Slot>,
-    by_deadline: BTreeMap<DeadlinePosition, (Turn, Slot)>,
+    by_client: BTreeMap<ClientPosition, Turn>,
     clients: Clients,
     correction: WaitCorrection,
     /// By limit, when a request that needs it was last served in its turn or promoted.
@@ -64,7 +64,7 @@ impl ClassQueue {
             version: LimitsVersion::FIRST,
             order: FairOrder::default(),
             all: BTreeMap::new(),
-            by_deadline: BTreeMap::new(),
+            by_client: BTreeMap::new(),
             clients: Clients::new(limits, now),
             correction: WaitCorrection::NONE,
             served: vec![now; limits],
@@ -102,7 +102,7 @@ impl ClassQueue {
         // Entries of former versions come first, and there is one for each request with a node.
         if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
             self.order.remove_node(node);
-            self.by_deadline.pop_first();
+            self.by_client.pop_first();
         }
         self.clients.leave_former(&waiting.client);
     }
@@ -118,20 +118,19 @@ impl ClassQueue {
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
         waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
         // A request with an age goes right before its client's requests that came later.
-        let own = waiting.deadline_position();
+        let own = waiting.client_position();
         let last = own.last();
-        let next = self.by_deadline.range(own..last).next().map(|(_, (turn, _))| *turn);
-        if let Some(next) = next.filter(|next| next.arrival > arrival) {
-            waiting.position.turn = Turn { arrival, ..next };
+        if let Some((_, next)) = self.by_client.range(own..last).next() {
+            waiting.position.turn = Turn { arrival, ..*next };
         }
         self.join(resource, slot, bill, waiting);
     }
 
-    pub(crate) fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
+    fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         waiting.position.node = Some(self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) }));
         self.all.insert(waiting.position_in_class(), slot);
-        self.by_deadline.insert(waiting.deadline_position(), (turn, slot));
+        self.by_client.insert(waiting.client_position(), turn);
     }
 
     /// Removes a request, which is served at this time or leaves unserved.
@@ -201,11 +200,11 @@ impl ClassQueue {
     }
 
     /// Takes a request out of the queue, as if it had not entered.
-    pub(crate) fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
+    fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         let slot = self.all.remove(&waiting.position_in_class()).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
-        self.by_deadline.remove(&waiting.deadline_position());
+        self.by_client.remove(&waiting.client_position());
     }
 
     /// The first request that needs none of the blocked limits.
@@ -220,9 +219,9 @@ impl ClassQueue {
 
     /// The clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let mut last = DeadlinePosition::last_of_client(self.version, Arc::from(""));
+        let mut last = ClientPosition::last_of_client(self.version, Arc::from(""));
         std::iter::from_fn(move || {
-            let (next, _) = self.by_deadline.range((Excluded(last.clone()), Unbounded)).next()?;
+            let (next, _) = self.by_client.range((Excluded(last.clone()), Unbounded)).next()?;
             last.client = Arc::clone(&next.client);
             Some(Arc::clone(&next.client))
         })
@@ -232,13 +231,6 @@ impl ClassQueue {
     pub(super) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
         let first = self.order.first_among(|needs| needs == waiting.position.tree);
         first.is_some_and(|entry| entry.turn == waiting.position.turn)
-    }
-
-    /// The request with the earliest deadline of this client and tree, if that is before the
-    /// deadline of `waiting`.
-    pub(crate) fn due_before<R>(&self, waiting: &Waiting<R>) -> Option<Slot> {
-        let own = waiting.deadline.map(|_| waiting.deadline_position())?;
-        self.by_deadline.range(own.first()..own).next().map(|(_, (_, slot))| *slot)
     }
 
     /// When the oldest request of each set of limits is promoted. By then the request has waited

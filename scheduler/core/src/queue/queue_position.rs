@@ -2,7 +2,6 @@
 
 use super::fair_order::Arrival;
 use crate::policy::LimitSet;
-use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
 /// The limits under which a request waits, and whether it has a turn.
@@ -43,30 +42,23 @@ impl ArrivalPosition {
     }
 }
 
-/// A position among the requests of one client and tree: by deadline. Requests without a deadline
-/// are last.
+/// A position among the requests of one client and tree: by arrival.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct DeadlinePosition {
+pub(super) struct ClientPosition {
     pub(super) version: LimitsVersion,
     pub(super) client: Arc<str>,
     pub(super) tree: LimitSet,
-    pub(super) deadline: Time,
     pub(super) arrival: Arrival,
 }
 
-impl DeadlinePosition {
-    /// The first position of the same client and tree.
-    pub(super) fn first(&self) -> Self {
-        DeadlinePosition { deadline: Time::ORIGIN, arrival: Arrival::FIRST, ..self.clone() }
-    }
-
+impl ClientPosition {
     /// The last position of the same client and tree.
     pub(super) fn last(&self) -> Self {
-        DeadlinePosition { deadline: Time::NEVER, arrival: Arrival::LAST, ..self.clone() }
+        ClientPosition { arrival: Arrival::LAST, ..self.clone() }
     }
 
     /// The last position of all requests of this client.
     pub(super) fn last_of_client(version: LimitsVersion, client: Arc<str>) -> Self {
-        DeadlinePosition { version, client, tree: LimitSet::ALL, deadline: Time::NEVER, arrival: Arrival::LAST }
+        ClientPosition { version, client, tree: LimitSet::ALL, arrival: Arrival::LAST }
     }
 }

@@ -111,7 +111,7 @@ impl Queues {
     ) -> bool {
         let queue = self.class_mut(waiting.class);
         queue.enter(resource, slot, bill, waiting);
-        queue.leads(waiting) || queue.due_before(waiting).is_none() && waiting.deadline.is_some()
+        queue.leads(waiting)
     }
 
     /// Takes a request of a former version out of its queue, to enter with another bill.

@@ -3,7 +3,7 @@
 use super::clients::Slice;
 use super::fair_order::{Arrival, Turn};
 use super::key_queue::KeyQueuePosition;
-use super::queue_position::{ArrivalPosition, DeadlinePosition, LimitsVersion};
+use super::queue_position::{ArrivalPosition, ClientPosition, LimitsVersion};
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Call, LimitSet};
@@ -42,9 +42,9 @@ impl<R> Waiting<R> {
         KeyQueuePosition { class, client: Arc::clone(&self.client), arrival, came }
     }
 
-    pub(super) fn deadline_position(&self) -> DeadlinePosition {
-        let (client, deadline) = (Arc::clone(&self.client), self.deadline.unwrap_or(Time::NEVER));
-        DeadlinePosition { version: self.version, client, tree: self.position.tree, deadline, arrival: self.arrival }
+    pub(super) fn client_position(&self) -> ClientPosition {
+        let client = Arc::clone(&self.client);
+        ClientPosition { version: self.version, client, tree: self.position.tree, arrival: self.arrival }
     }
 
     pub(super) fn position_in_class(&self) -> ArrivalPosition {

@@ -249,23 +249,6 @@ fn a_large_request_holds_the_queue() {
 }
 
 #[test]
-fn the_earliest_deadlines_of_a_client_are_met_first() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
-        0    reserve spent requests=10            -> spent@0
-        0    wait a1 client=a within=900          ->
-        0    wait a2 client=a within=800          ->
-        0    wait a3 client=a                     ->
-        0    wait b1 client=b within=500          ->
-        0    wait a4 client=a within=300          ->
-        # a's turns stay where they are, beside b's.
-        900                                       -> a4@100 b1@200 a2@300 a3@400 a1@500
-        ",
-    );
-}
-
-#[test]
 fn a_deadline_out_of_reach_is_refused_at_once() {
     play(
         &shared(ten_per_second(), &[]),

@@ -1,6 +1,6 @@
 //! Limits for some requests only, and limits with a bucket for each key.
 
-use crate::common::{Judge, Wish, World, amount, limit, ms, play, play_on, play_under, resource, span, wish};
+use crate::common::{Judge, Wish, World, amount, limit, ms, play, play_on, play_under, resource, shared, span, wish};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use rampmeter_protocol::epoch::Epoch;
@@ -579,11 +579,11 @@ fn three_limits() -> ResourceSpec {
         group: None,
     };
     let heavy = LimitSpec { applies: heavy, ..limit("units", 20.0, span(4_000)) };
-    let classes = [(CLASSES[0], 0.0), (CLASSES[1], 0.2)];
+    let classes = [(CLASSES[0], 0.0, None), (CLASSES[1], 0.2, Some(span(500)))];
+    let class =
+        |(class, headroom, max_starvation)| ClassSpec { name: crate::common::name(class), headroom, max_starvation };
     ResourceSpec {
-        classes: classes
-            .map(|(class, headroom)| ClassSpec { headroom, ..ClassSpec::new(crate::common::name(class)) })
-            .to_vec(),
+        classes: classes.map(class).to_vec(),
         ..resource(vec![
             limit("requests", 12.0, span(1_000)),
             keyed("per-client", 4.0, 1_000, &["client"]),
@@ -615,8 +615,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_bucket_is_overdrawn_and_no_request_forgotten(steps in steps()) {
-        let spec = three_limits();
+    fn no_bucket_is_overdrawn_and_no_request_forgotten(steps in steps(), is_shared in any::<bool>()) {
+        let spec = if is_shared { shared(three_limits(), &[]) } else { three_limits() };
         let mut world = World::new(&spec);
         let (mut now, mut asked, mut cancelled) = (ms(1), Vec::new(), BTreeSet::new());
         for (pause, step) in &steps {
@@ -626,7 +626,8 @@ proptest! {
                 Step::Ask { client, route, cost, mode, class } => {
                     let id = format!("p{}", asked.len());
                     let cost_by_unit = [("requests", cost[0] as f64), ("units", cost[1] as f64)];
-                    let mut wish = wish(*mode, &cost_by_unit).of_class(CLASSES[*class]);
+                    let client_of = is_shared.then_some(CLIENTS[*client]);
+                    let mut wish = Wish { client: client_of, ..wish(*mode, &cost_by_unit).of_class(CLASSES[*class]) };
                     wish.labels.extend([("client", CLIENTS[*client]), ("route", ROUTES[*route])]);
                     asked.push((world.ask(now, &wish.named(&id)), *client, *route, *cost));
                 }

@@ -23,11 +23,10 @@ use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
-use crate::policy::{KeyCharge, LimitSet};
+use crate::policy::KeyCharge;
 use crate::queue::{GrantedService, Service, StartReason};
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// How often requests that wait for proven stock are dispatched again.
 const RECHECK: Span = Span::from_millis(50);
@@ -68,7 +67,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Serves a class queue until every request in it has to wait.
     fn serve_class(&mut self, now: Time, class: ClassId) {
-        while let Some(slot) = self.first_due(class, self.plan.blocked(class)) {
+        while let Some(slot) = self.queues.class(class).first(self.plan.blocked(class)) {
             if !self.plan.take_step() {
                 return;
             }
@@ -88,31 +87,6 @@ impl<R: Clone> Scheduler<R> {
             if self.waits(now).blocking_key(slot, tier).is_none() {
                 self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
             }
-        }
-    }
-
-    /// The first request that needs no blocked limit. If its client has one with an earlier
-    /// deadline, the two swap turns.
-    fn first_due(&mut self, class: ClassId, blocked: LimitSet) -> Option<Slot> {
-        let queue = self.queues.class(class);
-        let first = queue.first(blocked)?;
-        let Some(due) = queue.due_before(self.permits.get(first).waiting()) else { return Some(first) };
-        self.swap_turns(class, first, due);
-        Some(due)
-    }
-
-    fn swap_turns(&mut self, class: ClassId, one: Slot, other: Slot) {
-        let queue = self.queues.class_mut(class);
-        let [of_one, of_other] = [one, other].map(|slot| {
-            let waiting = self.permits.get(slot).waiting();
-            queue.take_out(&self.resource, waiting);
-            waiting.position
-        });
-        for (slot, position) in [(one, of_other), (other, of_one)] {
-            let permit = self.permits.get_mut(slot);
-            let bill = Arc::clone(&permit.bill);
-            permit.waiting_mut().position = position;
-            queue.join(&self.resource, slot, &bill, permit.waiting_mut());
         }
     }
 
