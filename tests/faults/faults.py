@@ -77,7 +77,6 @@ IN_CORE = [
     ("an order makes a tree deep", "balance", r"is_heavy\(\*side\)", "is_heavy(*side) && false"),
     ("idle clients save credit", "next_slice", r"\.end\.max\(clock\)", ".end"),
     ("weights ignored", "weight", r"\.copied\(\)\.unwrap_or\(Weight::ONE\)", ".map_or(Weight::ONE, |_| Weight::ONE)"),
-    ("estimates are not corrected", "probable_start", r"self\.correction\.correct\(now, paid\)", "paid"),
     ("jitter is not held back of token buckets", "new", r"auto_margin\(spec\.capacity, spec\.period, spec\.jitter\)", "auto_margin(spec.capacity, spec.period, LATENESS)"),
     ("clocks that differ count for nothing", "new", r"guard\(LATENESS\)", "guard(Span::ZERO)"),
     ("small accounts forget strangers", "longest_recovery", r"\.max\(least\)\.min\(most\)", ".min(least)"),

@@ -3,7 +3,6 @@
 use super::clients::{Clients, SliceOutcome};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
 use super::queue_position::{ArrivalPosition, ClientPosition, LimitsVersion};
-use super::wait_correction::WaitCorrection;
 use super::waiting_request::{ClassPosition, Waiting};
 use crate::collections::Slot;
 use crate::ids::LimitId;
@@ -52,7 +51,6 @@ pub(crate) struct ClassQueue {
     all: BTreeMap<ArrivalPosition, Slot>,
     by_client: BTreeMap<ClientPosition, Turn>,
     clients: Clients,
-    correction: WaitCorrection,
     /// By limit, when a request that needs it was last served in its turn or promoted.
     served: Vec<Time>,
 }
@@ -66,7 +64,6 @@ impl ClassQueue {
             all: BTreeMap::new(),
             by_client: BTreeMap::new(),
             clients: Clients::new(limits, now),
-            correction: WaitCorrection::NONE,
             served: vec![now; limits],
         }
     }
@@ -184,19 +181,6 @@ impl ClassQueue {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
         })
-    }
-
-    /// The time at which a request of this class will probably start, if its limits can pay at
-    /// `paid`.
-    pub(crate) fn probable_start(&self, now: Time, paid: Time) -> Time {
-        self.correction.correct(now, paid)
-    }
-
-    /// Compares the start of a request with its estimate.
-    pub(super) fn note_start<R>(&mut self, waiting: &Waiting<R>, start: Time) {
-        if let Some(estimate) = waiting.first_estimate.filter(|_| waiting.at_key.is_none()) {
-            self.correction.learn(estimate, start, self.all.len());
-        }
     }
 
     /// Takes a request out of the queue, as if it had not entered.

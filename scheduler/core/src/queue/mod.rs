@@ -11,7 +11,6 @@ mod queue_updates;
 mod queues;
 mod recent_service;
 mod virtual_clock;
-mod wait_correction;
 mod waiting_request;
 
 pub(crate) use class_queue::{ClassQueue, Service, StartReason};

@@ -167,7 +167,7 @@ impl Queues {
         }
     }
 
-    /// Takes a request out of the queue of its class, to start at `start`. `keys` are its charges to
+    /// Takes a request out of the queue of its class, to start. `keys` are its charges to
     /// keys, and their buckets.
     pub(crate) fn serve<'a, R>(
         &mut self,
@@ -175,11 +175,9 @@ impl Queues {
         waiting: &Waiting<R>,
         keys: impl Iterator<Item = (&'a KeyCharge, Slot)>,
         service: Service,
-        start: Time,
     ) {
         let queue = self.class_mut(waiting.class);
         queue.leave(resource, waiting, Some(service));
-        queue.note_start(waiting, start);
         let (client, served) = (&waiting.client, service.ends_starvation());
         for (charge, key) in keys {
             let refill = resource[charge.limit].rate().refill_span(resource.credit(charge.limit, charge.amount));

@@ -25,9 +25,6 @@ pub(crate) struct Waiting<R> {
     pub(crate) progress: bool,
     /// The start that the last update named.
     pub(crate) last_estimate: Option<Time>,
-    /// The start that the first update named, unless the request waited in a key queue at that
-    /// time.
-    pub(crate) first_estimate: Option<Time>,
     /// The key in whose queue the request waits, if it does not wait in that of its class.
     pub(crate) at_key: Option<Slot>,
     /// The call, if the bill does not imply it.

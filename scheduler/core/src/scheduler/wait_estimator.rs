@@ -99,7 +99,7 @@ impl<'a, R> WaitEstimator<'a, R> {
         }
         let ahead = count + more_urgent.iter().map(|queue| queue.order().len()).sum::<usize>();
         let paid = self.ledger.paid_after(self.now, &backlog, |_| Credit::ZERO, &permit.bill, tier);
-        (ahead as u64, Offer { at: own.probable_start(self.now, paid.at), ..paid })
+        (ahead as u64, paid)
     }
 
     /// The first key that holds a request up: its bucket cannot pay within the horizon, another

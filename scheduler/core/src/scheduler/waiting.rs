@@ -49,7 +49,6 @@ impl<R: Clone> Scheduler<R> {
             deadline,
             progress: ask.progress,
             last_estimate: None,
-            first_estimate: None,
             at_key: None,
             call,
             version: self.queues.version(),
@@ -107,9 +106,6 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         let id = permit.id.clone();
         let waiting = permit.waiting_mut();
-        if waiting.last_estimate.is_none() && waiting.at_key.is_none() {
-            waiting.first_estimate = Some(offer.at);
-        }
         waiting.last_estimate = Some(offer.at);
         let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
         self.outbox.push(Command::Queued { to, id, position, eta, limited_by });

@@ -189,7 +189,7 @@ impl<R: Clone> Scheduler<R> {
         let bill = &self.permits.get(slot).bill;
         let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);
         let keys = bill.keyed().filter_map(|charge| Some((charge, bucket(charge)?)));
-        self.queues.serve(&self.resource, &waiting, keys, Service { now, reason }, offer.at);
+        self.queues.serve(&self.resource, &waiting, keys, Service { now, reason });
         let granted = self.next_start(offer, waiting.class, Stage::Sent);
         let service = GrantedService {
             class: waiting.class,
