@@ -308,7 +308,9 @@ impl KeyTurns {
     }
 
     fn drop_first(&mut self) -> bool {
-        (self.by_age.pop_first(), self.turns.pop_first(), self.idle.pop_first());
+        self.by_age.pop_first();
+        self.turns.pop_first();
+        self.idle.pop_first();
         let Some(mut client) = self.clients.first_entry() else { return false };
         if client.get_mut().waiting.pop_first().is_none() {
             client.remove();

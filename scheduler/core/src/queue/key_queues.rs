@@ -67,8 +67,9 @@ impl KeyQueues {
     pub(crate) fn take_budgeted(&mut self) -> Vec<Slot> {
         let count = self.lacking_budget.len().min(MAX_BUDGETED);
         let budgeted: Vec<Slot> = self.lacking_budget.drain(..count).collect();
-        let queues = budgeted.iter().filter_map(|bucket| Some(self.queues.get_mut(bucket)?.lacks_budget = false));
-        queues.for_each(drop);
+        for bucket in &budgeted {
+            self.queues.get_mut(bucket).into_iter().for_each(|queue| queue.lacks_budget = false);
+        }
         budgeted
     }
 

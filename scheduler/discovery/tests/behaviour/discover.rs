@@ -199,7 +199,7 @@ fn discovered_limits_apply_to_sixteen_kibibytes_of_routes() {
     let mut world = World::new(&unwritten());
     for number in 0..70 {
         let route = format!("{}{number:03}", "x".repeat(253));
-        answered(&mut world, 20_000 * number, 1, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
+        answered(&mut world, 20_000 * number, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
     }
     let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
         panic!("a limit of some routes");
