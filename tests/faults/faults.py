@@ -127,7 +127,7 @@ IN_CORE = [
     ("a spent quota refuses all requests in one event", "refuse_without_quota", r"\s+&& self\.plan\.take_step\(\)", ""),
     ("all requests start in one event", "serve_class", r"!self\.plan\.take_step\(\)", "false"),
     ("the rest of a plan waits for the next event", "dispatch", r"self\.plan\.has_steps\(\)", "true"),
-    ("only the first batch gets queue updates", "next_batch", r"self\.round = ", "let _ = "),
+    ("a request gets one update in time", "send_updates", r"Some\(now \+ UPDATE_INTERVAL\)", "None"),
     ("buckets of keys are forgotten before they are full", "is_unused", r" && self\.level_now\(.*\) >= .*", ""),
     ("promises that are given back stay listed", "unlist", r"self\.due\.remove\(.*\)", "(at, &self.due).0 == Time::NEVER"),
     ("former freezes of a key stay listed", "unlist", r"self\.frozen\.remove\(.*\)", "(until, &self.frozen).0 == Time::NEVER"),

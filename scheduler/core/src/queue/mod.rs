@@ -16,7 +16,7 @@ mod waiting_request;
 pub(crate) use class_queue::{ClassQueue, Service, StartReason};
 pub(crate) use fair_order::Arrival;
 pub(crate) use key_queue::{KeyQueue, QueueDemand};
-pub(crate) use queue_updates::is_worth_an_update;
+pub(crate) use queue_updates::INTERVAL as UPDATE_INTERVAL;
 pub(crate) use queues::Queues;
 pub(crate) use recent_service::{GrantedService, RecentService, ServiceCount};
 pub(crate) use waiting_request::{ClassPosition, Waiting};

@@ -39,7 +39,7 @@ impl Queues {
             classes: resource.classes().iter().map(|_| ClassQueue::new(resource, now)).collect(),
             keys: KeyQueues::default(),
             former_keys: Vec::new(),
-            updates: QueueUpdates::new(now),
+            updates: QueueUpdates::default(),
             cap: AdmissionCap::default(),
             deadlines: BTreeSet::new(),
         }
@@ -52,10 +52,11 @@ impl Queues {
         self.former_keys.push(std::mem::take(&mut self.keys));
     }
 
-    /// Sets whether a waiting request wants updates.
-    pub(crate) fn set_progress<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, progress: bool) {
-        waiting.progress = progress;
-        self.updates.set_subscribed(waiting.arrival, slot, progress);
+    /// Sets when a waiting request gets its next update; never if it wants none.
+    pub(crate) fn set_next_update<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, next: Option<Time>) {
+        waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
+        next.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
+        waiting.next_update = next;
     }
 
     /// The version of requests that have entered.
@@ -226,7 +227,7 @@ impl Queues {
 
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.join(&waiting.client, bill);
-        self.updates.set_subscribed(waiting.arrival, slot, waiting.progress);
+        waiting.next_update.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
         self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
     }
 
@@ -234,7 +235,7 @@ impl Queues {
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
         keys.iter().for_each(|key| self.keys.release(*key, slot));
         self.cap.leave(&waiting.client, bill);
-        self.updates.set_subscribed(waiting.arrival, slot, false);
+        waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
         if let Some(deadline) = waiting.deadline {
             self.deadlines.remove(&(deadline, waiting.arrival, slot));
         }

@@ -22,9 +22,8 @@ pub(crate) struct Waiting<R> {
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,
-    pub(crate) progress: bool,
-    /// The start that the last update named.
-    pub(crate) last_estimate: Option<Time>,
+    /// When it gets its next update, if it wants updates.
+    pub(crate) next_update: Option<Time>,
     /// The key in whose queue the request waits, if it does not wait in that of its class.
     pub(crate) at_key: Option<Slot>,
     /// The call, if the bill does not imply it.

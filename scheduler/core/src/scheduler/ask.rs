@@ -8,6 +8,7 @@ use crate::ledger::Offer;
 use crate::limits::NEAR;
 use crate::permits::{Stage, State};
 use crate::policy::{Bill, MAX_PERIOD};
+use crate::queue::UPDATE_INTERVAL;
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::request::Mode;
@@ -111,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
             }
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
-                self.queues.set_progress(slot, waiting, ask.progress);
+                self.queues.set_next_update(slot, waiting, ask.progress.then_some(now + UPDATE_INTERVAL));
                 self.update_if_wanted(now, slot);
             }
         }

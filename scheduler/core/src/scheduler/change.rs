@@ -94,7 +94,6 @@ impl<R: Clone> Scheduler<R> {
 
     fn end_change(&mut self, now: Time) {
         self.former.end_change();
-        self.queues.updates.update_all(now);
         self.ask_pending(now);
         self.ledger.note_change();
     }

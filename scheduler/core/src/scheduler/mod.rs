@@ -221,12 +221,11 @@ impl<R: Clone> Scheduler<R> {
         self.apply_postponed_limits(now);
         // 4. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
-        self.queues.updates.note(changed);
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);
         }
         // 5. The other waiting requests get updates.
-        if self.queues.updates.next() <= now && !self.former.are_charging() {
+        if self.queues.updates.next().is_some_and(|at| at <= now) && !self.former.are_charging() {
             self.send_updates(now);
         }
         // 6. Old permits are forgotten.
@@ -284,7 +283,7 @@ impl<R: Clone> Scheduler<R> {
         let dispatch = self.plan.next().filter(|_| !self.answers_are_late);
         let wakeups = [
             (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
-            (WakeupReason::Progress, is_any_waiting.then_some(self.queues.updates.next())),
+            (WakeupReason::Progress, self.queues.updates.next().filter(|_| !self.former.are_charging())),
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
             (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),

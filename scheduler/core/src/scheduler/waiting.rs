@@ -8,10 +8,9 @@ use super::queue_cursor::{QueueCursor, Selection};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::Ask;
-use crate::ledger::Offer;
 use crate::permits::{Permit, State};
 use crate::policy::Call;
-use crate::queue::{Arrival, ClassPosition, Waiting, is_worth_an_update};
+use crate::queue::{Arrival, ClassPosition, UPDATE_INTERVAL, Waiting};
 use crate::refusal::{Bounded, Refusal};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
@@ -47,8 +46,7 @@ impl<R: Clone> Scheduler<R> {
             client: ask.client.unwrap_or_default(),
             position: ClassPosition::default(),
             deadline,
-            progress: ask.progress,
-            last_estimate: None,
+            next_update: ask.progress.then_some(now + UPDATE_INTERVAL),
             at_key: None,
             call,
             version: self.queues.version(),
@@ -69,7 +67,6 @@ impl<R: Clone> Scheduler<R> {
         }
         if self.permits.find_at(slot).and_then(Permit::as_waiting).is_some() {
             self.update_if_wanted(now, slot);
-            self.queues.updates.note(self.queues.is_any_behind(class));
         }
     }
 
@@ -81,34 +78,25 @@ impl<R: Clone> Scheduler<R> {
         self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
     }
 
-    /// Updates the next batch of waiting requests. A round that is not full updates only
-    /// requests whose start has moved.
+    /// Updates the next batch of waiting requests.
     pub(crate) fn send_updates(&mut self, now: Time) {
-        let (full, batch) = self.queues.updates.next_batch(now);
-        for slot in batch {
-            let (position, offer) = self.waits(now).outlook(slot);
-            if full || is_worth_an_update(now, self.permits.get(slot).waiting().last_estimate, offer.at) {
-                self.send_update(now, slot, position, offer);
-            }
+        for slot in self.queues.updates.next_batch(now) {
+            self.update_if_wanted(now, slot);
+            let waiting = self.permits.get_mut(slot).waiting_mut();
+            self.queues.set_next_update(slot, waiting, Some(now + UPDATE_INTERVAL));
         }
     }
 
-    /// Updates a waiting request on how it stands, if it wants that. A change of limits updates all
-    /// at its end.
+    /// Updates a waiting request on how it stands, if it wants that. During a change of limits, none
+    /// is updated.
     pub(crate) fn update_if_wanted(&mut self, now: Time, slot: Slot) {
-        if self.permits.get(slot).waiting().progress && !self.former.are_charging() {
+        let permit = self.permits.get(slot);
+        let (id, waiting) = (permit.id.clone(), permit.waiting());
+        if waiting.next_update.is_some() && !self.former.are_charging() {
             let (position, offer) = self.waits(now).outlook(slot);
-            self.send_update(now, slot, position, offer);
+            let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
+            self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
         }
-    }
-
-    fn send_update(&mut self, now: Time, slot: Slot, position: u64, offer: Offer) {
-        let permit = self.permits.get_mut(slot);
-        let id = permit.id.clone();
-        let waiting = permit.waiting_mut();
-        waiting.last_estimate = Some(offer.at);
-        let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
-        self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
     }
 
     /// One step of a walk that probes waiting requests whose clients may be gone, by sending each
@@ -117,9 +105,9 @@ impl<R: Clone> Scheduler<R> {
     pub fn probe(&mut self, now: Time, walk: QueueCursor, may_be_gone: impl Fn(&R) -> bool) -> Option<QueueCursor> {
         let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
         for slot in slots {
-            match self.permits.get(slot).waiting().progress {
-                true => self.update_if_wanted(now, slot),
-                false => self.turn_away(slot, Refusal::MayBeGone),
+            match self.permits.get(slot).waiting().next_update {
+                Some(_) => self.update_if_wanted(now, slot),
+                None => self.turn_away(slot, Refusal::MayBeGone),
             }
         }
         walk

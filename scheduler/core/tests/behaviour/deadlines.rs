@@ -306,30 +306,6 @@ fn a_waiting_request_gets_its_position() {
     );
 }
 
-#[test]
-fn a_changed_position_is_sent_soon() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
-        0    reserve a requests=10               -> a@0
-        0    reserve b requests=10               -> b@1000
-        0    wait c class=bulk requests=10 progress -> c#0~2000
-        0    wait d class=bulk requests=10 progress -> d#1~3000
-        # Returned stock lets both start sooner.
-        100  unused b                            -> b:settled
-        249                                      ->
-        260                                      -> c#0~749.8 d#1~1749.8
-        # A more urgent request goes first; both are told of half a second more.
-        300  wait e requests=5                   ->
-        500                                      -> e@500
-        520                                      -> c#0~999.6 d#1~1999.6
-        # A tenth of a second in two is not worth an update.
-        600  wait f                              -> f@600
-        2999                                     -> c@1600 d@2600
-        ",
-    );
-}
-
 /// With any number of requests that want updates, an event tells only some, and each is told in
 /// time.
 #[test]

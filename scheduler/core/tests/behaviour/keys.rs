@@ -356,7 +356,7 @@ fn a_request_in_a_key_queue_can_be_cancelled_and_can_be_late() {
         0     wait c client:x within=1500  ->
         0     wait d client:x progress     -> d#2~3000
         100   unused b                     -> b:unknown_permit b:settled
-        1000                               -> d#1~1749.9 c@1000
+        1000                               -> c@1000
         2000                               -> d@2000
         ",
     );

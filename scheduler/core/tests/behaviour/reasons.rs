@@ -79,7 +79,7 @@ fn a_pause_is_told_from_stock_and_so_is_its_probe() {
         10   why b                  -> requests:frozen+4990
         10   why c                  -> requests:frozen+4990
         10   why next               -> requests:frozen+4990
-        5000                        -> b#0~2000 b@5000
+        5000                        -> b#0~1990 b@5000
         5100 why c                  -> requests:probe+1900
         5200 answered b 200         -> b:settled c@5200
         ",

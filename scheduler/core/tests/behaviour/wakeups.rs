@@ -1,6 +1,6 @@
 //! When the scheduler wants to be woken, and why.
 
-use crate::common::{World, ms, ten_per_second, wish};
+use crate::common::{Wish, World, ms, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
@@ -22,7 +22,7 @@ fn reasons(mut world: World) -> BTreeSet<WakeupReason> {
 /// A world in which five requests wait.
 fn waiting(mut world: World) -> World {
     for _ in 0..6 {
-        world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("requests", 10.0)]));
+        world.ask(Time::ORIGIN, &Wish { progress: true, ..wish(Mode::Wait, &[("requests", 10.0)]) });
     }
     assert_eq!(world.scheduler.waiting(), 5);
     world
