@@ -188,7 +188,8 @@ impl ClassQueue {
         let ClassPosition { turn, tree, .. } = waiting.position;
         let slot = self.all.remove(&waiting.position_in_class()).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
-        self.by_client.remove(&waiting.client_position());
+        let turn_of_client = self.by_client.remove(&waiting.client_position());
+        assert_eq!(turn_of_client, Some(turn), "a request has the same turn among those of its client");
     }
 
     /// The first request that needs none of the blocked limits.

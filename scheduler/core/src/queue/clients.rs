@@ -174,7 +174,7 @@ impl Clients {
     /// Removes a request. The client gets an unused slice back once it is the client's last one.
     pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, fate: SliceOutcome) {
         let Some(client) = self.clients.get_mut(name) else { return };
-        client.waiting -= 1;
+        client.waiting = client.waiting.checked_sub(1).expect("a client whose request leaves has waited");
         match fate {
             SliceOutcome::Used => client.unused = client.unused.split_off(&slice.end),
             SliceOutcome::Unused => client.take_back(slice),

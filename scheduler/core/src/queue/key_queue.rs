@@ -238,6 +238,8 @@ impl KeyTurns {
             cost
         });
         self.demand = self.demand.without(QueueDemand::of_one(cost));
+        assert_eq!(self.by_age.len(), self.demand.count, "a key queue counts each of its requests");
+        assert_eq!(self.by_age.is_empty(), self.turns.is_empty(), "a client has a turn while it waits");
     }
 
     fn serve(&mut self, name: &Arc<str>, service: Span) {

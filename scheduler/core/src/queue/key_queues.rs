@@ -117,7 +117,7 @@ impl KeyQueues {
 
     pub(crate) fn clear_alarm(&mut self, bucket: Slot) {
         if let Some(before) = self.queues.get_mut(&bucket).and_then(|queue| queue.alarm.take()) {
-            self.alarms.remove(&(before, bucket));
+            assert!(self.alarms.remove(&(before, bucket)), "a key queue with an alarm is in the list of alarms");
         }
     }
 }

@@ -31,7 +31,7 @@ impl QueueUpdates {
     }
 
     pub(super) fn remove(&mut self, due: Time, arrival: Arrival, slot: Slot) {
-        self.due.remove(&(due, arrival, slot));
+        assert!(self.due.remove(&(due, arrival, slot)), "a subscriber has one update ahead");
     }
 
     /// When the next batch of requests gets its updates.

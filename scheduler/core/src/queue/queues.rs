@@ -237,7 +237,10 @@ impl Queues {
         self.cap.leave(&waiting.client, bill);
         waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
         if let Some(deadline) = waiting.deadline {
-            self.deadlines.remove(&(deadline, waiting.arrival, slot));
+            assert!(
+                self.deadlines.remove(&(deadline, waiting.arrival, slot)),
+                "a request has waited with its deadline"
+            );
         }
     }
 

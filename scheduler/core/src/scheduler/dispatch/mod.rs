@@ -185,6 +185,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Grants a waiting request the start of `offer`.
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
+        assert!(offer.at <= now + self.resource.spec().horizon, "a start beyond the horizon is only held");
         let waiting = self.stop_waiting(slot);
         let bill = &self.permits.get(slot).bill;
         let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);

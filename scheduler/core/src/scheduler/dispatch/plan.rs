@@ -35,6 +35,7 @@ pub(crate) struct DispatchPlan {
 
 impl DispatchPlan {
     pub(crate) fn begin(&mut self) {
+        assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
         self.steps_left = MAX_STEPS;
     }
 
