@@ -71,7 +71,9 @@ class Play:
             self.go(now, Failure("it hung up", is_hangup=True))
         elif what == "freeze":
             assert self.contact is not None
-            self.contact.freeze(now, now + int(rest) / 1000)
+            length, _, frozen = rest.partition(" ")
+            buckets = frozenset((limit, key) for limit, key in json.loads(frozen or "[]"))
+            self.contact.freeze(now, now + int(length) / 1000, buckets)
         else:
             assert what == "wake"
             self.go(now, None)

@@ -132,6 +132,7 @@ IN_CORE = [
     ("promises that are given back stay listed", "unlist", r"self\.due\.remove\(.*\)", "(at, &self.due).0 == Time::NEVER"),
     ("former freezes of a key stay listed", "unlist", r"self\.frozen\.remove\(.*\)", "(until, &self.frozen).0 == Time::NEVER"),
     ("what is left of another limit drains a token bucket", "compare", r"in_use\.has_tokens\(\) && !may_be_of_it", "false"),
+    ("a start ahead tells no buckets", "answer", r"if delay > self\.resource\.spec\(\)\.horizon", "if delay > Span::from_nanos(u64::MAX)"),
     ("a late rejection doubles a pause", "next_pause", r"at < until", "false && at < until"),
     ("a late answer shortens the time of a spent quota", "mark_spent_until", r"self\.quota_spent_until\.max\(until\)", "until"),
     ("a call made early keeps its start", "use_up", r"granted\.start\.at\.min\(now\)", "granted.start.at"),
@@ -303,6 +304,7 @@ IN_ANSWERS = [
     ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
 ]
 IN_SESSION = [
+    ("a freeze concerns the starts of all buckets", "concerns", r"charged\.iter\(\)\.any\(is_frozen\)", "charged.iter().any(is_frozen).max(true)"),
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),

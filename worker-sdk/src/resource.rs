@@ -8,7 +8,7 @@ use crate::{Cost, Error};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::token::AccessToken;
-use rampmeter_worker_session::{Freeze, ResourceNumber};
+use rampmeter_worker_session::{Freezes, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
@@ -137,7 +137,7 @@ impl Resource {
         self.0.opened.number
     }
 
-    pub(crate) fn freezes(&self) -> &watch::Receiver<Freeze> {
+    pub(crate) fn freezes(&self) -> &watch::Receiver<Freezes> {
         &self.0.opened.freezes
     }
 }

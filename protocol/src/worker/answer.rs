@@ -65,6 +65,10 @@ pub struct Granted<'a> {
     /// The limit that sets the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
+    /// The buckets that a start ahead is charged to: limits, and the keys of those that have keys. A
+    /// freeze of another bucket leaves the start as it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub charged: Vec<(Text<'a>, Option<Text<'a>>)>,
     /// What is left of the limits, if the request asked for it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left<'a>>,
@@ -136,6 +140,11 @@ impl Granted<'_> {
         Granted {
             id: self.id.into_owned(),
             limited_by: self.limited_by.map(Text::into_owned),
+            charged: self
+                .charged
+                .into_iter()
+                .map(|(limit, key)| (limit.into_owned(), key.map(Text::into_owned)))
+                .collect(),
             left: self.left.into_iter().map(Left::into_owned).collect(),
             cost: self.cost.into_owned(),
             ..self
@@ -197,6 +206,8 @@ struct Flat<'a> {
     #[serde(default)]
     lease_ms: Option<f64>,
     #[serde(borrow, default)]
+    charged: Vec<(Text<'a>, Option<Text<'a>>)>,
+    #[serde(borrow, default)]
     left: Vec<Left<'a>>,
     #[serde(borrow, default)]
     cost: Cost<'a>,
@@ -241,6 +252,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
                     valid_ms: flat.valid_ms,
                     lease_ms: flat.lease_ms,
                     limited_by,
+                    charged: flat.charged,
                     left: flat.left,
                     cost: flat.cost,
                     at_ms,
@@ -298,6 +310,7 @@ mod tests {
             valid_ms,
             lease_ms,
             limited_by: limited_by(),
+            charged: vec![("per-minute".into(), None), ("per-guild".into(), Some("x".into()))],
             left: vec![left],
             cost,
             at_ms,
@@ -317,7 +330,7 @@ mod tests {
         [
             (
                 Answer::Granted(granted),
-                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","charged":[["per-minute",null],["per-guild","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
             ),
             (
                 Answer::Granted(Granted { id: id(), ..Granted::default() }),

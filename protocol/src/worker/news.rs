@@ -31,6 +31,10 @@ pub enum News {
     Freeze {
         /// Names of the limits that are frozen.
         limits: Vec<Name>,
+        /// The frozen buckets: limits, and the keys of those that have keys. If there are none, an
+        /// earlier scheduler has not named them, and all are.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        buckets: Vec<(Name, Option<String>)>,
         /// How long the freeze lasts.
         for_ms: f64,
         /// The leader's epoch.
@@ -95,14 +99,15 @@ mod tests {
             ),
             (
                 News::Freeze {
-                    limits: vec![name("per-minute"), name("per-month")],
+                    limits: vec![name("per-minute"), name("per-guild")],
+                    buckets: vec![(name("per-minute"), None), (name("per-guild"), Some("x".to_owned()))],
                     for_ms: 3000.0,
                     epoch: Some(Epoch::new(7)),
                 },
-                r#"{"event":"freeze","limits":["per-minute","per-month"],"for_ms":3000.0,"epoch":7}"#,
+                r#"{"event":"freeze","limits":["per-minute","per-guild"],"buckets":[["per-minute",null],["per-guild","x"]],"for_ms":3000.0,"epoch":7}"#,
             ),
             (
-                News::Freeze { limits: vec![name("per-minute")], for_ms: 0.5, epoch: None },
+                News::Freeze { limits: vec![name("per-minute")], buckets: Vec::new(), for_ms: 0.5, epoch: None },
                 r#"{"event":"freeze","limits":["per-minute"],"for_ms":0.5}"#,
             ),
             (
@@ -124,7 +129,7 @@ mod tests {
     fn what_is_not_known_is_passed_over() {
         #[rustfmt::skip]
         let table = [
-            (r#"{"event":"freeze","limits":["a"],"for_ms":3000,"why":"429"}"#,  News::Freeze { limits: vec![name("a")], for_ms: 3000.0, epoch: None }),
+            (r#"{"event":"freeze","limits":["a"],"for_ms":3000,"why":"429"}"#,  News::Freeze { limits: vec![name("a")], buckets: Vec::new(), for_ms: 3000.0, epoch: None }),
             (r#"{"event":"eclipse","of":"the sun","epoch":3}"#,                 News::Other),
         ];
         for (text, event) in table {

@@ -44,7 +44,7 @@ fn requests_are_as_the_schema_says() {
 fn answers_are_as_the_schema_says() {
     for text in [
         r#"{"status":"granted","id":"a","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute",
-            "left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
+            "charged":[["per-minute",null],["each","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
         r#"{"status":"granted","id":"a","delay_ms":0.0,"epoch":0}"#,
         r#"{"status":"queued","id":"a","position":3,"eta_ms":1234.5,"limited_by":"few","at_ms":86400123,"epoch":7}"#,
         r#"{"status":"refused","id":"a","code":"queue_full","message":"no","retry_after_ms":20.0,"limited_by":"few","epoch":7}"#,
@@ -76,7 +76,7 @@ fn events_are_as_the_schema_says() {
     for text in [
         r#"{"event":"leader","epoch":7,"leader":"scheduler-a"}"#,
         r#"{"event":"limits","limits":[{"name":"per-minute","capacity":600.0,"period_ms":60000.0}],"epoch":7}"#,
-        r#"{"event":"freeze","limits":["per-minute"],"for_ms":3000.0,"epoch":7}"#,
+        r#"{"event":"freeze","limits":["each"],"buckets":[["each","x"],["all",null]],"for_ms":3000.0,"epoch":7}"#,
         r#"{"event":"thaw","limits":["per-minute"]}"#,
     ] {
         assert_ne!(serde_json::from_str::<News>(text).unwrap(), News::Other, "{text}");

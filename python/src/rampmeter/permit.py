@@ -144,7 +144,7 @@ class Permit:
 
     def _is_good(self) -> bool:
         voids = self._side.process.contact(self._resource).voids
-        return self.valid_for() > 0 and not voids(self._grant.received, self._grant.start)
+        return self.valid_for() > 0 and not voids(self._grant.received, self._grant.start, self._grant.charged)
 
     def _renew(self, grant: Grant) -> None:
         self._grant, self._ended = grant, grant.id is None

@@ -4,6 +4,7 @@ use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
+use std::sync::Arc;
 
 /// What the driver has to do. It sends answers to `to`, and announcements to all clients. Notes are
 /// for logs and metrics.
@@ -67,11 +68,14 @@ pub enum Note {
     CapacityChanged(LimitId),
 }
 
-/// Starts that need these limits within `span` from now are void.
+/// A bucket: its limit, and its key if the limit has a bucket for each key.
+pub type BucketName = (LimitId, Option<Arc<str>>);
+
+/// Starts that need these buckets within `span` from now are void.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreezeNotice {
-    /// The frozen limits.
-    pub limits: Vec<LimitId>,
+    /// The frozen buckets.
+    pub buckets: Vec<BucketName>,
     /// For how long.
     pub span: Span,
 }
@@ -91,6 +95,8 @@ pub struct Grant<R> {
     pub lease: Option<Span>,
     /// The limit that sets the delay.
     pub limited_by: Option<LimitId>,
+    /// The buckets that the start is charged to, if it is beyond the horizon: a freeze may void it.
+    pub charged: Vec<BucketName>,
     /// The class of the request.
     pub class: ClassId,
     /// How long the request waited in its queue.

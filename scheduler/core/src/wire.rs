@@ -1,7 +1,7 @@
 //! Translates the protocol's messages into events, and commands into the protocol's messages.
 
 use crate::adaptation::Observation;
-use crate::command::{Command, FreezeNotice};
+use crate::command::{BucketName, Command, FreezeNotice};
 use crate::event;
 use crate::identity::Identity;
 use crate::ids::{ClassId, LimitId};
@@ -31,8 +31,8 @@ pub struct Extras<'a> {
 }
 
 /// Turns a request into an event's content. `id` is the request's own id, or one that the driver
-/// drew for it. `permitted` is the class that the request's subject names, if any; a request for
-/// another class is refused.
+/// drew for it, and `user` the NATS user who asks, empty if unknown. `permitted` is the class that
+/// the request's subject names, if any; a request for another class is refused.
 ///
 /// # Errors
 /// The refusal and its address. The resource may not know the class, or may be unable to charge the
@@ -123,7 +123,10 @@ pub fn answer<R>(
             let limited_by = limit_name(resource, grant.limited_by);
             let (id, delay_ms) = (Text::from(grant.id.as_str()), grant.delay.millis());
             let (valid_ms, lease_ms) = (Some(grant.validity.millis()), grant.lease.map(Span::millis));
-            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, left, cost, at_ms, epoch };
+            let bucket = |(limit, key): &'_ BucketName| (*limit, key.as_deref().map(|key| Text::from(key.to_owned())));
+            let named = grant.charged.iter().map(bucket);
+            let charged = named.map(|(limit, key)| (Text::from(&*resource[limit].spec().name), key)).collect();
+            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, charged, left, cost, at_ms, epoch };
             send(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {
@@ -147,8 +150,10 @@ pub fn answer<R>(
 /// An announcement in the protocol's type.
 #[must_use]
 pub fn news(resource: &Resource, epoch: Epoch, freeze: &FreezeNotice) -> News {
-    let limits = freeze.limits.iter().map(|limit| resource[*limit].spec().name.clone()).collect();
-    News::Freeze { limits, for_ms: freeze.span.millis(), epoch: Some(epoch) }
+    let bucket = |(limit, key): &BucketName| (resource[*limit].spec().name.clone(), key.as_deref().map(str::to_owned));
+    let buckets: Vec<(Name, Option<String>)> = freeze.buckets.iter().map(bucket).collect();
+    let limits = buckets.iter().map(|(limit, _)| limit.clone()).collect();
+    News::Freeze { limits, buckets, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
 /// A refusal in the protocol's type. Its message begins with the limit's name, if a limit refuses.

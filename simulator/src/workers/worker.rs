@@ -158,7 +158,7 @@ impl Worker {
     /// If the freeze makes its permit void, the worker returns it and asks for another one of the
     /// same age. The session asks at once, so the worker waits as before.
     pub(crate) fn return_if_void(&mut self, now: Time, freeze: Freeze) {
-        let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(freeze));
+        let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(&freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
         self.handle(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });

@@ -112,8 +112,9 @@ pub struct Grant {
 impl Grant {
     /// Whether `freeze` makes its start void.
     #[must_use]
-    pub fn is_voided_by(&self, freeze: Freeze) -> bool {
-        (freeze.seen..freeze.until).contains(&self.start) && self.received <= freeze.seen
+    pub fn is_voided_by(&self, freeze: &Freeze) -> bool {
+        let is_ahead = (freeze.seen..freeze.until).contains(&self.start) && self.received <= freeze.seen;
+        is_ahead && freeze.concerns(&self.answer.charged)
     }
 
     /// What limits count: the cost that the scheduler has computed, or that of the request.

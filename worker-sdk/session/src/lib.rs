@@ -45,7 +45,7 @@ pub use event::Event;
 pub use fallback::patience::{Patience, PatienceError};
 pub use fallback::safe_rate::{SafeRate, SafeRateError};
 pub use fallback::unreachable::Unreachable;
-pub use freeze::Freeze;
+pub use freeze::{Freeze, Freezes};
 pub use numbers::{AskNumber, BatchNumber, ResourceNumber};
 
 use asks::Asks;
@@ -59,6 +59,7 @@ use outbox::retries::Retries;
 use rampmeter_protocol::epoch::{Epoch, highest_of_an_event};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
@@ -278,7 +279,7 @@ impl Session {
         }
         match news {
             News::Leader { epoch, .. } => return self.begin_term(now, resource, epoch),
-            News::Freeze { for_ms, .. } => self.frozen(now, resource, for_ms),
+            News::Freeze { for_ms, buckets, .. } => self.frozen(now, resource, for_ms, buckets),
             News::Limits { .. } | News::Thaw { .. } | News::Other => {}
         }
         self.note_contact(now, resource, false);
@@ -305,9 +306,9 @@ impl Session {
         }
     }
 
-    fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64) {
+    fn frozen(&mut self, now: Time, resource: ResourceNumber, for_ms: f64, buckets: Vec<(Name, Option<String>)>) {
         if let Ok(span) = Millis::new(for_ms) {
-            let freeze = Freeze { seen: now, until: now + span.span() };
+            let freeze = Freeze { seen: now, until: now + span.span(), buckets };
             let outbox = self.outbox(resource);
             outbox.schedulers.frozen_until = outbox.schedulers.frozen_until.max(freeze.until);
             self.results.push_back(Command::Freeze { resource, freeze });

@@ -6,7 +6,7 @@ use crate::connection::transport::{Arrival, Transport};
 use crate::policy::Policies;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::time::Time;
-use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber, Session};
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freezes, Grant, ResourceNumber, Session};
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) struct Driver {
     policies: Policies,
     counters: Arc<Counters>,
     waiting: BTreeMap<AskNumber, oneshot::Sender<Result<Grant, Denial>>>,
-    freezes: Vec<watch::Sender<Freeze>>,
+    freezes: Vec<watch::Sender<Freezes>>,
     closing: Vec<oneshot::Sender<()>>,
 }
 
@@ -168,8 +168,7 @@ impl Driver {
                 }
             }
             Command::Freeze { resource, freeze } => {
-                let merge = |known: &mut Freeze| *known = known.and(freeze);
-                self.freezes[resource.0 as usize].send_modify(merge);
+                self.freezes[resource.0 as usize].send_modify(|known| known.add(freeze));
             }
         }
     }

@@ -8,7 +8,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::token::AccessToken;
-use rampmeter_worker_session::{AskNumber, Denial, Event, Freeze, Grant, ResourceNumber};
+use rampmeter_worker_session::{AskNumber, Denial, Event, Freezes, Grant, ResourceNumber};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A resource is used for the first time. The order of these messages numbers the resources.
-    Open { name: Name, freezes: watch::Sender<Freeze> },
+    Open { name: Name, freezes: watch::Sender<Freezes> },
     /// A caller requests a permit.
     Ask(PendingRequest),
     /// The caller of this request no longer waits.
@@ -58,7 +58,7 @@ pub(crate) struct Link {
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) number: ResourceNumber,
-    pub(crate) freezes: watch::Receiver<Freeze>,
+    pub(crate) freezes: watch::Receiver<Freezes>,
 }
 
 impl Link {
@@ -71,7 +71,7 @@ impl Link {
         let mut resources = self.resources.lock().expect("opening a resource does not panic");
         let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));
         let opened = resources.entry(name.clone()).or_insert_with(|| {
-            let (sender, freezes) = watch::channel(Freeze::NONE);
+            let (sender, freezes) = watch::channel(Freezes::default());
             self.send(Message::Open { name: name.clone(), freezes: sender });
             Opened { number, freezes }
         });

@@ -99,7 +99,7 @@ impl Permit {
     /// ```
     #[must_use]
     pub fn valid_for(&self) -> Option<Duration> {
-        if self.grant.is_voided_by(*self.unsettled.resource.freezes().borrow()) {
+        if self.unsettled.resource.freezes().borrow().void(&self.grant) {
             return Some(Duration::ZERO);
         }
         self.grant.lapses().map(|lapses| lapses.since(self.now()).duration())
@@ -162,7 +162,7 @@ impl Permit {
 
     async fn voided(&self) {
         let mut freezes = self.unsettled.resource.freezes().clone();
-        let void = freezes.wait_for(|freeze| self.grant.is_voided_by(*freeze)).await.is_ok();
+        let void = freezes.wait_for(|freezes| freezes.void(&self.grant)).await.is_ok();
         if !void {
             // The driver has ended, and no freeze will be announced.
             std::future::pending::<()>().await;
@@ -201,14 +201,14 @@ mod tests {
     use rampmeter_protocol::request::PermitRequest;
     use rampmeter_protocol::settle::Fate;
     use rampmeter_protocol::time::Span;
-    use rampmeter_worker_session::{Denial, Event, Freeze};
+    use rampmeter_worker_session::{Denial, Event, Freeze, Freezes};
     use std::sync::Arc;
     use tokio::sync::{mpsc, watch};
 
     /// A permit with the test as its driver.
     struct Stage {
         permit: Permit,
-        freezes: watch::Sender<Freeze>,
+        freezes: watch::Sender<Freezes>,
         messages: mpsc::UnboundedReceiver<Message>,
     }
 
@@ -280,7 +280,8 @@ mod tests {
     async fn a_permit_that_a_freeze_voids_is_asked_for_anew() {
         let stage = stage(named(), 60_000, Some(60_000));
         let seen = stage.permit.grant.received;
-        stage.freezes.send_replace(Freeze { seen, until: seen + Span::from_secs(100) });
+        let freeze = Freeze { seen, until: seen + Span::from_secs(100), buckets: Vec::new() };
+        stage.freezes.send_modify(|known| known.add(freeze));
         assert_eq!(stage.permit.valid_for(), Some(Duration::ZERO));
         assert!(is_renewed(stage).await);
     }

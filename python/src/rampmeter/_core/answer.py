@@ -8,6 +8,9 @@ from typing import Any, TypeAlias
 Answer: TypeAlias = dict[str, Any]
 """One answer. Its fields come from the network: read them with `number` and `text`."""
 
+Buckets: TypeAlias = frozenset[tuple[str, str | None]]
+"""Limits, each with its key or with None."""
+
 
 def answers_in(payload: bytes) -> list[Answer]:
     """The answers of one message; none if it is unreadable."""
@@ -37,6 +40,13 @@ def text(answer: Answer, name: str) -> str | None:
     """The string of this name, if there is one."""
     value = answer.get(name)
     return value if isinstance(value, str) else None
+
+
+def buckets(answer: Answer, name: str) -> Buckets:
+    """The limits of this name, with their keys if they have keys."""
+    value = answer.get(name)
+    pairs = [tuple(each) for each in value if isinstance(each, list)] if isinstance(value, list) else []
+    return frozenset(pair for pair in pairs if len(pair) == 2 and all(isinstance(part, str | None) for part in pair))
 
 
 def epoch_of(answer: Answer) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ..errors import NotInTime, RampmeterError, Refused, Unreachable
-from .answer import Answer, epoch_of, seconds, text
+from .answer import Answer, Buckets, buckets, epoch_of, seconds, text
 from .answer import number as number_of
 from .contact import Contact
 from .lateness import Stamped
@@ -79,6 +79,8 @@ class Grant(NamedTuple):
     left: tuple[Mapping[str, Any], ...]
     cost: Mapping[str, float] | None = None
     """What the call costs, if the scheduler has computed it."""
+    charged: Buckets = frozenset()
+    """The buckets that a start ahead is charged to."""
 
     def lapses(self) -> float:
         """The time from which on it may not be used."""
@@ -135,7 +137,7 @@ class Ask:
                 return grant
             if grant.start > now:
                 now, _ = yield Pause(grant.start)
-            if now < grant.lapses() and not self._contact.voids(grant.received, grant.start):
+            if now < grant.lapses() and not self._contact.voids(grant.received, grant.start, grant.charged):
                 return grant
             if grant.id is not None:
                 yield Tell(unused(grant.id))
@@ -228,7 +230,7 @@ class Ask:
         start = now + wait
         told = answer.get("cost")
         cost = told if isinstance(told, dict) else None
-        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost)
+        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost, buckets(answer, "charged"))
 
     def _send(self, now: float) -> Send:
         self.resent += self._is_open

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..errors import Unreachable
 from ..policy import Fail, SafeRate
+from .answer import Buckets
 from .bucket import Bucket
 from .lateness import BaseDelay
 
@@ -30,6 +31,9 @@ PROBE: Final = 0.25
 TOLD_AFTER: Final = 2.0
 TOLD_EVERY: Final = 60.0
 """When people are told that no scheduler answers, in seconds."""
+
+MAX_FREEZES: Final = 64
+"""The most freezes that are told apart."""
 
 HEARSAY: Final = 10.0
 """How long an epoch counts that only an event has named."""
@@ -55,7 +59,7 @@ class Contact:
         self._lock = threading.Lock()
         self._epoch = 0
         self._hearsay = (0, 0.0)
-        self._frozen = (0.0, 0.0)
+        self._freezes: list[tuple[float, float, Buckets]] = []
         self._last = float("-inf")
         self._failures = 0
         self._lost_since: float | None = None
@@ -159,15 +163,23 @@ class Contact:
             pause = SHORTEST + self._dice.random() * (most - SHORTEST)
             return max(now + pause, self._attempts.reserve(now))
 
-    def freeze(self, now: float, until: float) -> None:
-        """Starts that were granted before and fall before `until` are void."""
-        with self._lock:
-            self._frozen = (now, max(until, self._frozen[1]))
+    def freeze(self, now: float, until: float, buckets: Buckets = frozenset()) -> None:
+        """Starts of these buckets that were granted before and fall before `until` are void.
 
-    def voids(self, received: float, start: float) -> bool:
-        """Whether a freeze has made a start void that was granted then."""
-        seen, until = self._frozen
-        return received <= seen <= start < until
+        Without buckets, those of all are. Beyond `MAX_FREEZES`, all freezes are one of every bucket.
+        """
+        with self._lock:
+            known = [freeze for freeze in self._freezes if freeze[1] > now]
+            known.append((now, until, buckets))
+            longest = max(until for _, until, _ in known)
+            self._freezes = known if len(known) <= MAX_FREEZES else [(now, longest, frozenset())]
+
+    def voids(self, received: float, start: float, charged: Buckets) -> bool:
+        """Whether a freeze has made a start void that was granted then, and is charged to these buckets."""
+        return any(
+            received <= seen <= start < until and not (buckets and charged and buckets.isdisjoint(charged))
+            for seen, until, buckets in self._freezes
+        )
 
     def jitter(self) -> float:
         """A number from 0 to 1."""

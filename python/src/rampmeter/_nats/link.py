@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from nats.aio.msg import Msg
 
-from .._core.answer import Answer, answers_in, epoch_of, seconds, text
+from .._core.answer import Answer, answers_in, buckets, epoch_of, seconds, text
 from .._core.ask import Failure, Reply
 from .._core.contact import Contact
 from .._http.pool import packed
@@ -276,7 +276,7 @@ class Link:
             ids = [id for id, waiting in self._waiting.items() if waiting.resource == resource]
             self._fail_all(ids, "a new leader asks for all requests again")
         elif text(news, "event") == "freeze":
-            self._contact(resource).freeze(now, now + (seconds(news, "for_ms") or 0.0))
+            self._contact(resource).freeze(now, now + (seconds(news, "for_ms") or 0.0), buckets(news, "buckets"))
 
 
 def batches(messages: Sequence[Message]) -> Iterator[Sequence[Message]]:

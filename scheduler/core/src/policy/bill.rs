@@ -1,6 +1,7 @@
 //! The amounts that one call takes from each bucket.
 
 use super::limit_set::LimitSet;
+use crate::command::BucketName;
 use crate::ids::{ClientNumber, LimitId};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
@@ -135,6 +136,11 @@ impl Bill {
     /// The charge to a key of `limit`, which may be zero.
     pub(crate) fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
+    }
+
+    /// The bucket of `limit` that the call is charged to.
+    pub(crate) fn bucket(&self, limit: LimitId) -> BucketName {
+        (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
     }
 
     /// All keys of the call, even those without a charge.

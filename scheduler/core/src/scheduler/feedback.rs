@@ -11,7 +11,7 @@
 
 use super::outbox::Outbox;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
-use crate::command::{Command, FreezeNotice, Note};
+use crate::command::{BucketName, Command, FreezeNotice, Note};
 use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -133,7 +133,7 @@ impl<R> Feedback<'_, R> {
             voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
             longest = longest.max(pause);
         }
-        self.announce(voids, pauses.iter().map(|pause| pause.limit), longest);
+        self.announce(voids, pauses.iter().map(|pause| bill.bucket(pause.limit)), longest);
     }
 
     /// Stops the calls that need the spent limits until `reset`.
@@ -177,7 +177,7 @@ impl<R> Feedback<'_, R> {
         for limit in limits {
             voids |= self.ledger.freeze_by_order(*limit, announced, now + span);
         }
-        self.announce(voids, limits.iter().copied(), span);
+        self.announce(voids, limits.iter().map(|limit| (*limit, None)), span);
     }
 
     /// Takes the whole stock of these limits, by an operator's order.
@@ -197,10 +197,10 @@ impl<R> Feedback<'_, R> {
     }
 
     /// Makes a checkpoint with a freeze due soon, and tells clients if the freeze voids promises.
-    fn announce(&mut self, voids: bool, limits: impl Iterator<Item = LimitId>, span: Span) {
+    fn announce(&mut self, voids: bool, buckets: impl Iterator<Item = BucketName>, span: Span) {
         self.term.budget_mut().hasten_checkpoint();
         if voids {
-            self.outbox.push(Command::Announce(FreezeNotice { limits: limits.collect(), span }));
+            self.outbox.push(Command::Announce(FreezeNotice { buckets: buckets.collect(), span }));
         }
     }
 

@@ -68,7 +68,12 @@ impl<R: Clone> Scheduler<R> {
         let validity = (start.at + self.resource.spec().validity).since(now + delay);
         let waited = if let Answered::AfterWaiting(waited) = answered { waited } else { Span::ZERO };
         let repeated = answered == Answered::Repeated;
-        let grant = Grant { to, id, delay, validity, lease, limited_by, class, waited, repeated };
+        let charged = if delay > self.resource.spec().horizon {
+            permit.bill.charged().map(|limit| permit.bill.bucket(limit)).collect()
+        } else {
+            Vec::new()
+        };
+        let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated };
         self.outbox.push(Command::Grant(grant));
     }
 

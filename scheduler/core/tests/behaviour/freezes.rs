@@ -1,10 +1,10 @@
 //! Pauses that an operator orders.
 
-use crate::common::{World, limit, ms, play, play_on, resource, span, ten_per_second};
+use crate::common::{World, limit, ms, name, play, play_on, resource, span, ten_per_second};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 fn two_limits() -> ResourceSpec {
@@ -93,4 +93,22 @@ fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
         assert_eq!(pauses(&mut after, 5_000), [(4_000.0, Some(PauseCause::Operator))], "{spec:?}");
         play_on(after, "5000 wait b ->\n 9000 -> b@9000");
     }
+}
+
+/// A client compares both, and keeps the starts that a freeze does not concern.
+#[test]
+fn a_freeze_names_its_key_and_a_start_ahead_its_buckets() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    let each = LimitSpec { name: name("each"), applies, ..limit("requests", 10.0, span(1000)) };
+    let world = play(
+        &resource(vec![limit("requests", 10.0, span(1000)), each]),
+        "
+        0  reserve a guild:x requests=10             -> a@0
+        0  reserve b guild:x                         -> b@100
+        0  answered a 429 after=5000 limit=each      -> frozen=x+5000 a:settled
+        ",
+    );
+    let id = |name: &str| world.scheduler.resource().limit(name).unwrap();
+    assert_eq!(world.charged.get(&0), None, "its start cannot be called back");
+    assert_eq!(world.charged[&1], [(id("requests"), None), (id("each"), Some("x".into()))]);
 }

@@ -26,7 +26,7 @@
 //! | `a@300` | `a` may start at 300 ms |
 //! | `a#2~300` | `a` is told that 2 requests are ahead of it and that it starts in 300 ms |
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
-//! | `frozen+300` | starts within 300 ms are announced as void |
+//! | `frozen+300`, `frozen=x+300` | starts within 300 ms are announced as void; of this key |
 //! | `a:settled`, `a:extended` | the settle of `a` was accepted; the call is over, or goes on |
 //! | `requests:stock+300` | this limit delays it for this reason, and could pay for it alone in 300 ms; `requests=x:stock` for a key |
 //! | `~50` | the oldest call in flight will probably end in 50 ms |
@@ -292,7 +292,10 @@ fn text_of(name: &str, at: Time, answer: &SentAnswer) -> String {
         SentAnswer::Queued(ahead, eta) => format!("{name}#{ahead}~{}", eta.millis()),
         SentAnswer::Settled => format!("{name}:settled"),
         SentAnswer::Extended => format!("{name}:extended"),
-        SentAnswer::Frozen(_, span) => format!("frozen+{}", span.millis()),
+        SentAnswer::Frozen(buckets, span) => {
+            let keys = buckets.iter().filter_map(|(_, key)| Some(format!("={}", key.as_ref()?)));
+            format!("frozen{}+{}", keys.collect::<String>(), span.millis())
+        }
         SentAnswer::Refused(refusal) => {
             let retry = refusal.retry_after().map_or(String::new(), |after| format!("+{}", after.millis()));
             format!("{name}:{}{retry}", refusal.code().as_str())

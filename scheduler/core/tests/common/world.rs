@@ -8,16 +8,16 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
+use rampmeter_scheduler_core::command::{BucketName, Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::ids::LimitId;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::policy::succession::Call;
 use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
+use std::collections::BTreeMap;
 
 /// A scheduler and its answers, by the number of the request.
 pub(crate) struct World {
@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) asked: usize,
     pub(crate) answers: Vec<(Time, usize, SentAnswer)>,
     pub(crate) notes: Vec<Note>,
+    /// The buckets of starts ahead, by the number of the request.
+    pub(crate) charged: BTreeMap<usize, Vec<BucketName>>,
 }
 
 /// The address of answers to settles.
@@ -44,7 +46,7 @@ pub(crate) enum SentAnswer {
     Settled,
     Extended,
     /// Starts within this time are void.
-    Frozen(Vec<LimitId>, Span),
+    Frozen(Vec<BucketName>, Span),
 }
 
 /// A request in a test.
@@ -102,7 +104,7 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new() }
+        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), charged: BTreeMap::new() }
     }
 
     /// Asks and returns the number of the request.
@@ -176,14 +178,17 @@ impl World {
     /// Notes a command at `now`.
     pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
         let (to, answer) = match command {
-            Command::Grant(grant) => (grant.to, SentAnswer::Granted(grant.delay)),
+            Command::Grant(grant) => {
+                self.charged.extend(Some((grant.to, grant.charged)).filter(|(_, charged)| !charged.is_empty()));
+                (grant.to, SentAnswer::Granted(grant.delay))
+            }
             Command::Queued { to, position, eta, .. } => (to, SentAnswer::Queued(position, eta)),
             Command::Refuse { to, refusal, .. } => (to, SentAnswer::Refused(refusal)),
             Command::RefuseSettle { to, refusal, .. } => (to.unwrap_or(NOBODY), SentAnswer::Refused(refusal)),
             Command::Settled { to, extended, .. } => {
                 (to, if extended { SentAnswer::Extended } else { SentAnswer::Settled })
             }
-            Command::Announce(FreezeNotice { limits, span }) => (BROADCAST, SentAnswer::Frozen(limits, span)),
+            Command::Announce(FreezeNotice { buckets, span }) => (BROADCAST, SentAnswer::Frozen(buckets, span)),
             Command::Note(note) => return self.notes.push(note),
         };
         self.answers.push((now, to, answer));

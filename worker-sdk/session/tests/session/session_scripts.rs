@@ -9,7 +9,7 @@ use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, Freeze, Grant, ResourceNumber};
+use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, Freezes, Grant, ResourceNumber};
 use rampmeter_worker_session::{Patience, SafeRate, Session, Unreachable};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ struct Play {
     batch: BatchNumber,
     /// A permit whose start is awaited, and when the caller goes on.
     grant: Option<Grant>,
-    freeze: Freeze,
+    freezes: Freezes,
     /// What the script expects to happen next, and not before the first of these times.
     pause: Option<(Time, Time)>,
     done: Vec<String>,
@@ -78,7 +78,7 @@ impl Play {
             asks: 0,
             batch: BatchNumber(0),
             grant: None,
-            freeze: Freeze::NONE,
+            freezes: Freezes::default(),
             pause: None,
             done: Vec::new(),
             owed: Vec::new(),
@@ -132,7 +132,9 @@ impl Play {
             }
             "silence" => self.session.handle(now, Event::Undelivered { batch }),
             "freeze" => {
-                let payload = format!(r#"{{"event":"freeze","limits":[],"for_ms":{rest},"epoch":1}}"#);
+                let (length, buckets) = rest.split_once(' ').unwrap_or((rest, "[]"));
+                let payload =
+                    format!(r#"{{"event":"freeze","limits":[],"buckets":{buckets},"for_ms":{length},"epoch":1}}"#);
                 self.session.handle(now, Event::News { resource: RESOURCE, payload: payload.as_bytes(), unix_ms: 1 });
             }
             "wake" => {
@@ -163,7 +165,7 @@ impl Play {
     /// The start has come. A permit that is void by then goes back, and its caller asks at its age,
     /// as `Permit::ready` of the SDK does.
     fn start(&mut self, grant: Grant) {
-        let is_void = grant.is_voided_by(self.freeze) || grant.lapses().is_some_and(|lapses| lapses <= self.now);
+        let is_void = self.freezes.void(&grant) || grant.lapses().is_some_and(|lapses| lapses <= self.now);
         if !is_void {
             let local = if grant.is_local() { " local" } else { "" };
             self.done.push(format!("granted {}{local}", grant.start.since(ORIGIN).millis()));
@@ -199,7 +201,7 @@ impl Play {
                     self.done.push(format!("give back {number}"));
                 }
             }
-            Command::Freeze { freeze, .. } => self.freeze = freeze,
+            Command::Freeze { freeze, .. } => self.freezes.add(freeze),
             Command::Complete { result: Ok(grant), .. } => {
                 let starts = grant.request.mode == Mode::Reserve || grant.start <= self.now;
                 if starts { self.start(grant) } else { self.grant = Some(grant) }
