@@ -12,16 +12,16 @@ use std::sync::Arc;
 
 /// How long a period lasts. Views show the present one and the one before.
 const PERIOD: Span = Span::from_secs(300);
-/// The most clients that one period tells apart, a hundred bytes each. People look at fifty.
-const MAX_NAMED_CLIENTS: usize = 1024;
+/// The most classes and clients that are told apart, two hundred bytes each. People look at fifty.
+const MAX_SHARERS: usize = 1024;
 /// Upper bounds of waits, in milliseconds; the last bucket is for longer waits.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
 
 /// One granted permit.
 pub(crate) struct GrantedService<'a> {
     pub(crate) class: ClassId,
-    /// Empty for requests without a client's name.
-    pub(crate) client: &'a str,
+    /// None or empty for requests without a client's name.
+    pub(crate) client: Option<&'a Arc<str>>,
     /// The dominant share: the longest time that one of the limits needs to refill the cost.
     pub(crate) share: Span,
     /// The time from asking to the start.
@@ -40,19 +40,18 @@ pub(crate) struct ServiceCount {
     waits: [u32; BOUNDS.len() + 1],
 }
 
-/// The grants of one period.
-#[derive(Clone, Debug)]
-struct ServicePeriod {
-    began: Time,
-    classes: BTreeMap<ClassId, ServiceCount>,
-    clients: BTreeMap<Arc<str>, ServiceCount>,
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sharer {
+    Class(ClassId),
+    Client(Arc<str>),
 }
 
-/// The present period and the one before.
+/// The grants of the present period and of the one before.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentService {
-    present: ServicePeriod,
-    former: Option<ServicePeriod>,
+    since: Time,
+    present_began: Time,
+    counts: BTreeMap<Sharer, [ServiceCount; 2]>,
 }
 
 impl ServiceCount {
@@ -64,11 +63,12 @@ impl ServiceCount {
         self.waits[bucket.unwrap_or(BOUNDS.len())] += 1;
     }
 
-    fn add(&mut self, other: &ServiceCount) {
+    fn and(mut self, other: &ServiceCount) -> Self {
         self.granted += other.granted;
         self.promoted += other.promoted;
         self.share += other.share;
         self.waits.iter_mut().zip(other.waits).for_each(|(wait, more)| *wait += more);
+        self
     }
 
     /// The upper bound of `percent` of the waits, at most the last bound.
@@ -84,64 +84,54 @@ impl ServiceCount {
     }
 }
 
-impl ServicePeriod {
-    fn beginning(began: Time) -> Self {
-        ServicePeriod { began, classes: BTreeMap::new(), clients: BTreeMap::new() }
-    }
-
-    fn note(&mut self, service: &GrantedService<'_>) {
-        self.classes.entry(service.class).or_default().note(service);
-        let has_room = self.clients.len() < MAX_NAMED_CLIENTS && !service.client.is_empty();
-        match self.clients.get_mut(service.client) {
-            Some(known) => known.note(service),
-            None if has_room => self.clients.entry(Arc::from(service.client)).or_default().note(service),
-            None => {}
-        }
-    }
-}
-
 impl RecentService {
     pub(crate) fn new(now: Time) -> Self {
-        RecentService { present: ServicePeriod::beginning(now), former: None }
+        RecentService { since: now, present_began: now, counts: BTreeMap::new() }
     }
 
     /// Notes a permit that is granted at `now`.
     pub(crate) fn note(&mut self, now: Time, service: &GrantedService<'_>) {
         self.advance(now);
-        self.present.note(service);
+        let client = service.client.filter(|client| !client.is_empty());
+        let client = client.map(|client| Sharer::Client(Arc::clone(client)));
+        for sharer in [Some(Sharer::Class(service.class)), client].into_iter().flatten() {
+            let has_room = self.counts.len() < MAX_SHARERS || matches!(sharer, Sharer::Class(_));
+            if has_room || self.counts.contains_key(&sharer) {
+                self.counts.entry(sharer).or_default()[0].note(service);
+            }
+        }
     }
 
     /// Begins another period, if the present one is over.
     pub(crate) fn advance(&mut self, now: Time) {
-        let lasted = now.since(self.present.began);
-        if lasted >= PERIOD {
-            let ended = std::mem::replace(&mut self.present, ServicePeriod::beginning(now));
-            self.former = Some(ended).filter(|_| lasted < Span::from_nanos(2 * PERIOD.nanos()));
+        let lasted = now.since(self.present_began);
+        if lasted < PERIOD {
+            return;
         }
+        let goes_on = lasted < Span::from_nanos(2 * PERIOD.nanos());
+        (self.since, self.present_began) = (if goes_on { self.present_began } else { now }, now);
+        self.counts.retain(|_, [present, former]| {
+            *former = std::mem::take(present);
+            goes_on && former.granted > 0
+        });
     }
 
     /// Since when grants are counted.
     pub(crate) fn since(&self) -> Time {
-        self.former.as_ref().map_or(self.present.began, |former| former.began)
+        self.since
     }
 
     pub(crate) fn class(&self, class: ClassId) -> ServiceCount {
-        let mut sum = ServiceCount::default();
-        self.periods().filter_map(|period| period.classes.get(&class)).for_each(|count| sum.add(count));
-        sum
+        self.counts.get(&Sharer::Class(class)).map_or(ServiceCount::default(), |[present, former]| present.and(former))
     }
 
     /// All clients that are told apart, by name.
     pub(crate) fn clients(&self) -> BTreeMap<Arc<str>, ServiceCount> {
-        let mut all: BTreeMap<Arc<str>, ServiceCount> = BTreeMap::new();
-        for (client, count) in self.periods().flat_map(|period| &period.clients) {
-            all.entry(Arc::clone(client)).or_default().add(count);
-        }
-        all
-    }
-
-    fn periods(&self) -> impl Iterator<Item = &ServicePeriod> {
-        self.former.iter().chain([&self.present])
+        let client = |(sharer, [present, former]): (&Sharer, &[ServiceCount; 2])| match sharer {
+            Sharer::Client(name) => Some((Arc::clone(name), present.and(former))),
+            Sharer::Class(_) => None,
+        };
+        self.counts.iter().filter_map(client).collect()
     }
 }
 
@@ -149,9 +139,10 @@ impl RecentService {
 mod tests {
     use super::*;
 
-    fn service(client: &str, millis: u64) -> GrantedService<'_> {
+    fn note(recent: &mut RecentService, at: Time, client: &str, millis: u64) {
         let (share, waited) = (Span::from_millis(5), Span::from_millis(millis));
-        GrantedService { class: ClassId(0), client, share, waited, is_promoted: false }
+        let client = Some(&Arc::from(client));
+        recent.note(at, &GrantedService { class: ClassId(0), client, share, waited, is_promoted: false });
     }
 
     fn at(secs: u64) -> Time {
@@ -161,10 +152,10 @@ mod tests {
     #[test]
     fn two_periods_are_counted_and_older_ones_forgotten() {
         let mut recent = RecentService::new(at(0));
-        recent.note(at(10), &service("a", 2));
-        recent.note(at(310), &service("b", 2));
+        note(&mut recent, at(10), "a", 2);
+        note(&mut recent, at(310), "b", 2);
         assert_eq!((recent.clients().len(), recent.since()), (2, at(0)));
-        recent.note(at(620), &service("b", 2));
+        note(&mut recent, at(620), "b", 2);
         let clients = recent.clients();
         assert_eq!((clients.len(), clients["b"].granted, recent.since()), (1, 2, at(310)));
         recent.advance(at(5_000));
@@ -174,12 +165,12 @@ mod tests {
     #[test]
     fn beyond_the_bound_clients_count_for_their_class_alone() {
         let mut recent = RecentService::new(at(0));
-        for number in 0..=MAX_NAMED_CLIENTS {
-            recent.note(at(0), &service(&number.to_string(), 0));
+        for number in 0..=MAX_SHARERS {
+            note(&mut recent, at(0), &number.to_string(), 0);
         }
         assert_eq!(
             (recent.clients().len(), recent.class(ClassId(0)).granted),
-            (MAX_NAMED_CLIENTS, MAX_NAMED_CLIENTS as u64 + 1)
+            (MAX_SHARERS - 1, MAX_SHARERS as u64 + 1)
         );
     }
 
@@ -187,12 +178,12 @@ mod tests {
     fn percentiles_are_bounds_of_buckets() {
         let mut recent = RecentService::new(at(0));
         assert_eq!(recent.class(ClassId(0)).wait_within(50), None);
-        (0..99).for_each(|_| recent.note(at(0), &service("a", 2)));
-        recent.note(at(0), &service("a", 20_000));
+        (0..99).for_each(|_| note(&mut recent, at(0), "a", 2));
+        note(&mut recent, at(0), "a", 20_000);
         let count = recent.class(ClassId(0));
         let waits = [50, 99, 100].map(|percent| count.wait_within(percent).unwrap());
         assert_eq!(waits, [3, 3, 30_000].map(Span::from_millis));
-        recent.note(at(0), &service("a", 2_000_000));
+        note(&mut recent, at(0), "a", 2_000_000);
         assert_eq!(recent.class(ClassId(0)).wait_within(100), Some(Span::from_secs(600)));
     }
 }

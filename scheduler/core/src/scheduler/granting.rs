@@ -50,7 +50,7 @@ impl<R: Clone> Scheduler<R> {
         stage: Stage,
     ) -> (Slot, Granted) {
         let granted = self.next_start(offer, ask.class, stage);
-        let (client, share) = (ask.client.as_deref().unwrap_or_default(), self.resource.dominant_share(&ask.bill));
+        let (client, share) = (ask.client.as_ref(), self.resource.dominant_share(&ask.bill));
         let (class, waited) = (ask.class, offer.at.since(now));
         self.recent.note(now, &GrantedService { class, client, share, waited, is_promoted: false });
         let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Granted(granted));

@@ -194,7 +194,7 @@ impl<R: Clone> Scheduler<R> {
         let granted = self.next_start(offer, waiting.class, Stage::Sent);
         let service = GrantedService {
             class: waiting.class,
-            client: &waiting.client,
+            client: Some(&waiting.client),
             share: self.resource.dominant_share(&self.permits.get(slot).bill),
             waited: granted.start.at.since(waiting.arrival.at),
             is_promoted: reason == StartReason::Promoted,
