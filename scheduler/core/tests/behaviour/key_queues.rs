@@ -112,6 +112,25 @@ fn clients_share_two_keys_that_their_requests_need() {
     );
 }
 
+/// Each of two requests comes first at one key, which keeps an amount for it, and second at the other.
+#[test]
+fn requests_that_hold_each_others_keys_go_on() {
+    play(
+        &shared(resource(vec![per("model", 1.0, 1000), per("region", 1.0, 1000)]), &[]),
+        "
+        0     wait r1 region:r                       -> r1@0
+        0     wait r2 region:r                       ->
+        10    wait both-b client=b model:m region:r  ->
+        20    wait b1 client=b model:m               -> b1@20
+        30    wait b2 client=b model:m               ->
+        30    wait b3 client=b model:m               ->
+        40    wait both-a client=a model:m region:r  ->
+        1100                                         -> r2@1000 b2@1020
+        5000                                         -> both-b@2020 b3@3020 both-a@4020
+        ",
+    );
+}
+
 #[test]
 fn a_stated_age_moves_no_client_ahead_in_a_key_queue() {
     play(
