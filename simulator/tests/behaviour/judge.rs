@@ -20,7 +20,7 @@ fn world() -> World {
         let fleet = Fleet { calls: Some(5), ..Fleet::new(name, 10) };
         fleet.of_class("bulk").of_clients(Clients::One)
     });
-    bulk.into_iter().fold(World::new(resource, 1).with(urgent), World::with)
+    bulk.into_iter().fold(World::new(resource, 2).with(urgent), World::with)
 }
 
 /// The first request of a class that was granted after other requests had waited for it.
