@@ -156,12 +156,12 @@ impl SimulatedScheduler {
             Incident::HandOver | Incident::Crash | Incident::CutOff(_) if now < self.leader.down_until => {}
             Incident::HandOver => self.hand_over(now),
             Incident::Crash => {
-                self.fail_over(now);
+                self.fail_over(now, self.cut_off.is_none());
                 self.announce();
             }
             Incident::CutOff(_) if self.cut_off.is_some() => {}
             Incident::CutOff(span) => {
-                let cut_off = self.fail_over(now);
+                let cut_off = self.fail_over(now, false);
                 self.cut_off = Some((cut_off, now + *span));
             }
         }
@@ -194,15 +194,20 @@ impl SimulatedScheduler {
     }
 
     /// Lets another scheduler take over, and returns the one before. Requests that waited have to be
-    /// asked again. A write that is under way arrives if the time in milliseconds is even.
-    fn fail_over(&mut self, now: Time) -> Leader {
+    /// asked again. A write that is under way arrives if the time in milliseconds is even. `is_gone`
+    /// says that all former leaders are gone.
+    fn fail_over(&mut self, now: Time, is_gone: bool) -> Leader {
         let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
         waiting.for_each(|request| _ = request.returned.get_or_insert(now));
         let is_written = (now.nanos() / NANOS_PER_MILLI).is_multiple_of(2);
         let last = self.leader.store.as_mut().and_then(|store| store.last(is_written));
         // Nothing was granted before the first write.
         let (then, state) = last.unwrap_or((now + FAILOVER, StoredState::default()));
-        self.succeed(now + FAILOVER, then, &state)
+        let before = self.succeed(now + FAILOVER, then, &state);
+        if is_gone {
+            self.leader.core.lead_alone();
+        }
+        before
     }
 
     fn succeed(&mut self, now: Time, then: Time, known: &StoredState) -> Leader {
@@ -266,7 +271,7 @@ impl SimulatedScheduler {
             ended.get_or_insert(now);
         }
         let observation = settle.response().map(|response| self.reader.read(response, unix_ms(now)).observation);
-        let settle = wire::settle(self.leader.core.resource(), None, settle, observation);
+        let settle = wire::settle(&self.leader.core, None, settle, observation);
         self.handle(now, Event::Settle(settle));
     }
 

@@ -172,6 +172,9 @@ IN_CORE = [
     ("settled permits push open ones off a snapshot", "first_permits", r"granted\.is_open\(\)", "true"),
     ("a lost update takes back a grant", "undelivered", r"if is_grant && ", "if "),
     ("freezes without room are forgotten", "freezes_after", r"unlisted\.limits\.insert\(known\.limit\);", "let _ = known;"),
+    ("settles free inherited places while a predecessor may hear them", "frees_inherited", r"self\.leads_alone \|\| .*", "now >= Time::ORIGIN"),
+    ("the inherited place that ends last is freed first", "take_inherited", r"places\.pop_front\(\)", "places.pop_back()"),
+    ("a call that was counted twice frees one place", "end_twice_counted", r"granted\.stage == Stage::Inherited", "false"),
     ("a refused checkpoint is repeated as large as it was", "refuse", r"self\.record_bytes /= 2;", ""),
     ("the rest of a window is wasted", "backfill", r"self\.start_or_hold\(.*\);", "let _ = (slot, until, Span::ZERO, StartReason::Backfilled);"),
     ("a request that fits later in a window is not told", "start_or_hold", r"\w+\.at <= latest(?= =>)", "latest < offer.at || latest == Time::NEVER"),
@@ -217,7 +220,7 @@ IN_CORE = [
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.note_call_time\(.*;", "let _ = key;"),
     ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
     ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
-    ("a call that goes on is said to be settled", "settle", r"matches!\(outcome, Outcome::Extend\(_\)\) && ", "false && "),
+    ("a call that goes on is said to be settled", "settle", r"outcome == Outcome::Extend && ", "false && "),
     ("one client moves a window as often as it likes", "take_report", r" && now >= self\.moved \+ self\.period", ""),
     ("two answers in a row move windows", "take_report", r"reports >= CONSISTENT", "reports >= 2"),
     ("calls start where either window may count them", "starts_in", r" - self\.slack\(\)", ""),
@@ -305,6 +308,7 @@ IN_ANSWERS = [
 ]
 IN_SESSION = [
     ("a freeze concerns the starts of all buckets", "concerns", r"charged\.iter\(\)\.any\(is_frozen\)", "charged.iter().any(is_frozen).max(true)"),
+    ("a call that holds no place any more ends another one", "settled", r"lease\.filter\(\|lease\| now < lease\.ends\)", "lease"),
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),

@@ -23,6 +23,8 @@ export class Permit {
   readonly limitedBy: string | undefined;
   readonly #begun = performance.now();
   #renewal: ReturnType<typeof setInterval> | undefined;
+  /** What a successor of the scheduler has to know of the call, and until when. */
+  #lease: { readonly asked: Charge; ends: number } | undefined;
   #isOver = false;
 
   /** `id` is absent if no scheduler answered and the call is made at a safe rate. */
@@ -47,14 +49,20 @@ export class Permit {
     if (this.#isOver) return;
     this.#isOver = true;
     clearInterval(this.#renewal);
-    if (this.id !== undefined) this.outbox.push({ id: this.id, ...how });
+    const { asked, ends } = this.#lease ?? { asked: undefined, ends: 0 };
+    if (this.id === undefined) return;
+    this.outbox.push({ id: this.id, ...how, ...(performance.now() < ends ? { asked } : {}) });
   }
 
   /** Renews the place among the calls in flight, until a scheduler does not know the call. */
   #keepPlace(leaseMs: number, asked: Charge): void {
     const renewal = JSON.stringify({ id: this.id, extend: true, asked });
+    const lease = (this.#lease = { asked, ends: performance.now() + leaseMs });
     const renew = async (): Promise<void> => {
-      const code = (await this.outbox.send(renewal).catch(() => undefined))?.answers[0]?.code;
+      const sent = performance.now();
+      const answer = (await this.outbox.send(renewal).catch(() => undefined))?.answers[0];
+      const code = answer?.code;
+      if (answer && code === undefined) lease.ends = sent + leaseMs;
       if (code === "unknown_permit" || code === "invalid_request") clearInterval(this.#renewal);
     };
     this.#renewal = unheld(setInterval(() => void renew(), Math.max(50, leaseMs / RENEWALS)));

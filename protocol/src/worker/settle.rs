@@ -19,6 +19,9 @@ pub struct Settle<'a> {
     pub id: PermitId,
     /// What became of it.
     pub fate: Fate<'a>,
+    /// What the permit was asked for, while its lease runs. A successor of the scheduler that granted
+    /// it may not know the permit, and counts or ends the call by this.
+    pub asked: Option<Asked<'a>>,
     /// The span in which the permit was asked for. It travels in a header of the message.
     pub trace: Option<TraceContext>,
 }
@@ -30,9 +33,8 @@ pub enum Fate<'a> {
     Unused,
     /// The call was made.
     Used(Report<'a>),
-    /// The call goes on: its lease is renewed in limits that count calls in flight. A successor
-    /// that does not know the permit counts the call by what it asked for.
-    Extended(Option<Asked<'a>>),
+    /// The call goes on: its lease is renewed in limits that count calls in flight.
+    Extended,
 }
 
 /// How a call went.
@@ -89,13 +91,13 @@ impl<'a> Settle<'a> {
     /// The settle that renews the lease of the call `id`.
     #[must_use]
     pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
-        Settle { id, fate: Fate::Extended(Some(asked)), trace: None }
+        Settle { id, fate: Fate::Extended, asked: Some(asked), trace: None }
     }
 
     /// The settle that gives back `id`.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
-        Settle { id, fate: Fate::Unused, trace: None }
+        Settle { id, fate: Fate::Unused, asked: None, trace: None }
     }
 
     /// The settle that reports only that the call of `id` was made.
@@ -107,7 +109,7 @@ impl<'a> Settle<'a> {
     /// The settle that reports how the call of `id` went.
     #[must_use]
     pub fn reported(id: PermitId, report: Report<'a>) -> Self {
-        Settle { id, fate: Fate::Used(report), trace: None }
+        Settle { id, fate: Fate::Used(report), asked: None, trace: None }
     }
 
     /// What the upstream answered to the call, if it was made and answered.
@@ -115,7 +117,7 @@ impl<'a> Settle<'a> {
     pub fn response(&self) -> Option<&Response<'a>> {
         match &self.fate {
             Fate::Used(report) => report.response.as_ref(),
-            Fate::Unused | Fate::Extended(_) => None,
+            Fate::Unused | Fate::Extended => None,
         }
     }
 }
@@ -137,21 +139,20 @@ impl<'a> From<Written<'a>> for Settle<'a> {
     fn from(written: Written<'a>) -> Self {
         let Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked } = written;
         let fate = match (extend, used) {
-            (true, _) => Fate::Extended(asked),
+            (true, _) => Fate::Extended,
             (false, true) => Fate::Used(Report { cost, response, elapsed_ms, late_ms }),
             (false, false) => Fate::Unused,
         };
-        Settle { id, fate, trace: None }
+        Settle { id, fate, asked, trace: None }
     }
 }
 
 impl<'a> From<Settle<'a>> for Written<'a> {
-    fn from(Settle { id, fate, trace: _ }: Settle<'a>) -> Self {
-        let (used, extend) = (fate != Fate::Unused, matches!(fate, Fate::Extended(_)));
-        let (Report { cost, response, elapsed_ms, late_ms }, asked) = match fate {
-            Fate::Unused => (Report::default(), None),
-            Fate::Used(report) => (report, None),
-            Fate::Extended(asked) => (Report::default(), asked),
+    fn from(Settle { id, fate, asked, trace: _ }: Settle<'a>) -> Self {
+        let (used, extend) = (fate != Fate::Unused, fate == Fate::Extended);
+        let Report { cost, response, elapsed_ms, late_ms } = match fate {
+            Fate::Unused | Fate::Extended => Report::default(),
+            Fate::Used(report) => report,
         };
         Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked }
     }

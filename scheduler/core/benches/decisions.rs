@@ -104,6 +104,7 @@ impl World {
             outcome: Outcome::Used(Vec::new()),
             observation: None,
             is_throttled: false,
+            call: None,
         }));
     }
 

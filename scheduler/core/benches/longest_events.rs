@@ -253,7 +253,7 @@ impl<'a> World<'a> {
             self.event(kind, Event::Ask(ask));
             self.asked
         });
-        self.settle("settle, extend", allowed, Outcome::Extend(None));
+        self.settle("settle, extend", allowed, Outcome::Extend);
         self.settle("settle, used", allowed, Outcome::Used(vec![("requests".to_owned(), amount(0.5))]));
         match number % 2 {
             0 => self.settle("settle, unused", reserved, Outcome::Unused),
@@ -341,6 +341,7 @@ impl<'a> World<'a> {
             outcome: Outcome::Used(Vec::new()),
             observation,
             is_throttled: false,
+            call: None,
         };
         self.event(kind, Event::Settle(settle));
     }
@@ -348,7 +349,14 @@ impl<'a> World<'a> {
     fn settle(&mut self, kind: &'static str, number: u64, outcome: Outcome) {
         self.event(
             kind,
-            Event::Settle(Settle { to: None, id: id(number), outcome, observation: None, is_throttled: false }),
+            Event::Settle(Settle {
+                to: None,
+                id: id(number),
+                outcome,
+                observation: None,
+                is_throttled: false,
+                call: None,
+            }),
         );
     }
 

@@ -170,6 +170,8 @@ pub struct Settle<R> {
     pub observation: Option<Observation>,
     /// Whether the upstream answered the call with 429.
     pub is_throttled: bool,
+    /// The bill of the call, by which a scheduler that does not know the permit counts or ends it.
+    pub call: Option<Box<Bill>>,
 }
 
 /// The outcome of a permit.
@@ -179,7 +181,6 @@ pub enum Outcome {
     Unused,
     /// The call was made. These are its costs, by unit, that differ from the estimate.
     Used(Vec<(String, Amount)>),
-    /// The call is still in flight. A scheduler that does not know the permit counts the call again
-    /// by this bill.
-    Extend(Option<Box<Bill>>),
+    /// The call is still in flight.
+    Extend,
 }

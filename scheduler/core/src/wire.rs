@@ -7,6 +7,7 @@ use crate::identity::Identity;
 use crate::ids::{ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;
@@ -80,19 +81,16 @@ fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>)
 
 /// Turns a settle, and what the upstream's response tells, into an event's content.
 #[must_use]
-pub fn settle<R>(
-    resource: &Resource,
+pub fn settle<R: Clone>(
+    core: &Scheduler<R>,
     to: Option<R>,
     settle: &Settle<'_>,
     observation: Option<Observation>,
 ) -> event::Settle<R> {
+    let resource = core.resource();
     let outcome = match &settle.fate {
         Fate::Unused => event::Outcome::Unused,
-        Fate::Extended(asked) => {
-            // A call that the resource cannot charge is not counted again.
-            let bill = asked.as_ref().and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok());
-            event::Outcome::Extend(bill.map(Box::new))
-        }
+        Fate::Extended => event::Outcome::Extend,
         Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
             // The worker's costs take precedence over the answer's, which may name units that no
@@ -104,7 +102,10 @@ pub fn settle<R>(
         }
     };
     let is_throttled = settle.response().is_some_and(Response::is_throttled);
-    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled }
+    // A call that the resource cannot charge is not counted. A known permit has its own bill.
+    let asked = settle.asked.as_ref().filter(|_| !core.knows(&settle.id));
+    let call = asked.and_then(|asked| resource.bill(&asked.labels, asked.cost.iter()).ok()).map(Box::new);
+    event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, call }
 }
 
 /// Calls `send` with the address and the answer of a command at `now`. Commands without an answer

@@ -245,8 +245,8 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
     check(in_flight, |world, number| {
         let (id, now) = (format!("a{number}"), moment(MANY + number));
         world.ask(now, &wish(Mode::Allow, &[]).named(&id));
-        world.settle(now, &id, Outcome::Extend(None));
-        world.settle(now, &format!("b{}", number * 7919 % FEW), Outcome::Extend(None));
+        world.settle(now, &id, Outcome::Extend);
+        world.settle(now, &format!("b{}", number * 7919 % FEW), Outcome::Extend);
         world.settle(now, &id, Outcome::Used(Vec::new()));
         assert!(world.scheduler.limit_status(now)[0].level > 0.0);
     });

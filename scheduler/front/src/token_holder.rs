@@ -4,7 +4,7 @@ use rampmeter_config::{PageRight, TokenSettings};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::{Fate, Settle};
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
@@ -73,12 +73,12 @@ impl TokenHolder {
         Ok(PermitRequest { class: self.class(request.class)?, labels: self.labels(request.labels)?, ..request })
     }
 
-    /// The settle in the name of the holder. An extension counts a call by its labels.
+    /// The settle in the name of the holder. A scheduler may count the call by its labels.
     ///
     /// # Errors
     /// If it names another client than the holder may.
     pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, Forbidden> {
-        if let Fate::Extended(Some(asked)) = &mut settle.fate {
+        if let Some(asked) = &mut settle.asked {
             asked.labels = self.labels(std::mem::take(&mut asked.labels))?;
         }
         Ok(settle)
@@ -160,7 +160,7 @@ mod tests {
         let (other, none) = (settle(r#"{"client": "b"}"#), settle("{}"));
         assert!(holder().settle(serde_json::from_str(&other).unwrap()).is_err());
         let settle = holder().settle(serde_json::from_str(&none).unwrap()).unwrap();
-        let Fate::Extended(Some(asked)) = settle.fate else { panic!("{settle:?}") };
+        let asked = settle.asked.unwrap();
         assert_eq!(asked.labels.get("client"), Some("a"));
     }
 

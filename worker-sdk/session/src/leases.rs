@@ -28,8 +28,11 @@ pub(super) struct Leases {
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) resource: ResourceNumber,
-    /// What a scheduler needs to count the call if it does not know the permit.
+    /// What a scheduler needs to count or end the call if it does not know the permit.
     pub(super) asked: Asked<'static>,
+    span: Span,
+    /// When the lease ends, as far as a scheduler has confirmed it.
+    ends: Time,
     interval: Span,
     due: Time,
     batch: Option<BatchNumber>,
@@ -39,7 +42,7 @@ impl Lease {
     /// A lease that ends `span` after its call's start unless it is renewed.
     pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span) -> Self {
         let interval = Span::from_nanos(span.nanos() / RENEWALS).max(MIN_INTERVAL);
-        Lease { resource, asked, interval, due: start + interval, batch: None }
+        Lease { resource, asked, span, ends: start + span, interval, due: start + interval, batch: None }
     }
 
     /// The same lease, first renewed at `start`, because the scheduler may have counted for a long
@@ -55,9 +58,17 @@ impl Leases {
         self.held.insert(ask, lease);
     }
 
-    pub(super) fn end(&mut self, ask: AskNumber) {
-        if let Some(lease) = self.held.remove(&ask) {
-            self.due.remove(&(lease.due, ask));
+    pub(super) fn end(&mut self, ask: AskNumber) -> Option<Lease> {
+        let lease = self.held.remove(&ask)?;
+        self.due.remove(&(lease.due, ask));
+        Some(lease)
+    }
+
+    /// Notes that a scheduler has confirmed the renewal that was sent last.
+    fn confirm(&mut self, ask: AskNumber) {
+        if let Some(lease) = self.held.get_mut(&ask) {
+            // It was sent when the next one became due an interval later.
+            lease.ends = lease.ends.max(lease.due - lease.interval + lease.span);
         }
     }
 
@@ -132,10 +143,12 @@ impl Session {
         self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
     }
 
-    /// Queues a settle. A settle that ends the call ends its renewal.
-    pub(super) fn settled(&mut self, resource: ResourceNumber, settle: Settle<'static>) {
-        if !matches!(settle.fate, Fate::Extended(_)) && !self.leases.is_empty() {
-            self.ids.ask(settle.id.as_str()).into_iter().for_each(|ask| self.leases.end(ask));
+    /// Queues a settle. A settle that ends the call ends its renewal. While the lease runs, it says
+    /// what the call was asked for: after a crash, the successor ends the call by that.
+    pub(super) fn settled(&mut self, now: Time, resource: ResourceNumber, mut settle: Settle<'static>) {
+        if settle.fate != Fate::Extended && !self.leases.is_empty() {
+            let lease = self.ids.ask(settle.id.as_str()).and_then(|ask| self.leases.end(ask));
+            settle.asked = lease.filter(|lease| now < lease.ends).map(|lease| lease.asked).or(settle.asked);
         }
         self.outbox(resource).settle(settle);
     }
@@ -156,7 +169,9 @@ impl Session {
 
     /// Notes that a scheduler has confirmed a renewal.
     pub(super) fn renewed(&mut self, now: Time, id: &str) {
-        let lease = self.ids.ask(id).and_then(|number| self.leases.get(number));
+        let number = self.ids.ask(id);
+        number.into_iter().for_each(|number| self.leases.confirm(number));
+        let lease = number.and_then(|number| self.leases.get(number));
         if let Some(resource) = lease.map(|lease| lease.resource) {
             self.note_contact(now, resource, false);
         }

@@ -20,10 +20,13 @@ RETRY: Final = 0.125
 
 @dataclass(slots=True)
 class Lease:
-    """The lease of one call. `asked` tells a successor of the scheduler what to count."""
+    """The lease of one call. `asked` tells a successor of the scheduler what to count. `ends` is
+    when the lease ends, as far as a scheduler has confirmed it."""
 
     resource: str
     asked: Mapping[str, Any]
+    span: float
+    ends: float
     interval: float
     due: float
 
@@ -42,12 +45,20 @@ class Leases:
         if grant.cost is not None:
             asked["cost"] = grant.cost
         interval = max(MIN_INTERVAL, grant.lease / RENEWALS)
-        self._held[grant.id] = Lease(resource, asked, interval, grant.start + interval)
+        self._held[grant.id] = Lease(
+            resource, asked, grant.lease, grant.start + grant.lease, interval, grant.start + interval
+        )
         return True
 
-    def end(self, id: str) -> None:
-        """The call has ended."""
-        self._held.pop(id, None)
+    def end(self, id: str, now: float) -> Mapping[str, Any]:
+        """The call has ended. Returns what its settle says beside: while the lease runs, `asked`."""
+        lease = self._held.pop(id, None)
+        return {} if lease is None or lease.ends <= now else {"asked": dict(lease.asked)}
+
+    def confirm(self, id: str) -> None:
+        """A scheduler has confirmed the renewal that was sent last."""
+        if (lease := self._held.get(id)) is not None:
+            lease.ends = max(lease.ends, lease.due - lease.interval + lease.span)
 
     def next_due(self) -> float | None:
         """When the next renewal is due; nothing if no lease is held."""
@@ -71,7 +82,7 @@ class Leases:
             self.hasten(now, id)
             return False
         if code in ("unknown_permit", "invalid_request"):
-            self.end(id)
+            self._held.pop(id, None)
         return True
 
 

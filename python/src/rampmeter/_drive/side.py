@@ -28,13 +28,12 @@ class Side:
 
     def end(self, resource: str, settle: dict[str, Any]) -> None:
         """A call has ended: this is its settle."""
-        self._leases.end(settle["id"])
-        self.tell(resource, settle)
+        self.tell(resource, {**settle, **self._leases.end(settle["id"], time.monotonic())})
 
     def drop(self, resource: str, settle: dict[str, Any]) -> None:
         """Queues the settle of a forgotten permit for the next message. Takes no lock."""
-        self._leases.end(settle["id"])
-        self._unsent.append((resource, settle))
+        beside = self._leases.end(settle["id"], time.monotonic())
+        self._unsent.append((resource, {**settle, **beside}))
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
         """Sends a settle, and waits for nothing."""
@@ -63,6 +62,8 @@ class Side:
         if isinstance(answers, Failure):
             return self._leases.hasten(now, id)
         code = text(answers[0], "code")
+        if code is None:
+            self._leases.confirm(id)
         if code is not None and self._leases.refused(now, id, code):
             self.process.counters.add("unrenewed")
             message = text(answers[0], "message")

@@ -2,6 +2,7 @@
 
 use super::grant_budget::GrantBudget;
 use crate::ids::CheckpointNumber;
+use crate::limits::NEAR;
 use crate::policy::Resource;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
@@ -21,6 +22,8 @@ pub(crate) struct Term {
     epoch: Epoch,
     since: Time,
     is_ending: bool,
+    /// Whether no predecessor can hear what this leader hears.
+    leads_alone: bool,
     /// The most bytes of a record without its permits.
     record_bytes: usize,
     budget: GrantBudget,
@@ -29,7 +32,14 @@ pub(crate) struct Term {
 impl Term {
     /// A term without a store.
     pub(crate) fn new(resource: &Resource, epoch: Epoch, now: Time) -> Self {
-        Term { epoch, since: now, is_ending: false, record_bytes: RECORD_BYTES, budget: GrantBudget::new(resource) }
+        Term {
+            epoch,
+            since: now,
+            is_ending: false,
+            leads_alone: false,
+            record_bytes: RECORD_BYTES,
+            budget: GrantBudget::new(resource),
+        }
     }
 
     /// A term with a store, which holds no checkpoint yet.
@@ -54,6 +64,17 @@ impl Term {
     /// The earliest arrival that a change of leader explains.
     pub(crate) fn earliest_arrival(&self, now: Time) -> Time {
         self.since.min(now) - MAX_AGE_AT_START
+    }
+
+    /// All predecessors are gone: they hear no settle any more.
+    pub(crate) fn lead_alone(&mut self) {
+        self.leads_alone = true;
+    }
+
+    /// Whether a settle of a predecessor's call frees its place here. While a predecessor lives and
+    /// may grant, it hears the settle too, and gives the place to another call.
+    pub(crate) fn frees_inherited(&self, now: Time) -> bool {
+        self.leads_alone || !self.began_within(now, NEAR)
     }
 
     /// Begins the hand-over to a successor.

@@ -328,6 +328,17 @@ impl Ledger {
         })
     }
 
+    /// Ends a call that a predecessor granted and that no record names. Returns whether any limit
+    /// still kept a place for it.
+    pub(crate) fn end_inherited(&mut self, now: Time, bill: &Bill) -> bool {
+        charges(bill).fold(false, |freed, charge| {
+            let end = |bucket: &mut Bucket, limit: &Limit| {
+                bucket.end_inherited(limit, now, limit.start_cost(charge.amount, Tier::NO_HEADROOM))
+            };
+            self.update(now, charge, end) || freed
+        })
+    }
+
     /// Extends the call's leases; false if another call may have been promised its place.
     pub(crate) fn renew(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         charges(bill).fold(true, |fits, charge| {

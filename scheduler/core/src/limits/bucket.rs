@@ -81,6 +81,8 @@ kinds_have! {
     fn commit_paid(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, end: Option<Time>);
     /// Extends the lease of the call of `key`; false if there was no room for it.
     fn renew(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool;
+    /// Ends a call of a predecessor that has no key here. Returns whether a place was kept for it.
+    fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool;
     /// When the lease of the call of `key` ends; none if it holds nothing.
     fn lease_end(self: &Self, key: StartKey) -> Option<Time>;
     /// When the oldest call in flight will probably end, if calls take `call_time`.

@@ -98,6 +98,8 @@ pub(crate) enum Stage {
     Promised,
     /// The start was sent, or is sent with this event.
     Sent,
+    /// A predecessor has granted the call, and its renewal had it counted again.
+    Inherited,
     /// The call was settled.
     Settled,
 }

@@ -168,6 +168,13 @@ impl<R: Clone> Scheduler<R> {
         self
     }
 
+    /// Notes that all predecessors are gone, so that settles of their calls are heard here alone.
+    /// Each frees one of the places that a predecessor has left. Otherwise, settles free them once
+    /// no predecessor can grant anything any more.
+    pub fn lead_alone(&mut self) {
+        self.term.lead_alone();
+    }
+
     /// Numbers new pages of keys from this one on. Schedulers that contend for a term start at
     /// different numbers, so that none overwrites a page that another has named.
     #[must_use]

@@ -30,17 +30,20 @@ pub struct EndedCall<'a> {
 
 impl<R: Clone> Scheduler<R> {
     pub(crate) fn settle(&mut self, now: Time, settle: Settle<R>) {
-        let Settle { to, id, outcome, observation, is_throttled } = settle;
+        let Settle { to, id, outcome, observation, is_throttled, call } = settle;
         if is_throttled {
             self.count_rejection(now, &id, observation.as_ref());
         }
-        let extended = matches!(outcome, Outcome::Extend(_)) && !self.is_over(&id);
+        let extended = outcome == Outcome::Extend && !self.is_over(&id);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
-            (None, Outcome::Extend(Some(bill))) => self.count_anew(now, &id, &bill),
-            (None, Outcome::Unused) => self.cancel_pending(now, &id),
+            (None, Outcome::Unused) if self.pending.has(&id) => self.cancel_pending(now, &id),
             (None, Outcome::Used(_)) if self.pending.has(&id) => Err(Refusal::StillWaiting),
-            (None, Outcome::Extend(None) | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
+            (None, outcome) => match (call, outcome) {
+                (Some(call), Outcome::Extend) => self.count_anew(now, &id, &call),
+                (Some(call), Outcome::Unused | Outcome::Used(_)) => self.end_unknown(now, &id, &call),
+                (None, Outcome::Extend | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
+            },
         };
         match (to, done) {
             (Some(to), Ok(())) => self.outbox.push(Command::Settled { to, id, extended }),
@@ -87,13 +90,13 @@ impl<R: Clone> Scheduler<R> {
                 let granted = *granted;
                 return self.settle_used(now, slot, granted, cost, observation);
             }
-            (State::Granted(granted), Outcome::Extend(_)) if granted.is_open() => {
+            (State::Granted(granted), Outcome::Extend) if granted.is_open() => {
                 return self.renew(now, slot, *granted);
             }
             (State::Waiting(_), Outcome::Unused) => self.cancel(now, slot),
-            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend(_)) => return Err(Refusal::StillWaiting),
-            (State::Returned, Outcome::Extend(_)) => return Err(Refusal::UnknownPermit),
-            (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend(_))
+            (State::Waiting(_), Outcome::Used(_) | Outcome::Extend) => return Err(Refusal::StillWaiting),
+            (State::Returned, Outcome::Extend) => return Err(Refusal::UnknownPermit),
+            (State::Granted(_), Outcome::Unused | Outcome::Used(_) | Outcome::Extend)
             | (State::Returned, Outcome::Unused | Outcome::Used(_)) => {}
         }
         Ok(())
@@ -152,7 +155,15 @@ impl<R: Clone> Scheduler<R> {
     fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
         let bill = Arc::clone(&self.permits.get(slot).bill);
         self.charges(now).uncharge(granted, &bill);
+        self.end_twice_counted(now, granted, &bill);
         self.counters.returned += 1;
+    }
+
+    /// Frees the place that the predecessor's checkpoint keeps for a call which was counted anew.
+    fn end_twice_counted(&mut self, now: Time, granted: Granted, bill: &Bill) {
+        if granted.stage == Stage::Inherited && self.term.frees_inherited(now) {
+            self.ledger.end_inherited(now, bill);
+        }
     }
 
     /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
@@ -186,11 +197,24 @@ impl<R: Clone> Scheduler<R> {
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
         let key = StartKey { at: now, serial: self.permits.next_serial() };
-        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Sent);
+        let granted = Granted::new(key, None, self.resource.default_class(), Stage::Inherited);
         self.charges(now).count_anew(key, &bill);
         let end = self.ledger.lease_end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
         self.permits.forget_after(slot, end);
+        Ok(())
+    }
+
+    /// Ends a call in flight whose permit is unknown: one of the places that the predecessor's
+    /// checkpoint keeps for such calls is free. Its id is remembered, so that it frees no second one.
+    fn end_unknown(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
+        let bill = self.resource.in_flight_part(call);
+        if !self.term.frees_inherited(now) || !self.ledger.end_inherited(now, &bill) {
+            return Err(Refusal::UnknownPermit);
+        }
+        let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Returned);
+        self.permits.forget_after(slot, now);
+        self.counters.settled += 1;
         Ok(())
     }
 
@@ -209,6 +233,7 @@ impl<R: Clone> Scheduler<R> {
         permit.state = State::Granted(granted.moved_to(start).in_stage(Stage::Settled));
         let bill = Arc::clone(&permit.bill);
         self.charges(now).use_up(granted, &bill, actual);
+        self.end_twice_counted(now, granted, &bill);
         self.counters.settled += 1;
     }
 

@@ -357,6 +357,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 outcome: actual.map_or(Outcome::Unused, used),
                 observation: is_refused.then(refusal),
                 is_throttled: *is_refused,
+                call: None,
             })
         }
         Kind::Checkpoint => unreachable!("a checkpoint is made, not told"),

@@ -129,7 +129,7 @@ fn requests_leave_and_are_repeated_before_their_step() {
     let refused = world.ask(at(0), &wish(Mode::Reserve, &[]).named(&format!("w{}", last(4))));
     assert_eq!(world.last_answer(refused), Some(SentAnswer::Refused(Refusal::RepeatCannotWait)));
     assert_eq!(
-        world.settle(at(0), &format!("w{}", last(4)), Outcome::Extend(None)),
+        world.settle(at(0), &format!("w{}", last(4)), Outcome::Extend),
         SentAnswer::Refused(Refusal::StillWaiting)
     );
     assert_eq!(world.scheduler.waiting(), MANY - 2);

@@ -35,7 +35,7 @@ fn a_settle_counts_the_upstreams_429() {
         let response = Response { status, headers: Headers::default(), quota_spent: false, code: None };
         let report = Report { response: Some(response), ..Report::default() };
         let settle = Settle::reported(PermitId::new("unknown").unwrap(), report);
-        let settle = wire::settle(world.scheduler.resource(), None, &settle, None);
+        let settle = wire::settle(&world.scheduler, None, &settle, None);
         world.handle(ms(0), Event::Settle(settle));
         assert_eq!(world.scheduler.counters().upstream_429, counted);
     }

@@ -258,9 +258,13 @@ impl Play {
         }
     }
 
-    /// The scheduler that granted a permit learns that its call is over, or goes on.
+    /// The scheduler that granted a permit learns that its call is over, or goes on. If it is over,
+    /// all other schedulers that run hear so too.
     fn settle(&mut self, of: &Index, which: &Index, over: bool) {
         let now = self.now;
+        if over && self.ended.iter().any(|writer| !writer.granted.is_empty()) && of.index(2) == 0 {
+            return self.settle_of_ended(of, which);
+        }
         let writers: Vec<&mut Writer> =
             self.writers.iter_mut().flatten().filter(|writer| !writer.granted.is_empty()).collect();
         if writers.is_empty() {
@@ -269,18 +273,59 @@ impl Play {
         let index = of.index(writers.len());
         let writer = writers.into_iter().nth(index).unwrap();
         let place = which.index(writer.granted.len());
-        let permit = &mut writer.granted[place];
+        let permit = &writer.granted[place];
         let begun = writer.world.start(permit.request).is_some_and(|start| start <= now);
         if !begun || permit.given_back || permit.over.is_some() {
             return;
         }
-        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend(None) };
-        let answer = writer.world.settle(now, &permit_id(writer.number, permit.request), outcome);
+        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend };
+        let id = permit_id(writer.number, permit.request);
+        let answer = writer.world.settle(now, &id, outcome);
+        let (number, call) = (writer.number, wish_of(Mode::Wait, permit.cost, permit.client));
+        let expired = self.lease_end(number, place) <= now;
+        if over && !expired {
+            self.tell_all_but(number, &id, &call);
+        }
+        let writer = self.writers[number].as_mut().unwrap();
+        let permit = &mut writer.granted[place];
         match (over, answer) {
             // A call whose place went to another call has none any more.
             (true, _) | (false, SentAnswer::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
             (false, SentAnswer::Extended) => permit.renewed = Some(now),
             (false, _) => {}
+        }
+    }
+
+    /// The call of a scheduler that is gone is over, and its lease still runs.
+    fn settle_of_ended(&mut self, of: &Index, which: &Index) {
+        let now = self.now;
+        let begun: Vec<usize> = (0..self.ended.len()).filter(|index| !self.ended[*index].granted.is_empty()).collect();
+        let index = begun[of.index(begun.len())];
+        let writer = &self.ended[index];
+        let place = which.index(writer.granted.len());
+        let Permit { request, cost, client, given_back, over, .. } = writer.granted[place];
+        let has_begun = writer.world.start(request).is_some_and(|start| start <= now);
+        let number = writer.number;
+        if has_begun && !given_back && over.is_none() && self.lease_end(number, place) > now {
+            self.ended[index].granted[place].over = Some(now);
+            self.tell_all_but(number, &permit_id(number, request), &wish_of(Mode::Wait, cost, client));
+        }
+    }
+
+    /// When the lease of a call ends.
+    fn lease_end(&self, number: usize, place: usize) -> Time {
+        let writer = self.ended.iter().chain(self.writers.iter().flatten()).find(|writer| writer.number == number);
+        let (writer, permit) = writer.map(|writer| (writer, &writer.granted[place])).unwrap();
+        let start = writer.world.start(permit.request).unwrap_or(self.now);
+        let shortest = self.spec.limits.iter().map(|limit| limit.period).min().unwrap();
+        permit.renewed.unwrap_or(start).max(start) + shortest
+    }
+
+    fn tell_all_but(&mut self, number: usize, id: &str, call: &Wish<'_>) {
+        for writer in self.writers.iter_mut().flatten().filter(|writer| writer.number != number) {
+            if let Ok(bill) = writer.world.bill(call) {
+                writer.world.settle_call(self.now, id, Outcome::Used(Vec::new()), bill);
+            }
         }
     }
 
@@ -295,7 +340,7 @@ impl Play {
             let writer = others[of.index(others.len())];
             let Permit { request, cost, client, .. } = writer.granted[which.index(writer.granted.len())];
             let bill = leader.world.bill(&wish_of(Mode::Wait, cost, client)).expect("it was granted");
-            leader.world.settle(self.now, &permit_id(writer.number, request), Outcome::Extend(Some(Box::new(bill))));
+            leader.world.settle_call(self.now, &permit_id(writer.number, request), Outcome::Extend, bill);
         }
     }
 
@@ -303,7 +348,10 @@ impl Play {
         let then = self.store.taken.max(self.now - known_for);
         let resource = Resource::new(&self.spec).unwrap();
         let epoch = Epoch::new(self.writers.len() as u64 + 1);
-        let successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
+        let mut successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
+        if leader_dies && self.writers.iter().flatten().count() == 1 {
+            successor.lead_alone();
+        }
         let mut world = World::of(successor);
         let checkpoint = world.scheduler.checkpoint(self.now).unwrap();
         let writer = self.writers.len();
@@ -587,7 +635,7 @@ fn a_lease_renewed_late_is_charged_to_checkpoints_without_it() {
     assert!(ask(&mut world, start));
     world.run_until(late);
     checkpoint(&mut world, late);
-    world.settle(late, "p0", Outcome::Extend(None));
+    world.settle(late, "p0", Outcome::Extend);
     world.settle(late, "p0", Outcome::Used(Vec::new()));
     let granted = (0..3).filter(|_| ask(&mut world, late)).count();
     assert_eq!(granted, 1, "the checkpoint has room for one call beside those that it counts");

@@ -22,7 +22,10 @@ fn two_of_each() -> ResourceSpec {
 /// A successor that knows the levels at `then` and no permit, as after a crash.
 fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
     let snapshot = Snapshot { permits: Vec::new(), ..world.scheduler.snapshot(ms(then), 0) };
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(then), ms(then), &snapshot))
+    let resource = Resource::new(spec).unwrap();
+    let mut successor = Scheduler::restore(resource, Epoch::new(2), ms(then), ms(then), &snapshot);
+    successor.lead_alone();
+    World::of(successor)
 }
 
 #[test]
@@ -264,5 +267,89 @@ fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
     play_on(
         World::of(Scheduler::restore(ahead, Epoch::new(2), ms(1_000), ms(1_000), &snapshot)),
         "19900 levels -> requests=0\n 20000 levels -> requests=4",
+    );
+}
+
+/// A crash leaves the number of places alone: one that the checkpoint knew, and two of its budget.
+#[test]
+fn settles_of_unknown_calls_free_the_places_that_a_crash_has_left() {
+    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(60_000)) }]);
+    let mut before = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
+    let first = before.scheduler.checkpoint(ms(0)).unwrap();
+    before.handle(ms(0), Event::CheckpointStored(first.number));
+    let mut before = play_on(before, "10 allow a -> a@10");
+    let state = before.scheduler.checkpoint(ms(20)).unwrap().state;
+    let mut after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(300), ms(20), &state);
+    after.lead_alone();
+    play_on(
+        World::of(after),
+        "
+        300    levels               -> requests=1
+        300    used b               -> b:unknown_permit
+        310    used b anew          -> b:settled
+        # Once for each id.
+        310    used b anew          -> b:settled
+        310    levels               -> requests=2
+        320    extend c anew        -> c:extended
+        320    levels               -> requests=1
+        # It was counted twice.
+        330    used c               -> c:settled
+        330    levels               -> requests=3
+        335    unused d anew        -> d:settled
+        340    allow f requests=4   -> f@340
+        # No more than what the predecessor may have granted.
+        340    unused g anew        -> g:unknown_permit
+        340    levels               -> requests=0
+        ",
+    );
+}
+
+/// The predecessor may live, and hear the settle too: it gives the place to another call.
+#[test]
+fn a_settle_frees_no_inherited_place_while_the_predecessor_may_grant() {
+    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(60_000)) }]);
+    let mut before = play(&spec, "0 allow a -> a@0\n 0 allow b -> b@0");
+    let snapshot = Snapshot { permits: Vec::new(), ..before.scheduler.snapshot(ms(100), 0) };
+    let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(100), ms(100), &snapshot);
+    play_on(
+        World::of(after),
+        "
+        2600   used a anew          -> a:unknown_permit
+        2601   used b anew          -> b:settled
+        2601   levels               -> requests=3
+        ",
+    );
+}
+
+/// The settle of an unknown call frees the place whose lease ends first.
+#[test]
+fn a_place_stays_taken_as_long_as_any_call_may_hold_it() {
+    let spec = resource(vec![two()]);
+    let mut before = play(&spec, "0 allow a -> a@0\n 600 allow b -> b@600");
+    play_on(
+        crashed(&mut before, &spec, 700),
+        "
+        800    used b anew          -> b:settled
+        800    levels               -> requests=1
+        1100   levels               -> requests=1
+        1600   levels               -> requests=2
+        ",
+    );
+}
+
+/// After a graceful stop, every call is known by its id.
+#[test]
+fn no_unknown_call_frees_the_place_of_a_known_one() {
+    let spec = resource(vec![two()]);
+    let mut before = play(&spec, "0 allow a -> a@0\n 600 allow b -> b@600");
+    let snapshot = before.scheduler.snapshot(ms(700), 10);
+    let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(700), ms(700), &snapshot);
+    play_on(
+        World::of(after),
+        "
+        800    used x anew          -> x:unknown_permit
+        800    used a               -> a:settled
+        800    levels               -> requests=1
+        ",
     );
 }

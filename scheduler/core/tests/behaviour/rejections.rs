@@ -15,7 +15,8 @@ fn limited(by_other_accounts: bool) -> Verdict {
 fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<RejectionCause> {
     let observation = verdict.map(|verdict| Observation { verdict, readings: Vec::new(), spent: Vec::new() });
     let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
-    world.handle(ms(0), Event::Settle(Settle { to: None, id, outcome, observation, is_throttled: true }));
+    let settle = Settle { to: None, id, outcome, observation, is_throttled: true, call: None };
+    world.handle(ms(0), Event::Settle(settle));
     let counters = world.scheduler.counters();
     let found = RejectionCause::ALL.into_iter().filter(|cause| counters.rejections.by(*cause) > 0).collect();
     assert_eq!(

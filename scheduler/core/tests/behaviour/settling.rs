@@ -233,7 +233,8 @@ fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
     let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), by_other_accounts: false };
     let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
     let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);
-    let settle = Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true };
+    let settle =
+        Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true, call: None };
     world.handle(ms(0), Event::Settle(settle));
     assert!(matches!(world.last_answer(NOBODY), Some(SentAnswer::Refused(Refusal::UnknownUnit { .. }))));
     play_on(world, "0 why next -> requests:frozen+500");

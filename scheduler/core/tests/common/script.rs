@@ -7,7 +7,7 @@
 //! |---|---|
 //! | nothing | only time passes |
 //! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
-//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; `extend` with `anew` and the options of the request |
+//! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; each with `anew` and the options of the request, if the scheduler may not know the permit |
 //! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
@@ -124,13 +124,12 @@ impl Player<'_> {
             ["undelivered", id] => self.undelivered(now, id, true),
             ["undelivered", "update", id] => self.undelivered(now, id, false),
             ["unused", id] => return self.settle(now, id, Outcome::Unused),
-            ["extend", id] => return self.settle(now, id, Outcome::Extend(None)),
-            ["extend", id, "anew", ref options @ ..] => {
-                let mut asked = wish(Mode::Wait, &[]);
-                options.iter().for_each(|option| read_option(&mut asked, option));
-                let bill = self.world.bill(&asked).expect("what is in flight was granted");
-                return self.settle(now, id, Outcome::Extend(Some(Box::new(bill))));
+            ["extend", id] => return self.settle(now, id, Outcome::Extend),
+            ["extend", id, "anew", ref options @ ..] => return self.settle_call(now, id, Outcome::Extend, options),
+            ["used", id, "anew", ref options @ ..] => {
+                return self.settle_call(now, id, Outcome::Used(Vec::new()), options);
             }
+            ["unused", id, "anew", ref options @ ..] => return self.settle_call(now, id, Outcome::Unused, options),
             ["used", id, ref cost @ ..] => return self.settle(now, id, Outcome::Used(actual(cost))),
             ["answered", id, status, ref options @ ..] => return self.be_answered(now, id, status, options),
             [mode, id, ref options @ ..] => self.ask(now, mode, id, options),
@@ -148,6 +147,14 @@ impl Player<'_> {
 
     fn undelivered(&mut self, now: Time, id: &str, is_grant: bool) {
         self.world.handle(now, Event::Undelivered { id: PermitId::new(id).unwrap(), is_grant });
+    }
+
+    fn settle_call(&mut self, now: Time, id: &str, outcome: Outcome, options: &[&str]) -> String {
+        let mut asked = wish(Mode::Wait, &[]);
+        options.iter().for_each(|option| read_option(&mut asked, option));
+        let bill = self.world.bill(&asked).expect("what is in flight was granted");
+        self.world.settle_call(now, id, outcome, bill);
+        self.answers(id)
     }
 
     fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> String {

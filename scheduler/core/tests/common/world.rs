@@ -146,6 +146,14 @@ impl World {
         self.settle_observed(now, id, outcome, None)
     }
 
+    /// Settles a call, and tells what it was asked for.
+    pub(crate) fn settle_call(&mut self, now: Time, id: &str, outcome: Outcome, call: Bill) -> SentAnswer {
+        let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
+        let call = Some(Box::new(call));
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation: None, is_throttled: false, call }));
+        self.last_answer(SETTLER).expect("a settle is answered at once")
+    }
+
     /// Settles with the upstream's response.
     pub(crate) fn settle_observed(
         &mut self,
@@ -155,7 +163,8 @@ impl World {
         observation: Option<Observation>,
     ) -> SentAnswer {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false }));
+        let call = None;
+        self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false, call }));
         self.last_answer(SETTLER).expect("a settle is answered at once")
     }
 

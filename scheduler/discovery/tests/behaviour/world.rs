@@ -78,14 +78,14 @@ impl World {
     /// Ends the call of this request with the upstream's answer.
     pub(crate) fn settle(&mut self, now: Time, request: usize, answer: Observation) {
         let (id, outcome, observation) = (id(request), Outcome::Used(Vec::new()), Some(answer));
-        let settle = Settle { to: Some(request), id, outcome, observation, is_throttled: false };
+        let settle = Settle { to: Some(request), id, outcome, observation, is_throttled: false, call: None };
         self.handle(now, Event::Settle(settle));
     }
 
     /// Gives the permit of this request back.
     pub(crate) fn give_back(&mut self, now: Time, request: usize) {
         let outcome = Outcome::Unused;
-        let settle = Settle { to: None, id: id(request), outcome, observation: None, is_throttled: false };
+        let settle = Settle { to: None, id: id(request), outcome, observation: None, is_throttled: false, call: None };
         self.handle(now, Event::Settle(settle));
     }
 

@@ -58,15 +58,18 @@ pub(crate) struct Failover<'a> {
     state: &'a mut ResourceState,
     /// When the leader last answered.
     answered_at: Time,
+    /// Whether no process subscribes to the leader's subjects any more.
+    is_gone: bool,
 }
 
 impl<'a> Failover<'a> {
     pub(crate) fn new(state: &'a mut ResourceState) -> Self {
-        Failover { answered_at: state.now(), state }
+        Failover { answered_at: state.now(), is_gone: false, state }
     }
 
-    /// Returns when no scheduler leads any more, and it is this scheduler's turn.
-    pub(crate) async fn until_vacant(mut self) {
+    /// Returns when no scheduler leads any more, and it is this scheduler's turn. Tells whether the
+    /// last leader is gone, so that it hears nothing that clients say from now on.
+    pub(crate) async fn until_vacant(mut self) -> bool {
         while let Err(error) = self.state.look().await {
             let reason = self.state.reason(&error);
             self.state.set_duty(ServingState::Troubled { reason });
@@ -82,7 +85,7 @@ impl<'a> Failover<'a> {
                 RecordedLeader::Led(leader) => self.is_lost(&leader).await || self.is_stale().await,
             };
             if vacant {
-                return;
+                return self.is_gone;
             }
             if self.pause(&mut watch).await {
                 self.answered_at = self.state.now();
@@ -112,7 +115,9 @@ impl<'a> Failover<'a> {
     async fn is_lost(&mut self, leader: &str) -> bool {
         let peers = Arc::clone(&self.state.context().peers);
         peers.leads(self.state.name(), leader);
-        match self.probe(leader).await {
+        let probed = self.probe(leader).await;
+        self.is_gone = matches!(probed, ProbeResult::Gone);
+        match probed {
             ProbeResult::Alive => {
                 self.answered_at = self.state.now();
                 self.state.set_duty(ServingState::Standby);

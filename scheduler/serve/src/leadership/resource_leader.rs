@@ -151,8 +151,8 @@ impl ResourceLeader {
     /// Returns when this process leads.
     async fn win_term(&mut self) -> Term {
         loop {
-            Failover::new(&mut self.state).until_vacant().await;
-            let error = match self.take_over().await {
+            let leads_alone = Failover::new(&mut self.state).until_vacant().await;
+            let error = match self.take_over(leads_alone).await {
                 Ok(term) => return term,
                 Err(error) => error,
             };
@@ -172,7 +172,8 @@ impl ResourceLeader {
     }
 
     /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
-    async fn take_over(&mut self) -> Result<Term, TakeOverError> {
+    /// `leads_alone` says that the last leader hears no settles any more.
+    async fn take_over(&mut self, leads_alone: bool) -> Result<Term, TakeOverError> {
         let context = self.state.context().clone();
         let found = context.store.read(self.resource.name()).await?;
         let (revision, fresh) = (found.revision, is_fresh(&found));
@@ -192,6 +193,9 @@ impl ResourceLeader {
         // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
         let (mut core, discovery) = restoring.await.map_err(anyhow::Error::from)?;
+        if leads_alone {
+            core.lead_alone();
+        }
         let first = PendingCheckpoint {
             epoch: core.epoch(),
             moment: ClockReading::now(),

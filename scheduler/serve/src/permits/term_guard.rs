@@ -31,6 +31,8 @@ pub(crate) struct TermGuard {
     epochs: NamedEpoch,
     announcement: LeaderAnnouncement,
     checkpoints: CheckpointQueue,
+    /// How often the connection had been made when it was last looked at.
+    connects: u64,
 }
 
 impl TermGuard {
@@ -40,7 +42,8 @@ impl TermGuard {
         announcement: LeaderAnnouncement,
         checkpoints: CheckpointQueue,
     ) -> Self {
-        TermGuard { core, leadership, loopback, epochs: NamedEpoch::new(), announcement, checkpoints }
+        let (epochs, connects) = (NamedEpoch::new(), core.outlet().connects());
+        TermGuard { core, leadership, loopback, epochs, announcement, checkpoints, connects }
     }
 
     /// Begins the term. Workers that wait for a former leader ask again while this one listens.
@@ -98,8 +101,13 @@ impl TermGuard {
         self.checkpoints.next(self.core.next_checkpoint()).filter(|_| hears)
     }
 
-    /// Detects a standstill, and the end of listening.
+    /// Detects a standstill, a new connection, and the end of listening.
     pub(crate) fn check_leadership(&mut self, now: Time) {
+        // A successor may lead that found this scheduler gone, and hears settles that come in here.
+        let connects = self.core.outlet().connects();
+        if std::mem::replace(&mut self.connects, connects) != connects {
+            self.core.handle(now, Event::Doubt);
+        }
         match self.leadership.look(now) {
             Some(Finding::StoodStill(away)) => {
                 let resource = self.core.resource().name();

@@ -28,8 +28,21 @@ scripts! {
         > 2030 renew 2: 1
         > 3030 renew 3: 1
         3500 settle 1
-        > 3500 settle 1 used
+        > 3500 settle 1 used asked
         60000 wait
+    "#
+
+    a_settle_after_the_end_of_a_lease_holds_no_place_any_more: r#"
+        0 connect
+        0 ask 1 wait
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":20,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 30ms
+        > 1030 renew 1: 1
+        > 2030 renew 2: 1
+        > 3030 renew 3: 1
+        3030 settle 1
+        > 3030 settle 1 used
     "#
 
     a_permit_without_a_lease_is_not_renewed: r#"
@@ -46,7 +59,7 @@ scripts! {
 
 #[test]
 fn a_permit_that_goes_back_is_renewed_no_more() {
-    for (end, settled) in [("cancel 1", "unused"), ("settle 1", "used")] {
+    for (end, settled) in [("cancel 1", "unused asked"), ("settle 1", "used asked")] {
         check_held(&format!(
             r#"
             500 {end}
@@ -89,7 +102,7 @@ scripts! {
         > 10 granted 2 starts 10ms
         > 110 renew 2: [1, 2]
         150 settle 2
-        > 150 settle 2 used
+        > 150 settle 2 used asked
         > 210 renew 3: 1
         220 settle 1
         > 220 settle 1 used

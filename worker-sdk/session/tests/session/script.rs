@@ -273,7 +273,8 @@ impl Play {
 
     fn settles(&mut self, payload: &[u8]) -> String {
         listed(payload, |settle| {
-            format!("{} {}", self.number(settle), if settle["used"] == true { "used" } else { "unused" })
+            let how = if settle["used"] == true { "used" } else { "unused" };
+            format!("{} {how}{}", self.number(settle), if settle["asked"].is_null() { "" } else { " asked" })
         })
     }
 }

@@ -9,6 +9,7 @@
 //! equal usage. The price: ten thousand unequal windows ahead take 0.2 ms to walk.
 
 mod blocks;
+mod inherited_places;
 mod readings;
 
 use crate::arithmetic::{Correction, Credit, StartCost};
@@ -20,6 +21,7 @@ use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::window_phase::Windows;
 use crate::limits::window_start::start_in_window;
 use crate::policy::Limit;
+use inherited_places::InheritedPlaces;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
@@ -84,6 +86,8 @@ pub(crate) struct CountedBucket {
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
+    /// Places of a predecessor's calls that are not listed, as long as some are left.
+    inherited: Option<Box<InheritedPlaces>>,
     /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
     freeze: Option<Freeze>,
@@ -162,6 +166,7 @@ impl CountedBucket {
     /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
     pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
+        self.take_inherited(cost.credit);
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // Under a longer period, usage ends later than reported. The first listed start tells
             // by how much.

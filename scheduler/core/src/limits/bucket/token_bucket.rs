@@ -306,6 +306,11 @@ impl TokenBucket {
         self.extra().promised.last()
     }
 
+    /// Tokens are spent, and not held.
+    pub(crate) fn end_inherited(&mut self, _: &Limit, _: Time, _: StartCost) -> bool {
+        false
+    }
+
     /// The level alone shows past uses.
     pub(crate) fn last_use_ahead(&self, _: &Limit, _: Time) -> Option<Time> {
         None

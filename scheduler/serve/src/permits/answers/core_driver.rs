@@ -468,6 +468,10 @@ impl CoreDriver {
         self.core.resource()
     }
 
+    pub(crate) fn scheduler(&self) -> &Scheduler<ReplyTo> {
+        &self.core
+    }
+
     /// The resource with the written limits alone.
     pub(crate) fn written(&self) -> &Resource {
         self.discovery.written(self.core.resource())

@@ -11,6 +11,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::subject::Subjects;
 use serde::Serialize;
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::error::TrySendError;
 
 /// Everything that leaves a loop, in the order in which it was written.
@@ -68,6 +69,11 @@ impl Delivery {
 
     pub(crate) fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// How often the connection was made.
+    pub(crate) fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Tells all workers.

@@ -103,7 +103,7 @@ impl Traces {
         let Some(recorder) = &mut self.0 else { return };
         let result = match &settle.fate {
             // The call goes on.
-            Fate::Extended(_) => return,
+            Fate::Extended => return,
             Fate::Unused => "unused",
             Fate::Used(_) => "used",
         };

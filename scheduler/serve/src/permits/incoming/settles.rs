@@ -60,7 +60,7 @@ impl<'a> Settles<'a> {
                 let _logged = trace.map(|trace| in_trace(trace.context()));
                 trace.into_iter().for_each(|trace| self.core.note_settled(self.now, &trace, &settle));
                 let observation = self.observe(&settle);
-                let settle = wire::settle(self.core.resource(), to, &settle, observation);
+                let settle = wire::settle(self.core.scheduler(), to, &settle, observation);
                 self.core.handle(self.now, Event::Settle(settle));
             }
             Err(invalid) => {

@@ -66,6 +66,7 @@ impl CountedBucket {
         let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
+        counted.inherit(limit);
         counted
     }
 
