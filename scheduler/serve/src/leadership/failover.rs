@@ -75,7 +75,7 @@ impl<'a> Failover<'a> {
             self.state.set_duty(ServingState::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }
-        let mut watch = self.watch().await;
+        let mut watch = None;
         self.answered_at = self.state.now();
         loop {
             let vacant = match self.recorded_leader() {
@@ -86,6 +86,10 @@ impl<'a> Failover<'a> {
             };
             if vacant {
                 return self.is_gone;
+            }
+            // A resource that nobody leads needs no watch.
+            if watch.is_none() {
+                watch = self.watch().await;
             }
             if self.pause(&mut watch).await {
                 self.answered_at = self.state.now();

@@ -34,8 +34,11 @@ impl StateWriter {
         let record = checkpoint_record(state, first, nonce);
         let (store, name) = (state.context().store.clone(), state.name().clone());
         store.write_pages(&name, &first.checkpoint.state.new_pages).await?;
+        let revision_before = revision;
         let revision = store.write(&name, &record, revision).await?;
-        delete_other_pages(state, record.clone());
+        if revision_before > 0 {
+            delete_other_pages(state, record.clone());
+        }
         state.note(record, revision);
         Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()) })
     }

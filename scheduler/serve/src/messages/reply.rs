@@ -109,6 +109,7 @@ pub struct Outbox {
     outgoing: Vec<Outgoing>,
     arrays: Arrays,
     buffer: BytesMut,
+    has_answered: bool,
 }
 
 impl Outbox {
@@ -117,8 +118,14 @@ impl Outbox {
         self.answer_waiting(to, None, answer);
     }
 
+    /// Whether any client may know the epoch of this leader from an answer.
+    pub fn has_answered(&self) -> bool {
+        self.has_answered
+    }
+
     /// The same for a request that has waited for this answer, if it has.
     pub fn answer_waiting(&mut self, to: ReplyTo, waited: Option<Waited>, answer: &Answer<'_>) {
+        self.has_answered = true;
         match to.envelope {
             Envelope::Alone(address) => {
                 write_answer(&mut self.buffer, answer);

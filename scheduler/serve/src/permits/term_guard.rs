@@ -46,11 +46,11 @@ impl TermGuard {
         TermGuard { core, leadership, loopback, epochs, announcement, checkpoints, connects }
     }
 
-    /// Begins the term. Workers that wait for a former leader ask again while this one listens.
+    /// Begins the term, unless this leader listens first. It is not announced before that: a worker
+    /// that names its epoch has seen another leader.
     pub(crate) fn start(&mut self) {
-        match self.leadership.is_listening() {
-            false => self.begin(),
-            true => self.announce(),
+        if !self.leadership.is_listening() {
+            self.begin();
         }
     }
 

@@ -105,7 +105,7 @@ scripts! {
         > 150 settle 2 used asked
         > 210 renew 3: 1
         220 settle 1
-        > 220 settle 1 used
+        > 220 settle 1 used asked
         3000 wait
     "#
 

@@ -152,11 +152,12 @@ impl<'a> PermitRequests<'a> {
         }
     }
 
-    /// Takes the epoch that the client has seen. A leader that listens knows of no epoch before
-    /// that.
+    /// Takes the epoch that the client has seen. A leader that listens, and has told nobody its
+    /// epoch, knows of no epoch before that.
     fn note_epoch(&mut self, named: Option<Epoch>) {
         let Self { now, core, leadership, epochs } = self;
-        let unknown = if leadership.is_listening() { Epoch::FIRST } else { core.epoch().next() };
+        let is_secret = leadership.is_listening() && !core.delivery().outbox().has_answered();
+        let unknown = if is_secret { Epoch::FIRST } else { core.epoch().next() };
         if !epochs.note(*now, unknown, named) {
             return;
         }

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// How long the loop waits for its own echo: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
-/// How long a leader listens. Workers of another leader ask four times a second, so that all of
-/// them arrive. A request that wants its answer at once waits little longer than this at most.
-const LISTEN: Span = Span::from_millis(400);
+/// How long a leader listens. Workers of another leader ask after pauses of at most a quarter of a
+/// second, so that all of them arrive. A request that wants its answer at once waits little longer.
+const LISTEN: Span = Span::from_millis(270);
 
 /// Whether a loop is sure to lead, or how it becomes sure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,10 +160,10 @@ mod tests {
     fn a_leader_listens_until_its_time_is_over_without_a_standstill() {
         let mut check = check(Some(CheckpointNumber(1)));
         assert!(check.reads() && !check.grants());
-        assert_eq!(check.look_after(at(399), None), None);
-        assert_eq!(check.look_after(at(399), Some(Span::from_secs(1))), None, "it listens anew");
-        assert_eq!(check.look_after(at(798), None), None);
-        assert_eq!(check.look_after(at(799), None), Some(Finding::Listened(CheckpointNumber(1))));
+        assert_eq!(check.look_after(at(269), None), None);
+        assert_eq!(check.look_after(at(269), Some(Span::from_secs(1))), None, "it listens anew");
+        assert_eq!(check.look_after(at(538), None), None);
+        assert_eq!(check.look_after(at(539), None), Some(Finding::Listened(CheckpointNumber(1))));
         assert!(check.grants());
     }
 
