@@ -12,8 +12,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::{
     ClaimedUsage, CostFactor, CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot,
-    KeysSnapshot, LearnedSnapshot, LevelSnapshot, LimitPolicy, Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot,
-    ReportedUsage, Snapshot, StatedSnapshot, UsageSpan,
+    KeysSnapshot, LevelSnapshot, Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot,
+    UsageSpan,
 };
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 /// A record in which every field is set.
-const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]],"learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":60000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1},"stated":{"written":40000000,"capacity":30000000,"age":7}},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"costs":[["/a|PUT","units",500000,7]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
+const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]]},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"costs":[["/a|PUT","units",500000,7]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
 /// Its permits.
 const PERMITS: &str = r#"[{"id":"a","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"},{"id":"c","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"settled"},{"id":"b","start_nanos":0,"class":"default","bill":[],"fate":"returned"}]"#;
 /// The keys of its page.
@@ -54,41 +54,16 @@ fn usage() -> CountedUsage {
     }
 }
 
-fn learned(algorithm: Algorithm, period: Span) -> LearnedSnapshot {
-    LearnedSnapshot {
-        policy: LimitPolicy {
-            unit: name("requests"),
-            algorithm: algorithm.as_str().to_owned(),
-            capacity_micros: 40_000_000,
-            period,
-        },
-        loss_ppm: 250_000,
-        estimated_ago: Span::from_secs(3),
-        known_ago: Some(Span::from_secs(1)),
-        kept_back_micros: 5_000_000,
-        stock_micros: 7_500_000,
-        burst_micros: 1,
-    }
-}
-
 fn levels() -> Vec<LevelSnapshot> {
     let level = |limit: &str, micros, budget| LevelSnapshot {
         limit: name(limit),
         micros,
         budget,
         usage: None,
-        learned: None,
-        stated: None,
         pending_debits: Vec::new(),
     };
     vec![
         LevelSnapshot {
-            learned: Some(learned(Algorithm::TokenBucket, Span::from_secs(60))),
-            stated: Some(StatedSnapshot {
-                written_micros: 40_000_000,
-                capacity_micros: 30_000_000,
-                age: Span::from_nanos(7),
-            }),
             pending_debits: vec![
                 DebitSnapshot { ends_in: Span::from_secs(5), micros: 2_000_000 },
                 DebitSnapshot { ends_in: Span::from_secs(6), micros: 1_000_000 },
@@ -230,15 +205,6 @@ fn a_full_record_stays_as_it_is() {
 
 #[test]
 fn parts_of_records_stay_as_they_are() {
-    let learned = learned(Algorithm::LeakyBucket, Span::from_secs(2));
-    check(
-        &learned,
-        r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#,
-    );
-    check(
-        &LearnedSnapshot { known_ago: None, ..learned },
-        r#"{"unit":"requests","algorithm":"leaky-bucket","capacity":40000000,"period":2000000000,"loss":250000,"estimated":3000000000,"kept_back":5000000,"stock":7500000,"burst":1}"#,
-    );
     check(
         &usage().reported.unwrap(),
         r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#,
@@ -252,14 +218,18 @@ fn an_earlier_record_is_read_and_written_alike() {
     let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
     let record: StateRecord = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&record).unwrap(), golden);
-    assert_eq!((record.successor, record.found.len(), record.keys.listed_keys().len()), (None, 0, 1));
+    assert_eq!((&record.successor, record.found.len(), record.keys.listed_keys().len()), (&None, 0, 1));
+    // Those of the build before told what was learned of a limit, and the capacity that was stated.
+    let lessons =
+        r#""budget":300000,"learned":{"unit":"requests","loss":250000},"stated":{"written":4,"capacity":3,"age":7}"#;
+    assert_eq!(serde_json::from_str::<StateRecord>(&golden.replace(r#""budget":300000"#, lessons)).unwrap(), record);
     // Still earlier ones do not say who ordered a freeze.
     let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
     let unordered = FreezeSnapshot { ordered: false, ..record.freezes[0].clone() };
     assert_eq!(serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes, [unordered, record.freezes[1].clone()]);
 }
 
-/// A damaged or old record leaves a successor its debts and what was learned, and no stock.
+/// A damaged or old record leaves a successor its debts, its freezes and costs, and no stock.
 #[test]
 fn a_successor_without_stock_has_learned_as_much() {
     let [stock, debt] = [9_000_000, -12_500_000].map(|micros| {
@@ -270,8 +240,6 @@ fn a_successor_without_stock_has_learned_as_much() {
     let micros = |snapshots: &[Snapshot; 2]| snapshots.each_ref().map(|snapshot| snapshot.levels[0].micros);
     assert_eq!((micros(&stock), micros(&debt)), ([9_000_000, -300_000], [-12_500_000, -12_800_000]));
     let [whole, cautious] = stock;
-    assert_eq!(whole.levels[0].learned.as_ref().map(|learned| learned.loss_ppm), Some(250_000));
-    assert_eq!(cautious.levels[0].learned, whole.levels[0].learned);
     assert_eq!((cautious.costs, cautious.freezes), (whole.costs, whole.freezes));
     let doubted = CountedUsage { doubted: true, ..usage() };
     assert_eq!((&cautious.levels[1].usage, &cautious.keys.listed[1].usage), (&Some(doubted.clone()), &Some(doubted)));
@@ -311,12 +279,6 @@ fn check_ignored(part: &str, (usual, impossible): (&str, &str), without: &str) {
 #[test]
 fn values_that_no_limit_can_have_are_ignored() {
     const TOO_MUCH: &str = "1000000000000001";
-    let learned = r#""learned":{"unit":"requests","algorithm":"token-bucket","capacity":40000000,"period":60000000000,"loss":250000,"estimated":3000000000,"known":1000000000,"kept_back":5000000,"stock":7500000,"burst":1},"#;
-    check_ignored(learned, ("token-bucket", "thimble"), "");
-    check_ignored(learned, ("40000000", TOO_MUCH), "");
-    let stated = r#","stated":{"written":40000000,"capacity":30000000,"age":7}"#;
-    check_ignored(stated, ("30000000", TOO_MUCH), "");
-    check_ignored(stated, ("40000000", TOO_MUCH), "");
     let rates = r#","rates":[["per-client",10000000,60000000000]]"#;
     for capacity in ["0", TOO_MUCH] {
         check_ignored(rates, (",10000000", &format!(",{capacity}")), "");

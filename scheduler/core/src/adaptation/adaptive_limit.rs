@@ -1,7 +1,6 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
 use super::call_time::CallTime;
-use super::learned::LearnedSnapshot;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use crate::arithmetic::Credit;
@@ -149,21 +148,6 @@ impl AdaptiveLimit {
     fn begin_with(&mut self, bucket: Bucket) {
         self.bucket = bucket.remembering_levels();
         self.slow_start = None;
-    }
-
-    /// Restores what a predecessor had learned at `then`, if the policy is the same.
-    /// [`resume_bucket`](AdaptiveLimit::resume_bucket) has to follow.
-    pub(crate) fn resume_learning(&mut self, then: Time, learned: &LearnedSnapshot) {
-        if let Some(estimator) = self.estimator.resumed(then, learned) {
-            self.limit = estimator.adapted(then);
-            self.estimator = estimator;
-        }
-    }
-
-    /// Restores the capacity that the upstream has stated since `since`.
-    pub(crate) fn resume_stated(&mut self, then: Time, capacity: Amount, since: Time) {
-        self.stated = Stated::below_written(self.limit.spec(), capacity, since);
-        self.follow(then);
     }
 
     /// The capacity in force, if it is not the nominal one.

@@ -5,7 +5,6 @@ mod attribution;
 mod call_time;
 mod calls_in_flight;
 pub(crate) mod cost_estimates;
-pub mod learned;
 pub mod observation;
 mod rate_estimator;
 mod recent_calls;

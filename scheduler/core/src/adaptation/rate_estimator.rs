@@ -11,7 +11,6 @@
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
 //! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
 
-use super::learned::{LearnedSnapshot, LimitPolicy};
 use crate::arithmetic::{Credit, STEPS};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
@@ -104,42 +103,6 @@ impl RateEstimator {
     /// The largest loss of rate to assume; none if the limit never learns.
     fn max_loss(&self) -> Option<Ppm> {
         self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
-    }
-
-    /// Restores a predecessor's lessons at `then`, within the bounds; none for another policy.
-    pub(crate) fn resumed(&self, then: Time, learned: &LearnedSnapshot) -> Option<Self> {
-        let limit = &self.nominal;
-        let max_loss = self.max_loss().filter(|_| learned.policy == LimitPolicy::of(limit))?;
-        let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let known = learned.known_ago.map(|age| then - age);
-        let max_kept_back = limit.rate().refill_within(known.map_or(Span::ZERO, |known| then.since(known)));
-        Some(RateEstimator {
-            stated: self.stated,
-            loss: learned.loss_ppm.min(max_loss),
-            estimated: then - learned.estimated_ago,
-            known,
-            kept_back: credit(learned.kept_back_micros).min(max_kept_back),
-            stock: credit(learned.stock_micros).min(max_stock(limit)),
-            burst: credit(learned.burst_micros).min(limit.full()),
-            ..RateEstimator::new(then, limit)
-        })
-    }
-
-    /// The state at `now` for a successor, if anything is known.
-    pub(crate) fn snapshot(&self, now: Time) -> Option<LearnedSnapshot> {
-        if self.max_loss().is_none() || self.known.is_none() && !self.differs() {
-            return None;
-        }
-        let micros = |credit| self.nominal.rate().micros_up(credit);
-        Some(LearnedSnapshot {
-            policy: LimitPolicy::of(&self.nominal),
-            loss_ppm: self.loss,
-            estimated_ago: now.since(self.estimated),
-            known_ago: self.known.map(|known| now.since(known)),
-            kept_back_micros: micros(self.kept_back_until(now)),
-            stock_micros: micros(self.stock),
-            burst_micros: micros(self.burst),
-        })
     }
 
     /// The learned difference for the status, if any.

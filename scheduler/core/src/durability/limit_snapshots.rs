@@ -1,7 +1,7 @@
 //! Limits in a snapshot: the buckets without keys, freezes and spent quotas.
 
 use super::record_space::{RecordSpace, encoded};
-use super::snapshot::{CostFactor, FreezeSnapshot, LevelSnapshot, StatedSnapshot};
+use super::snapshot::{CostFactor, FreezeSnapshot, LevelSnapshot};
 use crate::ids::LimitId;
 use crate::ledger::Backlog;
 use crate::limits::{BucketRecord, ListedStarts, UsageBlock};
@@ -84,12 +84,6 @@ impl<R> RecordedParts<'_, R> {
             budget: limit.rate().micros_up(budget),
             pending_debits: record.pending_debits,
             usage: record.usage,
-            learned: adaptive.estimator().snapshot(now),
-            stated: adaptive.stated().map(|stated| StatedSnapshot {
-                written_micros: limit.spec().capacity.micros(),
-                capacity_micros: stated.capacity.micros(),
-                age: now.since(stated.since),
-            }),
         }
     }
 

@@ -8,7 +8,6 @@ use crate::identity::Identity;
 use crate::ids::LimitId;
 use crate::limits::{Bucket, StartKey};
 use crate::permits::{Granted, Stage, State};
-use crate::policy::spec::Follow;
 use crate::policy::{Bill, KeyCharge, Limit, MAX_PERIOD, Resource};
 use crate::scheduler::Scheduler;
 use crate::scheduler::parts::RecordedParts;
@@ -77,18 +76,7 @@ impl<R> RecordedParts<'_, R> {
 
     fn restore_level(&mut self, then: Time, known: &LevelSnapshot) {
         let Some(limit) = self.resource.limit(&known.limit) else { return };
-        let (written, follow) = (self.resource[limit].spec().capacity, self.resource.spec().follow);
-        let adaptive = self.ledger.adaptive_mut(limit);
-        let stated = known.stated.filter(|stated| stated.written_micros == written.micros());
-        if let Some(stated) = stated.filter(|_| follow == Follow::Headers)
-            && let Ok(capacity) = Amount::from_micros(stated.capacity_micros)
-        {
-            adaptive.resume_stated(then, capacity, then - stated.age);
-        }
-        if let Some(learned) = &known.learned {
-            adaptive.resume_learning(then, learned);
-        }
-        adaptive.resume_bucket(then, &known.record());
+        self.ledger.adaptive_mut(limit).resume_bucket(then, &known.record());
     }
 
     fn restore_keys(&mut self, then: Time, snapshots: &KeysSnapshot) {

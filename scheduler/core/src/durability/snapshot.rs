@@ -4,7 +4,6 @@
 //! its reader, so a restore ignores whatever its resource cannot have.
 
 pub use crate::adaptation::cost_estimates::CostFactor;
-pub use crate::adaptation::learned::{LearnedSnapshot, LimitPolicy, StatedSnapshot};
 pub use crate::arithmetic::offset::Offset;
 use crate::array_form::stored_as_array;
 pub use crate::ledger::key_pages::KeyPageId;
@@ -132,12 +131,6 @@ pub struct LevelSnapshot {
     /// Its usage, if the limit does not count tokens. The level has no meaning then.
     #[serde(rename = "taken", skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<CountedUsage>,
-    /// The lessons about its upstream, if there are any.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub learned: Option<LearnedSnapshot>,
-    /// The capacity that its upstream states, if that is less than what is written.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub stated: Option<StatedSnapshot>,
 }
 
 /// A freeze, or a quota that the upstream declared spent.

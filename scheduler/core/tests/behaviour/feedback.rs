@@ -2,14 +2,13 @@
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
-use crate::common::{SentAnswer, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish};
+use crate::common::{SentAnswer, World, amount, limit, ms, play, play_on, resource, span, ten_per_second, wish};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -175,7 +174,7 @@ fn promised_starts_within_a_freeze_of_their_key_are_void() {
         "
         0    reserve a requests=10 guild:x  -> a@0
         0    reserve b guild:x              -> b@100
-        0    answered a 429 after=500       -> frozen+500 a:settled
+        0    answered a 429 after=500       -> frozen=x+500 a:settled
         0    reserve c requests=10 guild:y  -> c@0
         0    answered c 429 after=500       -> c:settled
         ",
@@ -412,108 +411,19 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
     }
 }
 
-/// An upstream that refills a fifth more slowly than documented, after a minute. Also the state
-/// that its scheduler leaves on a graceful stop and after a crash.
-fn learned_in_a_minute() -> (Upstream, [(&'static str, Snapshot); 2]) {
+/// A lesson is learned again in a minute. What is left, and what is paused, is known.
+#[test]
+fn a_successor_learns_the_rate_anew() {
     let mut upstream = Upstream::new(0.1);
     upstream.serve_until(60_000, 8);
     let now = Time::ORIGIN + span(upstream.at);
-    let whole = upstream.world.scheduler.snapshot(now, usize::MAX);
-    let resource = Resource::new(&resource(vec![limit("requests", 10.0, span(1000))])).unwrap();
-    let mut fenced = Scheduler::<usize>::restore(resource, Epoch::new(2), now, now, &whole).fenced();
-    let Checkpoint { state: checkpoint, .. } = fenced.checkpoint(now).unwrap();
-    (upstream, [("snapshot", whole), ("checkpoint", checkpoint)])
-}
-
-fn successor(upstream: &Upstream, limit: LimitSpec, now: Time, snapshot: &Snapshot) -> Upstream {
-    let resource = Resource::new(&resource(vec![limit])).unwrap();
-    let then = Time::ORIGIN + span(upstream.at);
-    let world = World::of(Scheduler::restore(resource, Epoch::new(2), now, then, snapshot));
-    Upstream { world, at: now.nanos().div_ceil(1_000_000), rejected: 0, ..*upstream }
-}
-
-#[test]
-fn a_successor_goes_on_from_what_was_learned() {
-    let (mut upstream, left) = learned_in_a_minute();
-    let now = Time::ORIGIN + span(upstream.at);
-    let mut fresh = successor(&upstream, limit("requests", 10.0, span(1000)), now, &Snapshot::default());
-    fresh.calls += 10_000;
-    fresh.serve_until(90_000, 8);
-    let mut successors = left.map(|(what, snapshot)| {
-        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &snapshot);
-        assert_eq!(successor.learned(), upstream.learned(), "from a {what}");
-        successor.calls += 10_000;
-        successor.serve_until(90_000, 8);
-        (what, successor)
-    });
-    upstream.rejected = 0;
-    upstream.serve_until(90_000, 8);
-    println!("in 30 s: {} × 429 without a change, {} without any knowledge", upstream.rejected, fresh.rejected);
-    for (what, successor) in &mut successors {
-        println!("{} from a {what}", successor.rejected);
-        assert!(successor.rejected <= upstream.rejected + 1 && successor.rejected < fresh.rejected, "from a {what}");
-        assert!((successor.learned() - upstream.learned()).abs() <= 0.05, "from a {what}");
-    }
-}
-
-/// A learned loss of rate fades at the same speed with and without a running scheduler.
-#[test]
-fn lessons_fade_without_a_scheduler() {
-    let (upstream, left) = learned_in_a_minute();
-    for (what, snapshot) in left {
-        let learned = |later: u64| {
-            let now = Time::ORIGIN + span(upstream.at + later);
-            successor(&upstream, limit("requests", 10.0, span(1000)), now, &snapshot).learned()
-        };
-        let [at_once, soon, late] = [0, 45_000, 61_000].map(learned);
-        assert!(at_once < 0.85 && at_once < soon && soon < 1.0 && late == 1.0, "{what}: {at_once}, {soon}, {late}");
-    }
-}
-
-#[test]
-fn another_policy_starts_without_lessons() {
-    let (upstream, left) = learned_in_a_minute();
-    let now = Time::ORIGIN + span(upstream.at);
-    let same = || limit("requests", 10.0, span(1000));
-    let table = [
-        ("capacity", LimitSpec { capacity: amount(11.0), ..same() }),
-        ("period", LimitSpec { period: span(1001), ..same() }),
-        ("algorithm", LimitSpec { algorithm: Algorithm::LeakyBucket, ..same() }),
-        ("unit", LimitSpec { unit: name("units"), ..same() }),
-        ("nothing is to be learned", LimitSpec { learn: Learn::Never, ..same() }),
-    ];
-    for (_, snapshot) in &left {
-        for (what, limit) in &table {
-            assert_eq!(successor(&upstream, limit.clone(), now, snapshot).learned(), 1.0, "another {what}");
-        }
-    }
-    // The new bound is below the former loss.
-    let floor = LimitSpec { learn: Learn::Above(0.9), ..same() };
-    let kept = left.map(|(_, snapshot)| successor(&upstream, floor.clone(), now, &snapshot).learned());
-    assert!(kept.iter().all(|rate| (0.89..=0.91).contains(rate)), "{kept:?}");
-}
-
-/// Wrong lessons in a record stay within the bounds of learning, and never loosen the limit.
-#[test]
-fn recorded_lessons_stay_within_bounds() {
-    let (upstream, [(_, snapshot), _]) = learned_in_a_minute();
-    let now = Time::ORIGIN + span(upstream.at);
-    for most in [0, u64::MAX] {
-        let mut altered = snapshot.clone();
-        let learned = altered.levels[0].learned.as_mut().unwrap();
-        let age = Span::from_nanos(most);
-        (learned.loss_ppm, learned.estimated_ago, learned.known_ago) = (u64::MAX, age, Some(age));
-        (learned.kept_back_micros, learned.stock_micros, learned.burst_micros) = (u64::MAX, u64::MAX, u64::MAX);
-        altered.levels[0].micros = 1_000_000_000;
-        let mut successor = successor(&upstream, limit("requests", 10.0, span(1000)), now, &altered);
-        let status = successor.world.scheduler.limit_status(now);
-        let floor = if most == 0 { 0.1 } else { 1.0 };
-        let rate = status[0].learned.map_or(1.0, |learned| learned.rate);
-        assert!((rate - floor).abs() < 0.01, "{rate}, not {floor}");
-        assert!((status[0].level - 2.5).abs() < 0.01, "{}, not a quarter of a full bucket", status[0].level);
-        successor.calls += 10_000;
-        successor.serve_until(upstream.at + 5_000, 8);
-    }
+    let snapshot = upstream.world.scheduler.snapshot(now, usize::MAX);
+    let resource = upstream.world.scheduler.resource().clone();
+    let world = World::of(Scheduler::restore(resource, Epoch::new(2), now, now, &snapshot));
+    let mut successor = Upstream { world, rejected: 0, calls: upstream.calls + 10_000, ..upstream };
+    assert_eq!(successor.learned(), 1.0);
+    successor.serve_until(120_000, 8);
+    assert!((0.75..=0.85).contains(&successor.learned()), "{}", successor.learned());
 }
 
 #[test]

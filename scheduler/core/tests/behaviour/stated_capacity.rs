@@ -1,11 +1,8 @@
 //! Capacities that the upstream states in its answers.
 
-use crate::common::{World, limit, ms, play, play_on, resource, span};
-use rampmeter_protocol::epoch::Epoch;
+use crate::common::{limit, ms, play, resource, span};
 use rampmeter_scheduler_core::command::Note;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Follow, Learn, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// A hundred in each second, in windows.
 fn windows() -> ResourceSpec {
@@ -122,27 +119,6 @@ fn the_written_capacity_counts_if_answers_are_not_followed() {
             1000  levels                        -> requests=100
             ",
         );
-    }
-}
-
-#[test]
-fn a_successor_knows_the_stated_capacity() {
-    for spec in [windows(), tokens()] {
-        let before = "
-            0     reserve a                     -> a@0
-            0     answered a 200 left=49 of=50  -> a:settled
-            ";
-        let mut world = play(&spec, before);
-        let requests = world.scheduler.resource().limit("requests").unwrap();
-        assert!(world.notes.contains(&Note::CapacityChanged(requests)), "{:?}", world.notes);
-        let left = world.scheduler.snapshot(ms(0), 0);
-        let restored = |spec| Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(0), ms(0), &left);
-        let mut successor = play_on(World::of(restored(&spec)), "100000 levels -> requests=50");
-        let reported = successor.scheduler.limit_status(ms(100_000))[0].reported.unwrap();
-        assert_eq!((reported.capacity, reported.capacity_for_ms), (Some(50.0), Some(100_000.0)));
-        let mut rewritten = spec.clone();
-        rewritten.limits[0].capacity = crate::common::amount(60.0);
-        play_on(World::of(restored(&rewritten)), "100000 levels -> requests=60");
     }
 }
 
