@@ -161,6 +161,7 @@ impl Endpoint {
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
+    resource: Name,
     known: [(Subject, Endpoint); 11],
     /// Whether spans are recorded, so that headers are read.
     traces: bool,
@@ -182,7 +183,12 @@ impl Endpoints {
             Endpoint::Echo,
         ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
-        Endpoints { known, subjects: subjects.clone(), traces }
+        Endpoints { known, subjects: subjects.clone(), resource: resource.clone(), traces }
+    }
+
+    /// The subject of all messages.
+    pub(crate) fn all(&self) -> String {
+        format!("{}.*.{}", self.subjects.prefix(), self.resource)
     }
 
     /// A message that came in over NATS.

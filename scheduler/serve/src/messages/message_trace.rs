@@ -4,6 +4,27 @@ use async_nats::HeaderMap;
 use axum::http;
 use rampmeter_protocol::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, TraceContexts, trace_state};
 
+/// The trace of one element of a message, as far as the message tells.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementTrace<'a> {
+    /// The trace of the message.
+    pub(crate) message: Option<&'a MessageTrace>,
+    /// The place of the element.
+    pub(crate) index: usize,
+}
+
+impl ElementTrace<'_> {
+    /// The context of the element.
+    pub(crate) fn context(self) -> Option<TraceContext> {
+        self.message?.contexts.at(self.index)
+    }
+
+    /// What tracing systems have added to the context.
+    pub(crate) fn state(self) -> Option<Box<str>> {
+        self.message?.state.clone()
+    }
+}
+
 /// The trace contexts of one message. Invalid contexts in its headers are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageTrace {
@@ -31,16 +52,6 @@ impl MessageTrace {
     fn with(contexts: TraceContexts, state: Option<&str>) -> Option<Box<Self>> {
         let state = state.and_then(trace_state).map(Box::from);
         contexts.has_any().then(|| Box::new(MessageTrace { contexts, state }))
-    }
-
-    /// The context of the element at `index`.
-    pub(crate) fn at(&self, index: usize) -> Option<TraceContext> {
-        self.contexts.at(index)
-    }
-
-    /// What tracing systems have added to the context.
-    pub(crate) fn state(&self) -> Option<Box<str>> {
-        self.state.clone()
     }
 
     /// The memory that it takes, in bytes.

@@ -38,7 +38,9 @@ pub(crate) struct Waiting {
 impl RequestTrace {
     /// A request that came with these ids and this state of its trace.
     pub(crate) fn new(
-        (start, ids, state): (Time, SpanIds, Option<Box<str>>),
+        start: Time,
+        ids: SpanIds,
+        state: Option<Box<str>>,
         resource: &Resource,
         request: &PermitRequest<'_>,
         permitted: Option<&Name>,

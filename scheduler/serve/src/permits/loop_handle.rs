@@ -31,14 +31,21 @@ pub struct LoopHandle {
 /// The loop's ends of its channels.
 #[derive(Debug)]
 pub struct LoopChannels {
-    /// Orders to the loop.
-    pub orders: mpsc::Receiver<LoopRequest>,
-    /// Messages of this process.
-    pub inbound: mpsc::Receiver<Inbound>,
+    /// What comes from the rest of the process.
+    pub inbox: LoopInbox,
     /// Where checkpoints go.
     pub checkpoints: mpsc::Sender<PendingCheckpoint>,
     /// Hears when permits are granted.
     pub opened: oneshot::Sender<()>,
+}
+
+/// What comes to a loop from the rest of its process.
+#[derive(Debug)]
+pub struct LoopInbox {
+    /// Orders to the loop.
+    pub orders: mpsc::Receiver<LoopRequest>,
+    /// Messages of this process.
+    pub inbound: mpsc::Receiver<Inbound>,
 }
 
 /// The leader's ends of the same channels.
@@ -62,7 +69,7 @@ pub fn channels() -> (LeaderChannels, LoopChannels) {
     let (open, opened) = oneshot::channel();
     (
         LeaderChannels { handle: LoopHandle { orders, inbound }, checkpoints: pending, opened },
-        LoopChannels { orders: orders_taken, inbound: inbound_taken, checkpoints, opened: open },
+        LoopChannels { inbox: LoopInbox { orders: orders_taken, inbound: inbound_taken }, checkpoints, opened: open },
     )
 }
 

@@ -5,14 +5,11 @@
 //! if not.
 
 pub mod answers;
-pub(crate) mod checkpoint_queue;
 pub(crate) mod incoming;
-pub(crate) mod known_forecasts;
-mod leader_announcement;
 pub mod loop_handle;
+mod orders;
 pub mod permit_loop;
 pub mod permit_thread;
-pub(crate) mod report_budget;
 pub(crate) mod reports;
 pub(crate) mod term_guard;
 pub(crate) mod timer;

@@ -1,11 +1,19 @@
 //! Reports of a permit loop, which are made again as long as there is time for them.
 
 use crate::permits::answers::loop_request::Report;
-use crate::permits::report_budget::{OLDEST, ReportBudget};
 use bytes::Bytes;
+use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
+
+/// Reports take one part in this many of the loop's time, because status, explanations and metrics
+/// walk along buckets and queues while requests wait.
+const PART: u64 = 5;
+/// The time that reports may take at once, after a pause.
+const SAVED: Span = Span::from_millis(20);
+/// The greatest age of a report that is sent again.
+const OLDEST: Span = Span::from_secs(1);
 
 /// The last reports. A flood of questions gets them again for at most a second.
 #[derive(Debug, Default)]
@@ -14,6 +22,15 @@ pub(crate) struct Reports {
     /// Statuses as the protocol has them, by question.
     texts: BTreeMap<StatusQuery, (Time, Bytes)>,
     report: Option<(Time, Report)>,
+    /// The forecasts of limits, and when they were made.
+    forecasts: (Time, Vec<LimitForecast>),
+}
+
+/// The time that was spent on reports, as a rate with a burst.
+#[derive(Debug, Default)]
+struct ReportBudget {
+    /// The time at which all that was spent is paid for.
+    paid_at: Time,
 }
 
 impl Reports {
@@ -51,5 +68,55 @@ impl Reports {
     fn again<T: Clone>(&self, now: Time, known: Option<&(Time, T)>) -> Option<T> {
         let (made, known) = known.filter(|_| !self.allows(now))?;
         (now.since(*made) <= OLDEST).then(|| known.clone())
+    }
+
+    /// Takes forecasts that were made just now.
+    pub(crate) fn note_forecasts(&mut self, now: Time, forecasts: Vec<LimitForecast>) {
+        self.forecasts = (now, forecasts);
+    }
+
+    /// The last forecasts for a reader at `now`. Their times shrink by their age.
+    pub(crate) fn forecasts(&self, now: Time) -> Vec<LimitForecast> {
+        let (made, forecasts) = &self.forecasts;
+        let passed = now.since(*made).millis();
+        forecasts.iter().map(|forecast| forecast.after(passed)).collect()
+    }
+}
+
+impl ReportBudget {
+    /// Whether a report may be made at `now`.
+    fn allows(&self, now: Time) -> bool {
+        self.paid_at <= now + paid(SAVED)
+    }
+
+    /// Notes that a report took this long.
+    fn spend(&mut self, now: Time, took: Span) {
+        self.paid_at = self.paid_at.max(now) + paid(took);
+    }
+}
+
+/// The time in which the loop earns this much time for reports.
+fn paid(spent: Span) -> Span {
+    Span::from_nanos(spent.nanos().saturating_mul(PART))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_take_a_fifth_of_the_time() {
+        let (mut budget, mut now, mut spent) = (ReportBudget::default(), Time::ORIGIN, Span::ZERO);
+        let took = Span::from_millis(3);
+        while now < Time::ORIGIN + Span::from_secs(10) {
+            if budget.allows(now) {
+                budget.spend(now, took);
+                spent = spent + took;
+                now += took;
+            }
+            now += Span::from_millis(1);
+        }
+        let most = Span::from_secs(2) + SAVED + took;
+        assert!(spent <= most && spent + Span::from_millis(50) >= most, "{spent}");
     }
 }

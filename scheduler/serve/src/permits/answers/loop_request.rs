@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub enum LoopRequest {
     /// Grant nothing more, send all waiting requests elsewhere, and say what a successor must know.
+    /// The leader drops the sender of orders once the state is written.
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
     CheckpointWritten(CheckpointNumber),

@@ -1,9 +1,9 @@
 //! The core of one resource, its answers, and their way out.
 
 pub(crate) mod core_driver;
-pub(crate) mod delivery;
 pub(crate) mod key_labels;
 pub mod loop_request;
+pub(crate) mod outbox;
 pub mod tally;
 pub(crate) mod traces;
 pub(crate) mod undelivered;

@@ -36,6 +36,7 @@ impl Histogram {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Refusals {
     counts: [u64; Code::ALL.len()],
+    total: u64,
     last: Option<Code>,
 }
 
@@ -44,6 +45,7 @@ impl Refusals {
     pub fn count(&mut self, code: Code) {
         if let Some(index) = Code::ALL.iter().position(|known| *known == code) {
             self.counts[index] += 1;
+            self.total += 1;
             self.last = Some(code);
         }
     }
@@ -51,7 +53,7 @@ impl Refusals {
     /// All refusals.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.counts.iter().sum()
+        self.total
     }
 
     /// All codes and how often each was given.

@@ -2,7 +2,7 @@
 //!
 //! The loop notes numbers and names. Another task makes spans of them, and sends them.
 
-use crate::messages::message_trace::MessageTrace;
+use crate::messages::message_trace::ElementTrace;
 use crate::messages::request_trace::{Attributes, RequestTrace, amounts, counted, text};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
@@ -51,12 +51,12 @@ impl Traces {
         &self,
         now: Time,
         resource: &Resource,
-        (request, permitted): (&PermitRequest<'_>, Option<&Name>),
-        (trace, index): (Option<&MessageTrace>, usize),
+        request: &PermitRequest<'_>,
+        permitted: Option<&Name>,
+        trace: ElementTrace<'_>,
     ) -> Option<Arc<RequestTrace>> {
-        let ids = self.0.as_ref()?.spans.begin(trace.and_then(|trace| trace.at(index)))?;
-        let state = trace.and_then(MessageTrace::state);
-        Some(Arc::new(RequestTrace::new((now, ids, state), resource, request, permitted)))
+        let ids = self.0.as_ref()?.spans.begin(trace.context())?;
+        Some(Arc::new(RequestTrace::new(now, ids, trace.state(), resource, request, permitted)))
     }
 
     /// Notes that a request was granted.
@@ -87,14 +87,10 @@ impl Traces {
 
     /// The trace of a settle, under its message's span if that is recorded, else under its
     /// permit's. Nothing if neither is recorded.
-    pub(crate) fn of_settle(
-        &self,
-        settle: &Settle<'_>,
-        (trace, index): (Option<&MessageTrace>, usize),
-    ) -> Option<SettleTrace> {
+    pub(crate) fn of_settle(&self, settle: &Settle<'_>, trace: ElementTrace<'_>) -> Option<SettleTrace> {
         let recorder = self.0.as_ref()?;
         let permit = recorder.granted.get(&settle.id);
-        let parent = trace.and_then(|trace| trace.at(index)).filter(TraceContext::is_sampled).or(permit)?;
+        let parent = trace.context().filter(TraceContext::is_sampled).or(permit)?;
         Some(SettleTrace { ids: recorder.spans.begin(Some(parent))?, permit })
     }
 

@@ -4,11 +4,9 @@ use crate::messages::inbound::{Address, Endpoints, Inbound};
 use crate::permits::answers::loop_request::LoopRequest;
 use crate::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
 use crate::permits::incoming::waiting_messages::WaitingMessages;
+use crate::permits::loop_handle::LoopInbox;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::{FutureExt, Stream, StreamExt};
-use rampmeter_config::Pricing;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 
@@ -57,24 +55,25 @@ pub(crate) enum Received {
 }
 
 impl Intake {
-    /// Subscribes to all that concerns `resource`. Notices of *no responders* come in at
-    /// `no_responders`. Headers are read if there are `traces`.
+    /// Subscribes to all messages of the resource. Probes come in at `probes`, and notices of *no
+    /// responders* at `no_responders`.
     pub(crate) async fn subscribe(
         client: &Client,
-        (subjects, resource, leader): (&Subjects, &Name, &str),
+        endpoints: Endpoints,
+        probes: String,
         no_responders: String,
-        (orders, here): (mpsc::Receiver<LoopRequest>, mpsc::Receiver<Inbound>),
-        (pricing, traces): (Option<Pricing>, bool),
+        inbox: LoopInbox,
+        prices: Option<Prices>,
     ) -> Result<Self, SubscribeError> {
         Ok(Intake {
-            orders,
-            subscription: client.subscribe(format!("{}.*.{resource}", subjects.prefix())).await?,
+            orders: inbox.orders,
+            subscription: client.subscribe(endpoints.all()).await?,
             waiting: WaitingMessages::default(),
-            probes: client.subscribe(subjects.probe(resource, leader)).await?,
+            probes: client.subscribe(probes).await?,
             no_responders: client.subscribe(no_responders).await?,
-            here,
-            prices: pricing.and_then(Prices::start),
-            endpoints: Endpoints::new(subjects, resource, traces),
+            here: inbox.inbound,
+            prices,
+            endpoints,
             unread: None,
         })
     }
@@ -155,6 +154,15 @@ impl Intake {
         next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, true).await
     }
 
+    /// The next order or probe.
+    pub(crate) async fn next_order(&mut self) -> Received {
+        tokio::select! {
+            biased;
+            order = self.orders.recv() => order.map_or(Received::End, Received::LoopRequest),
+            Some(probe) = self.probes.next() => Received::Probe(self.endpoints.reply(probe.reply)),
+        }
+    }
+
     /// The last messages of this process. What it would send later goes elsewhere at once.
     pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
         self.here.close();
@@ -202,11 +210,15 @@ async fn next_message(
     endpoints: &Endpoints,
     reads: bool,
 ) -> Option<Inbound> {
+    if let Some(inbound) = reads.then(|| waiting.pop()).flatten() {
+        return Some(inbound);
+    }
     loop {
-        if let Some(inbound) = reads.then(|| waiting.pop()).flatten() {
+        let inbound = endpoints.inbound(subscription.next().await?);
+        if reads {
             return Some(inbound);
         }
-        waiting.push(endpoints.inbound(subscription.next().await?));
+        waiting.push(inbound);
     }
 }
 

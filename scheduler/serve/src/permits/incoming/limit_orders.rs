@@ -1,4 +1,5 @@
 //! Orders of an operator about limits: to pause them, to end their pauses, or to take their stock.
+//! An order without a reply subject has no effect, because an operator wants an answer.
 
 use crate::messages::inbound::Address;
 use crate::messages::reply::ReplyTo;
@@ -10,55 +11,44 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::LimitId;
 
-/// Takes an order that came in at one time. An order without a reply subject has no effect, because
-/// an operator wants an answer.
-pub(crate) struct LimitOrders<'a> {
-    now: Time,
-    core: &'a mut CoreDriver,
-}
-
-impl<'a> LimitOrders<'a> {
-    pub(crate) fn at(now: Time, core: &'a mut CoreDriver) -> Self {
-        LimitOrders { now, core }
-    }
-
+impl CoreDriver {
     /// Ends the pauses of limits, and tells clients.
-    pub(crate) fn thaw(mut self, reply: Option<Address>, payload: &[u8]) {
-        let Some((to, chosen)) = self.read(reply, payload) else { return };
-        let paused = self.core.paused(self.now, chosen);
-        let limits = self.names(&paused);
+    pub(crate) fn thaw(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some((to, chosen)) = self.read_order(now, reply, payload) else { return };
+        let paused = self.core().paused(now, chosen);
+        let limits = self.names_of(&paused);
         if !paused.is_empty() {
-            self.core.handle(self.now, Event::Thaw(paused));
-            let epoch = Some(self.core.epoch());
-            self.core.delivery().announce(&News::Thaw { limits: limits.clone(), epoch });
+            self.handle(now, Event::Thaw(paused));
+            let epoch = Some(self.core().epoch());
+            self.outbox.announce(&News::Thaw { limits: limits.clone(), epoch });
         }
-        let more = !self.core.paused(self.now, chosen).is_empty();
-        let resource = self.core.resource().name();
+        let more = !self.core().paused(now, chosen).is_empty();
+        let resource = self.core().resource().name();
         tracing::warn!(%resource, ?limits, "an operator has ended the pauses of limits");
-        self.answer(to, limits, more);
+        self.confirm(to, limits, more);
     }
 
     /// Pauses limits. Each key has a bucket of its own, which no order pauses.
-    pub(crate) fn freeze(self, reply: Option<Address>, payload: &[u8]) {
+    pub(crate) fn freeze(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(to) = reply else { return };
         let order = FreezeOrder::parse(payload).map_err(|invalid| invalid.to_string());
         let found = order.and_then(|order| Ok((self.without_keys(order.limit)?, order.for_ms.span())));
         let (frozen, span) = match found {
             Ok(found) => found,
-            Err(why) => return self.core.refuse_invalid(ReplyTo::alone(to), None, why),
+            Err(why) => return self.refuse_invalid(now, ReplyTo::alone(to), None, why),
         };
-        let limits = self.names(&frozen);
-        self.core.handle(self.now, Event::Freeze { limits: frozen, span });
-        let resource = self.core.resource().name();
+        let limits = self.names_of(&frozen);
+        self.handle(now, Event::Freeze { limits: frozen, span });
+        let resource = self.core().resource().name();
         tracing::warn!(%resource, ?limits, seconds = span.secs(), "an operator has paused limits");
-        self.answer(to, limits, false);
+        self.confirm(to, limits, false);
     }
 
     /// The limit of this name, or all limits, without those that have keys.
     fn without_keys(&self, limit: Option<Name>) -> Result<Vec<LimitId>, String> {
-        let chosen = self.find(limit)?;
+        let chosen = self.find_limit(limit)?;
         let wanted = |limit: &LimitId| chosen.is_none_or(|chosen| chosen == *limit);
-        let shared = self.core.resource().limits_by_id().filter(|(_, limit)| !limit.is_keyed());
+        let shared = self.core().resource().limits_by_id().filter(|(_, limit)| !limit.is_keyed());
         let found: Vec<LimitId> = shared.map(|(limit, _)| limit).filter(wanted).collect();
         match found.is_empty() {
             true => Err("`limit`: each key has a bucket of its own, which no order freezes".to_owned()),
@@ -67,46 +57,48 @@ impl<'a> LimitOrders<'a> {
     }
 
     /// Takes the stock of limits.
-    pub(crate) fn empty(mut self, reply: Option<Address>, payload: &[u8]) {
-        let Some((to, chosen)) = self.read(reply, payload) else { return };
-        let all = || self.core.resource().limits_by_id().map(|(limit, _)| limit).collect();
+    pub(crate) fn empty(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some((to, chosen)) = self.read_order(now, reply, payload) else { return };
+        let all = || self.core().resource().limits_by_id().map(|(limit, _)| limit).collect();
         let emptied: Vec<LimitId> = chosen.map_or_else(all, |limit| vec![limit]);
-        let limits = self.names(&emptied);
-        self.core.handle(self.now, Event::Empty(emptied));
-        let resource = self.core.resource().name();
+        let limits = self.names_of(&emptied);
+        self.handle(now, Event::Empty(emptied));
+        let resource = self.core().resource().name();
         tracing::warn!(%resource, ?limits, "an operator has taken the stock of limits");
-        self.answer(to, limits, false);
+        self.confirm(to, limits, false);
     }
 
     /// Where the answer goes, and the limit that the order names. A payload that is no order is
     /// refused.
-    fn read(&mut self, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
+    fn read_order(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
         let to = reply?;
-        match LimitOrder::parse(payload).map_err(|invalid| invalid.to_string()).and_then(|order| self.find(order.limit))
+        match LimitOrder::parse(payload)
+            .map_err(|invalid| invalid.to_string())
+            .and_then(|order| self.find_limit(order.limit))
         {
             Ok(chosen) => Some((to, chosen)),
             Err(why) => {
-                self.core.refuse_invalid(ReplyTo::alone(to), None, why);
+                self.refuse_invalid(now, ReplyTo::alone(to), None, why);
                 None
             }
         }
     }
 
-    fn find(&self, limit: Option<Name>) -> Result<Option<LimitId>, String> {
+    fn find_limit(&self, limit: Option<Name>) -> Result<Option<LimitId>, String> {
         let Some(name) = limit else { return Ok(None) };
-        let resource = self.core.resource();
+        let resource = self.core().resource();
         let known = || resource.limits().iter().map(|limit| &*limit.spec().name).collect::<Vec<_>>().join("`, `");
         let found = resource.limit(&name);
         found.map(Some).ok_or_else(|| format!("`limit`: no such limit; there are `{}`", known()))
     }
 
-    fn names(&self, limits: &[LimitId]) -> Vec<Name> {
-        let limit = |id: &LimitId| self.core.resource()[*id].spec().name.clone();
+    fn names_of(&self, limits: &[LimitId]) -> Vec<Name> {
+        let limit = |id: &LimitId| self.core().resource()[*id].spec().name.clone();
         limits.iter().map(limit).collect()
     }
 
-    fn answer(self, to: Address, limits: Vec<Name>, more: bool) {
-        let (resource, epoch) = (self.core.resource().name().clone(), self.core.epoch());
-        self.core.delivery().outbox().send(to, &LimitOrderDone { resource, epoch, limits, more });
+    fn confirm(&mut self, to: Address, limits: Vec<Name>, more: bool) {
+        let (resource, epoch) = (self.core().resource().name().clone(), self.core().epoch());
+        self.outbox.send(to, &LimitOrderDone { resource, epoch, limits, more });
     }
 }

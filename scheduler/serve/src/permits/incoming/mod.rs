@@ -5,7 +5,6 @@ pub(crate) mod limit_orders;
 pub(crate) mod permit_requests;
 pub(crate) mod pricing;
 pub(crate) mod purges;
-pub(crate) mod response_reader;
 pub(crate) mod round_robin;
 pub(crate) mod settles;
 pub(crate) mod waiting_messages;

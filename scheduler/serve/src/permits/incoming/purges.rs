@@ -6,8 +6,7 @@ use crate::permits::answers::core_driver::CoreDriver;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
-use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
+use rampmeter_scheduler_core::scheduler::queue_cursor::{QueueCursor, Selection};
 use std::collections::VecDeque;
 
 /// The most purges that may be under way: people order them.
@@ -39,18 +38,18 @@ impl Purges {
         let Some(to) = reply else { return };
         let Purge { client, class } = match Purge::parse(payload) {
             Ok(order) => order,
-            Err(invalid) => return core.refuse_invalid(ReplyTo::alone(to), None, invalid.to_string()),
+            Err(invalid) => return core.refuse_invalid(now, ReplyTo::alone(to), None, invalid.to_string()),
         };
-        if client.is_some() && core.resource().spec().fair_share.is_none() {
+        if client.is_some() && core.core().resource().spec().fair_share.is_none() {
             let message =
                 "`client`: the resource has no `fair_share`, so that no client of a request is known".to_owned();
-            return core.refuse_invalid(ReplyTo::alone(to), None, message);
+            return core.refuse_invalid(now, ReplyTo::alone(to), None, message);
         }
         if self.queue.len() == MAX_PURGES {
             let message = format!("{MAX_PURGES} orders to end waits are being carried out; ask again later");
-            return core.refuse_with(ReplyTo::alone(to), None, Code::QueueFull, message);
+            return core.refuse_with(now, ReplyTo::alone(to), None, Code::QueueFull, message);
         }
-        match class.map(|class| core.resource().class(&class)).transpose() {
+        match class.map(|class| core.core().resource().class(&class)).transpose() {
             Ok(class) => {
                 let selection = Selection { client, class };
                 self.queue.push_back(Purging { to, selection, walk: QueueCursor::default(), ended: 0 });
@@ -68,11 +67,11 @@ impl Purges {
             Some(walk) => self.queue.push_front(Purging { walk, ..purging }),
             None => {
                 let Purging { to, selection, ended, .. } = purging;
-                let (resource, epoch) = (core.resource().name().clone(), core.epoch());
+                let (resource, epoch) = (core.core().resource().name().clone(), core.core().epoch());
                 let client = selection.client.as_deref();
-                let class = selection.class.map(|class| &*core.resource().classes()[class.index()].name);
+                let class = selection.class.map(|class| &*core.core().resource().classes()[class.index()].name);
                 tracing::info!(%resource, client, class, ended, "an operator has ended waits");
-                core.delivery().outbox().send(to, &Purged { resource, epoch, ended });
+                core.outbox.send(to, &Purged { resource, epoch, ended });
             }
         }
     }

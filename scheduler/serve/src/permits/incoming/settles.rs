@@ -1,12 +1,11 @@
-//! What became of permits: from a payload to events of the core.
+//! Settles: from a payload to events of the core.
 
-use crate::log_throttle::LogThrottle;
 use crate::messages::inbound::Address;
-use crate::messages::message_trace::MessageTrace;
+use crate::messages::message_trace::{ElementTrace, MessageTrace};
 use crate::messages::reply::ReplyTo;
-use crate::permits::answers::core_driver::CoreDriver;
 use crate::permits::incoming::permit_requests::in_trace;
-use crate::permits::incoming::response_reader::ResponseReader;
+use crate::permits::permit_loop::PermitLoop;
+use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::settle::Settle;
@@ -15,75 +14,79 @@ use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::wire;
 
-/// Takes the settles that came in at one time.
-pub(crate) struct Settles<'a> {
-    now: Time,
-    core: &'a mut CoreDriver,
-    responses: &'a mut ResponseReader,
-    log: &'a mut LogThrottle,
-}
-
-impl<'a> Settles<'a> {
-    pub(crate) fn at(
-        now: Time,
-        core: &'a mut CoreDriver,
-        responses: &'a mut ResponseReader,
-        log: &'a mut LogThrottle,
-    ) -> Self {
-        Settles { now, core, responses, log }
-    }
-
-    /// Takes a message.
-    pub(crate) fn take(mut self, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
+impl PermitLoop {
+    /// Takes a message with settles.
+    pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
+        let of = |index| ElementTrace { message: trace, index };
         match Incoming::<Settle>::parse(payload) {
-            Incoming::One(settle) => self.take_one(reply.map(ReplyTo::alone), settle, (trace, 0)),
+            Incoming::One(settle) => self.settle_one(now, reply.map(ReplyTo::alone), settle, of(0)),
             Incoming::Many(settles) => {
-                let array = reply.map(|reply| self.core.delivery().outbox().begin_array(reply));
+                let array = reply.map(|reply| self.driver.outbox.begin_array(reply));
                 for (index, settle) in settles.into_iter().enumerate() {
-                    let to = array.map(|array| self.core.delivery().outbox().place(array));
-                    self.take_one(to, settle, (trace, index));
+                    let to = array.map(|array| self.driver.outbox.place(array));
+                    self.settle_one(now, to, settle, of(index));
                 }
-                array.into_iter().for_each(|array| self.core.delivery().outbox().end_array(array));
+                array.into_iter().for_each(|array| self.driver.outbox.end_array(array));
             }
         }
     }
 
-    fn take_one(
+    fn settle_one(
         &mut self,
+        now: Time,
         to: Option<ReplyTo>,
         settle: Result<Settle<'_>, Invalid>,
-        trace: (Option<&MessageTrace>, usize),
+        trace: ElementTrace<'_>,
     ) {
         match settle {
             Ok(settle) => {
-                let trace = self.core.trace_of_settle(&settle, trace);
+                let trace = self.driver.traces.of_settle(&settle, trace);
                 let _logged = trace.map(|trace| in_trace(trace.context()));
-                trace.into_iter().for_each(|trace| self.core.note_settled(self.now, &trace, &settle));
-                let observation = self.observe(&settle);
-                let settle = wire::settle(self.core.scheduler(), to, &settle, observation);
-                self.core.handle(self.now, Event::Settle(settle));
+                if let Some(trace) = &trace {
+                    self.driver.note_settled(now, trace, &settle);
+                }
+                let observation = self.observe(now, &settle);
+                let settle = wire::settle(self.driver.core(), to, &settle, observation);
+                self.driver.handle(now, Event::Settle(settle));
             }
             Err(invalid) => {
-                if let Some(left_out) = self.log.admit(self.now, "wrong settles") {
+                if let Some(left_out) = self.log.admit(now, "wrong settles") {
                     tracing::warn!(reason = %invalid, left_out, "a settle is not of the protocol");
                 }
-                self.core.tally().refused_settles.count(Code::InvalidRequest);
+                self.driver.tally.refused_settles.count(Code::InvalidRequest);
                 if let Some(to) = to {
-                    self.core.refuse_invalid(to, invalid.id.as_ref(), invalid.to_string());
+                    self.driver.refuse_invalid(now, to, invalid.id.as_ref(), invalid.to_string());
                 }
             }
         }
     }
 
-    /// What the upstream's response says about its limits.
-    fn observe(&mut self, settle: &Settle<'_>) -> Option<Observation> {
-        let response = settle.response()?;
+    /// Reads what the upstream's response says about its limits, and counts it. The log is
+    /// throttled, because a header that cannot be read often comes with every response.
+    fn observe(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
+        let (response, id) = (settle.response()?, &settle.id);
         if response.is_throttled()
-            && let Some(left_out) = self.log.admit(self.now, "429")
+            && let Some(left_out) = self.log.admit(now, "429")
         {
             let retry_after = response.headers.get("retry-after");
-            tracing::warn!(id = %settle.id, retry_after, left_out, "the upstream answered 429");
+            tracing::warn!(%id, retry_after, left_out, "the upstream answered 429");
         }
-        Some(self.responses.read(self.now, (self.core.tally(), self.log), &settle.id, response))
+        let read = self.reader.read(response, unix_ms());
+        self.driver.tally.answers.count(response.status);
+        for header in read.unreadable {
+            *self.driver.tally.unreadable.entry(header).or_default() += 1;
+            if let Some(left_out) = self.log.admit(now, header) {
+                let value = response.headers.get(header);
+                tracing::warn!(
+                    header,
+                    value,
+                    left_out,
+                    "a header of the upstream's can't be read; is it another dialect?"
+                );
+            }
+        }
+        let Observation { verdict, readings, spent } = &read.observation;
+        tracing::debug!(%id, status = response.status, ?verdict, ?readings, ?spent, "the upstream answered");
+        Some(read.observation)
     }
 }

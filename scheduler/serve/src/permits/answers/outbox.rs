@@ -1,0 +1,214 @@
+//! Writes answers, and publishes them in the order in which they were written.
+
+use crate::connection::round_trip;
+use crate::messages::array::Arrays;
+use crate::messages::inbound::{Address, user_of};
+use crate::messages::reply::{Envelope, ReplyTo, Waited};
+use crate::permits::answers::undelivered::Undelivered;
+use async_nats::{Client, HeaderMap, Subject};
+use bytes::{BufMut, Bytes, BytesMut};
+use rampmeter_nats::inbox::InboxReply;
+use rampmeter_protocol::answer::{Answer, Refused};
+use rampmeter_protocol::code::{ERROR_CODE_HEADER, ERROR_HEADER};
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::news::News;
+use rampmeter_protocol::subject::Subjects;
+use serde::Serialize;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::sync::mpsc::error::TrySendError;
+
+/// The size of the blocks of memory that answers are written into: some hundred answers each.
+const BLOCK: usize = 64 << 10;
+
+/// Everything that leaves a loop.
+///
+/// If an answer to a request that has waited reaches no client, `undelivered` learns that.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    client: Client,
+    /// The first token of this process's own inboxes.
+    user: Arc<str>,
+    outgoing: Vec<Outgoing>,
+    arrays: Arrays,
+    buffer: BytesMut,
+    /// Whether any client may know the epoch of this leader from an answer.
+    pub(crate) has_answered: bool,
+    pub(crate) undelivered: Undelivered,
+    /// Where announcements go.
+    event: Address,
+    /// Where this loop's own messages come in again.
+    echo: Address,
+}
+
+/// A message to be published.
+#[derive(Debug)]
+struct Outgoing {
+    to: Address,
+    /// The request that has waited for it, if one has.
+    waited: Option<Waited>,
+    /// Only refusals have some: they cost the receiver time.
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+}
+
+impl Outbox {
+    pub(crate) fn new(client: Client, subjects: &Subjects, resource: &Name) -> Self {
+        let user = user_of(&client.new_inbox()).into();
+        Outbox {
+            client,
+            user,
+            outgoing: Vec::new(),
+            arrays: Arrays::default(),
+            buffer: BytesMut::with_capacity(BLOCK),
+            has_answered: false,
+            undelivered: Undelivered::new(subjects, resource),
+            event: Address::Subject(subjects.event(resource).into()),
+            echo: Address::Subject(subjects.echo(resource).into()),
+        }
+    }
+
+    /// The NATS user of clients whose inbox does not tell it. HTTP clients have this user, whether
+    /// the front asks here or over NATS.
+    pub(crate) fn own_user(&self) -> Arc<str> {
+        Arc::clone(&self.user)
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+
+    /// How often the connection was made.
+    pub(crate) fn connects(&self) -> u64 {
+        self.client.statistics().connects.load(Ordering::Relaxed)
+    }
+
+    /// Answers one element of a message.
+    pub(crate) fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
+        self.answer_waiting(to, None, answer);
+    }
+
+    /// Answers a request that has waited for this answer, if it has.
+    pub(crate) fn answer_waiting(&mut self, to: ReplyTo, waited: Option<Waited>, answer: &Answer<'_>) {
+        self.has_answered = true;
+        match to.envelope {
+            Envelope::Alone(address) => {
+                write_answer(&mut self.buffer, answer);
+                self.push(address, waited, headers(answer));
+            }
+            Envelope::InArray(place) => {
+                self.arrays.answer(place, |text| write_answer(text, answer));
+                self.send_array(place.array());
+            }
+        }
+    }
+
+    /// Begins the answer to an array.
+    pub(crate) fn begin_array(&mut self, to: Address) -> usize {
+        self.arrays.begin(to)
+    }
+
+    /// Where the answer to the next element of an array goes.
+    pub(crate) fn place(&mut self, array: usize) -> ReplyTo {
+        ReplyTo::new(Envelope::InArray(self.arrays.place(array)))
+    }
+
+    /// Notes that all elements of an array have been read. The array goes out with its last answer.
+    pub(crate) fn end_array(&mut self, array: usize) {
+        self.arrays.seal(array);
+        self.send_array(array);
+    }
+
+    /// Forgets the answers that are ready to be published. Their permits stay charged, and waiting
+    /// clients ask again.
+    pub(crate) fn forget(&mut self) {
+        self.outgoing.clear();
+    }
+
+    /// Tells all workers.
+    pub(crate) fn announce(&mut self, news: &News) {
+        self.send(self.event.clone(), news);
+    }
+
+    /// Sends a message to this loop itself, on the way that requests and answers take.
+    pub(crate) fn send_echo(&mut self, message: &impl Serialize) {
+        self.send(self.echo.clone(), message);
+    }
+
+    /// Sends any other message.
+    pub(crate) fn send(&mut self, to: Address, message: &impl Serialize) {
+        serde_json::to_writer((&mut self.buffer).writer(), message).expect("answers are plain data");
+        self.push(to, None, None);
+    }
+
+    /// Sends a text as it is.
+    pub(crate) fn send_text(&mut self, to: Address, text: Bytes) {
+        self.outgoing.push(Outgoing { to, waited: None, headers: None, payload: text });
+    }
+
+    /// Publishes all that was written.
+    pub(crate) async fn publish(&mut self) {
+        for Outgoing { to, waited, headers, payload } in self.outgoing.drain(..) {
+            match to {
+                Address::Here(inbox, number) => {
+                    let sent = inbox.try_send((number, InboxReply::Answer(payload)));
+                    if let (Err(TrySendError::Closed(_)), Some(waited)) = (sent, waited) {
+                        self.undelivered.note_here(waited);
+                    }
+                }
+                Address::Subject(subject) => {
+                    let notice_subject = waited.and_then(|waited| self.undelivered.notice_subject(&waited, &subject));
+                    send(&self.client, subject, notice_subject, headers, payload).await;
+                }
+            }
+        }
+    }
+
+    /// Publishes all that was written, and returns when the server has it.
+    pub(crate) async fn flush(&mut self) -> anyhow::Result<()> {
+        self.publish().await;
+        round_trip(&self.client).await
+    }
+
+    fn send_array(&mut self, array: usize) {
+        let Self { arrays, buffer, .. } = self;
+        if let Some(to) = arrays.close(array, |piece| buffer.put_slice(piece)) {
+            self.push(to, None, None);
+        }
+    }
+
+    fn push(&mut self, to: Address, waited: Option<Waited>, headers: Option<HeaderMap>) {
+        let payload = self.buffer.split().freeze();
+        self.outgoing.push(Outgoing { to, waited, headers, payload });
+    }
+}
+
+fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
+    answer.write(to.writer()).expect("answers are plain data");
+}
+
+fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
+    let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
+    let mut headers = HeaderMap::new();
+    headers.insert(ERROR_CODE_HEADER, code.status().to_string());
+    headers.insert(ERROR_HEADER, one_line(message));
+    Some(headers)
+}
+
+/// The message in one line, because a line break would end the header.
+fn one_line(message: &str) -> String {
+    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Publishes a message, and logs that it could not be sent.
+async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {
+    let sent = match (reply, headers) {
+        (None, None) => client.publish(to, payload).await,
+        (None, Some(headers)) => client.publish_with_headers(to, headers, payload).await,
+        (Some(reply), None) => client.publish_with_reply(to, reply, payload).await,
+        (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(to, reply, headers, payload).await,
+    };
+    if let Err(error) = sent {
+        tracing::warn!(%error, "a message could not be sent");
+    }
+}

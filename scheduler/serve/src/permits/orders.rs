@@ -1,0 +1,127 @@
+//! What the rest of the process asks of a permit loop, and what people ask about it.
+
+use crate::limits::limit_sources::limit_news;
+use crate::limits::provider_view::{ProviderNews, levels_by_limit};
+use crate::messages::inbound::Address;
+use crate::permits::answers::loop_request::{LoopRequest, Report};
+use crate::permits::permit_loop::PermitLoop;
+use rampmeter_config::limits_text;
+use rampmeter_protocol::explain::Question;
+use rampmeter_protocol::news::News;
+use rampmeter_protocol::status::{Status, StatusQuery};
+use rampmeter_protocol::time::Time;
+use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::policy::resource::Resource;
+
+impl PermitLoop {
+    /// Does what the rest of the process asks for, but for the end of the term.
+    pub(super) fn handle_request(&mut self, request: LoopRequest) {
+        let (now, driver) = (self.timer.now(), &mut self.driver);
+        match request {
+            // It ends the loop.
+            LoopRequest::HandOver(_) => {}
+            LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, number),
+            LoopRequest::CheckpointRefused(number) => self.term.note_refused_checkpoint(now, driver, number),
+            LoopRequest::StoreLost => {
+                driver.tally.store_losses += 1;
+                driver.handle(now, Event::StoreLost);
+            }
+            LoopRequest::WallClock { origin, ahead_secs } => {
+                driver.tally.clock_ahead_secs = ahead_secs;
+                driver.handle(now, Event::WallClock(origin));
+            }
+            LoopRequest::Provider(news) => self.take_provider_news(now, news),
+            LoopRequest::Rules => self.take_rules(now),
+            LoopRequest::Report(to) => {
+                to.send(self.report(now)).ok();
+            }
+            LoopRequest::TakeUse(to) => {
+                to.send(driver.take_use()).ok();
+            }
+            LoopRequest::Forecasts(forecasts) => self.reports.note_forecasts(now, forecasts),
+        }
+    }
+
+    fn take_provider_news(&mut self, now: Time, news: ProviderNews) {
+        let (driver, Some(provider)) = (&mut self.driver, &mut self.limits.provider) else { return };
+        let resource = driver.core().resource();
+        match news {
+            ProviderNews::Limits(contract) => {
+                let changed = provider.take_contract(now, driver.written(), contract);
+                self.change_limits(now, changed);
+            }
+            ProviderNews::Levels { asked, answered, levels } => {
+                let levels = levels_by_limit(resource, answered.since(asked), &levels);
+                driver.handle(now, Event::Levels { asked, answered, levels });
+            }
+            ProviderNews::Trouble(error) => {
+                provider.note_trouble(resource.name(), &error);
+                driver.tally.provider_failures.count(error.kind);
+            }
+            ProviderNews::Well => provider.note_well(resource.name()),
+        }
+    }
+
+    /// Takes other rules, and then what the provider's contract makes of them.
+    fn take_rules(&mut self, now: Time) {
+        let Some(resource) = self.limits.take_rules() else { return };
+        let revision = self.limits.revision().get();
+        tracing::info!(resource = %resource.name(), revision, "limits count as the rules have them");
+        self.change_limits(now, Some(resource));
+        let present = self.driver.written();
+        let corrected = self.limits.provider.as_mut().and_then(|provider| provider.keep_to_contract(present));
+        self.change_limits(now, corrected);
+    }
+
+    fn change_limits(&mut self, now: Time, changed: Option<Resource>) {
+        let (driver, Some(resource)) = (&mut self.driver, changed) else { return };
+        let limits = limit_news(driver.written(), &resource);
+        driver.handle(now, Event::Limits(Box::new(resource)));
+        let epoch = Some(driver.core().epoch());
+        driver.outbox.announce(&News::Limits { limits, epoch });
+    }
+
+    pub(super) fn answer_status(&mut self, now: Time, reply: Option<Address>, asked: StatusQuery) {
+        let Some(reply) = reply else { return };
+        let text = match self.reports.known_text(now, asked) {
+            Some(known) => known,
+            None => {
+                let limits_toml = asked.limits_toml.then(|| limits_text(&self.driver.limits_in_force()));
+                let shares = asked.shares.then(|| self.driver.shares(now));
+                let status = Status { limits_toml, shares, ..self.status(now) };
+                let text = self.reports.note_text(now, asked, &status);
+                self.reports.spend(now, self.timer.now().since(now));
+                text
+            }
+        };
+        self.driver.outbox.send_text(reply, text);
+    }
+
+    /// A report with all that was counted.
+    fn report(&mut self, now: Time) -> Report {
+        if let Some(known) = self.reports.known_report(now) {
+            return known;
+        }
+        let status = self.status(now);
+        let report = self.driver.report(now, status);
+        self.reports.note_report(now, &report);
+        self.reports.spend(now, self.timer.now().since(now));
+        report
+    }
+
+    fn status(&mut self, now: Time) -> Status {
+        let (provider, rules) = self.limits.status(now);
+        let differing = self.differences.of(self.driver.core().resource().name());
+        let forecasts = self.reports.forecasts(now);
+        Status { provider, rules, differing, forecasts, ..self.driver.status(now, self.term.leader()) }
+    }
+
+    pub(super) fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
+        let Some(reply) = reply else { return };
+        if !self.reports.allows(now) {
+            return self.driver.put_off(reply);
+        }
+        self.driver.explain(now, reply, Question::parse(payload));
+        self.reports.spend(now, self.timer.now().since(now));
+    }
+}
