@@ -42,6 +42,14 @@ impl Address {
         Connection((hash.finish() as u16).max(Connection::HERE.0 + 1))
     }
 
+    /// The subject, unless the answer stays in this process.
+    pub(crate) fn into_subject(self) -> Option<Subject> {
+        match self {
+            Address::Subject(subject) => Some(subject),
+            Address::Here(..) => None,
+        }
+    }
+
     /// The user of NATS whose client wants an answer here.
     #[must_use]
     pub fn user(&self) -> Option<&str> {

@@ -2,7 +2,7 @@
 //!
 //! [`permit_loop`] runs the parts: `incoming` reads messages, and `answers` drives the core and
 //! writes answers. `watch` tells whether this loop still leads, and `term_guard` keeps answers back
-//! if not.
+//! if not. `succession` ends the term without losing a message.
 
 pub mod answers;
 pub(crate) mod incoming;
@@ -11,6 +11,7 @@ mod orders;
 pub mod permit_loop;
 pub mod permit_thread;
 pub(crate) mod reports;
+pub(crate) mod succession;
 pub(crate) mod term_guard;
 pub(crate) mod timer;
 pub mod watch;

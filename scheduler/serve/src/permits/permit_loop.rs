@@ -14,6 +14,7 @@ use crate::permits::incoming::pricing::{Priced, PricedMessage, Prices};
 use crate::permits::incoming::purges::Purges;
 use crate::permits::loop_handle::LoopChannels;
 use crate::permits::reports::Reports;
+use crate::permits::succession::Succession;
 use crate::permits::term_guard::TermGuard;
 use crate::permits::timer::Timer;
 use crate::permits::watch::leadership_check::LeadershipCheck;
@@ -42,6 +43,12 @@ const BURST: usize = 256;
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
 /// How long sending the last answers may take: a small part of the time of a graceful stop.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// A scheduler that stands by has probed this loop within this time. It does so every 80 ms.
+const PROBED_WITHIN: Span = Span::from_secs(1);
+/// How long settles are kept for a scheduler that stands by, once the state is written. It takes
+/// over within a tenth of a second.
+const SUCCESSION: Duration = Duration::from_secs(2);
+
 /// What a loop is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -81,6 +88,8 @@ pub struct Parts {
 /// Between two turns every event that has happened is in the core, and every answer is published.
 #[derive(Debug)]
 pub struct PermitLoop {
+    client: Client,
+    subjects: Subjects,
     pub(super) timer: Timer,
     intake: Intake,
     pub(super) driver: CoreDriver,
@@ -88,6 +97,8 @@ pub struct PermitLoop {
     pub(super) limits: LimitSources,
     pub(super) differences: Arc<Differences>,
     shares_token: bool,
+    /// When another scheduler last asked whether this loop lives.
+    probed_at: Time,
     pub(super) reader: Reader,
     purges: Purges,
     pub(super) reports: Reports,
@@ -113,6 +124,8 @@ impl PermitLoop {
         let connects = outbox.connects();
         let term = TermGuard::new(leader, connects, leadership, loopback, channels.opened, channels.checkpoints);
         Ok(PermitLoop {
+            client,
+            subjects,
             timer: Timer::new(parts.clock),
             intake,
             driver: CoreDriver::new(parts.core, parts.discovery, outbox, Traces::new(parts.spans, &name)),
@@ -120,6 +133,7 @@ impl PermitLoop {
             limits: parts.limits,
             differences: parts.differences,
             shares_token: parts.shares_token,
+            probed_at: Time::ORIGIN - PROBED_WITHIN,
             reader: parts.reader,
             purges: Purges::default(),
             reports: Reports::default(),
@@ -276,6 +290,7 @@ impl PermitLoop {
     }
 
     fn answer_probe(&mut self, reply: Option<Address>) {
+        self.probed_at = self.timer.now();
         if let Some(reply) = reply {
             let epoch = self.driver.core().epoch();
             self.driver.outbox.send(reply, &epoch);
@@ -337,18 +352,24 @@ impl PermitLoop {
         .await?
     }
 
-    /// Gives the resource up: takes all that was sent so far, and says what a successor must know.
+    /// Gives the resource up: sends all waiting requests elsewhere, takes all that was sent so far,
+    /// says what a successor must know, and passes on the settles that come later.
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) -> anyhow::Result<()> {
+        let (resource, epoch) = (self.driver.core().resource().name().clone(), self.driver.core().epoch());
+        let mut succession = Succession::begin(&self.client, &self.subjects, &resource, epoch).await?;
+        self.driver.send_elsewhere(self.timer.now()).await;
         let taken = tokio::time::timeout(FAREWELL, self.take_last_messages()).await;
         to.send(self.term.handover(self.timer.now(), &mut self.driver, self.limits.revision())).ok();
-        self.until_written().await;
+        self.until_written(&mut succession).await;
+        let has_standby = self.timer.now().since(self.probed_at) < PROBED_WITHIN;
+        let wait = if has_standby { SUCCESSION } else { Duration::ZERO };
+        tokio::time::timeout(wait, succession.keep_settles()).await.ok();
+        tokio::time::timeout(FAREWELL, succession.pass_on()).await??;
         taken?
     }
 
-    /// Ends the subscription, sends all waiting requests elsewhere, and takes what was sent until
-    /// now.
+    /// Ends the subscription, and takes what was sent until now.
     async fn take_last_messages(&mut self) -> anyhow::Result<()> {
-        self.driver.send_elsewhere(self.timer.now()).await;
         self.intake.drain().await?;
         while let Some(inbound) = self.intake.last().await {
             self.take(self.timer.now(), inbound);
@@ -366,15 +387,19 @@ impl PermitLoop {
     }
 
     /// Answers probes while the state is being written, because the resource is not vacant before.
-    async fn until_written(&mut self) {
+    async fn until_written(&mut self, succession: &mut Succession) {
         loop {
-            match self.intake.next_order().await {
-                Received::Probe(reply) => {
-                    self.answer_probe(reply);
-                    self.driver.outbox.publish().await;
-                }
-                Received::End => return,
-                Received::LoopRequest(_) | Received::Inbound(_) | Received::Priced(_) | Received::NoResponders(_) => {}
+            tokio::select! {
+                biased;
+                received = self.intake.next_order() => match received {
+                    Received::Probe(reply) => {
+                        self.answer_probe(reply);
+                        self.driver.outbox.publish().await;
+                    }
+                    Received::End => return,
+                    Received::LoopRequest(_) | Received::Inbound(_) | Received::Priced(_) | Received::NoResponders(_) => {}
+                },
+                () = succession.keep_settles(), if !succession.is_over() => {}
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The store, leadership, and what a restart keeps.
 
 mod differing;
+mod hand_over;
 mod hearsay;
 mod loss;
 mod restart;

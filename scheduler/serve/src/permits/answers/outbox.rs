@@ -201,7 +201,13 @@ fn one_line(message: &str) -> String {
 }
 
 /// Publishes a message, and logs that it could not be sent.
-async fn send(client: &Client, to: Subject, reply: Option<Subject>, headers: Option<HeaderMap>, payload: Bytes) {
+pub(crate) async fn send(
+    client: &Client,
+    to: Subject,
+    reply: Option<Subject>,
+    headers: Option<HeaderMap>,
+    payload: Bytes,
+) {
     let sent = match (reply, headers) {
         (None, None) => client.publish(to, payload).await,
         (None, Some(headers)) => client.publish_with_headers(to, headers, payload).await,

@@ -1,0 +1,103 @@
+//! The settles that come in while nobody leads: after the last state of this loop, and before its
+//! successor has subscribed.
+//!
+//! Most settles have no reply subject, so that their senders never repeat them. The old leader
+//! therefore stays subscribed until its successor announces itself, and then publishes again what
+//! has come in, with the clients' own reply subjects. A settle that the successor has received too
+//! changes nothing twice.
+
+use crate::connection::round_trip;
+use crate::messages::inbound::{Address, Endpoint, Inbound};
+use crate::messages::message_trace::MessageTrace;
+use crate::permits::answers::outbox::send;
+use crate::permits::incoming::waiting_messages::WaitingMessages;
+use async_nats::{Client, Message, Subject, SubscribeError, Subscriber};
+use futures::StreamExt;
+use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::news::News;
+use rampmeter_protocol::subject::Subjects;
+
+/// Keeps settles for a successor, within the bounds of waiting messages.
+#[derive(Debug)]
+pub(crate) struct Succession {
+    client: Client,
+    subject: Subject,
+    settles: Subscriber,
+    /// What schedulers announce to all clients.
+    news: Subscriber,
+    /// The epoch of the term that ends.
+    epoch: Epoch,
+    is_over: bool,
+    kept: WaitingMessages,
+}
+
+impl Succession {
+    /// Begins to keep settles at the end of the term `epoch`.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub(crate) async fn begin(
+        client: &Client,
+        subjects: &Subjects,
+        resource: &Name,
+        epoch: Epoch,
+    ) -> Result<Self, SubscribeError> {
+        let subject = Subject::from(subjects.settle(resource));
+        Ok(Succession {
+            settles: client.subscribe(subject.clone()).await?,
+            news: client.subscribe(subjects.event(resource)).await?,
+            client: client.clone(),
+            subject,
+            epoch,
+            is_over: false,
+            kept: WaitingMessages::default(),
+        })
+    }
+
+    /// Whether a successor has subscribed, or nothing more can come in.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Keeps settles until a successor has subscribed. Cancelling loses nothing.
+    pub(crate) async fn keep_settles(&mut self) {
+        while !self.is_over {
+            tokio::select! {
+                biased;
+                settle = self.settles.next() => self.keep(settle),
+                news = self.news.next() => self.is_over = news.is_none_or(|news| self.is_of_successor(&news)),
+            }
+        }
+    }
+
+    fn keep(&mut self, settle: Option<Message>) {
+        let Some(Message { reply, payload, headers, .. }) = settle else {
+            self.is_over = true;
+            return;
+        };
+        let (reply, trace) = (reply.map(Address::Subject), MessageTrace::of(headers.as_ref()));
+        self.kept.push(Inbound { endpoint: Endpoint::Settle, reply, payload, trace });
+    }
+
+    fn is_of_successor(&self, news: &Message) -> bool {
+        let news = serde_json::from_slice(&news.payload);
+        matches!(news, Ok(News::Leader { epoch, .. }) if epoch > self.epoch)
+    }
+
+    /// Ends the subscription, and publishes all settles again.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub(crate) async fn pass_on(mut self) -> anyhow::Result<()> {
+        self.settles.drain().await?;
+        while let Some(settle) = self.settles.next().await {
+            self.keep(Some(settle));
+        }
+        while let Some(Inbound { reply, payload, trace, .. }) = self.kept.pop() {
+            let reply = reply.and_then(Address::into_subject);
+            send(&self.client, self.subject.clone(), reply, trace.map(|trace| trace.headers()), payload).await;
+        }
+        round_trip(&self.client).await
+    }
+}
