@@ -348,6 +348,10 @@ IN_FOUND = [
 IN_ORDERS = [
     ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
 ]
+IN_SUCCESSION = [
+    ("settles of a hand-over are lost", "keep", r"self\.kept\.push\(", "drop("),
+    ("a leader does not wait for its successor", "hand_over", r"if has_standby", "if !has_standby"),
+]
 IN_PAGE = [
     ("a token for one resource deletes jobs", "delete_job", r"check_all\(&caller\)\?;", ""),
     ("a viewer freezes", "freeze", r"PageRight::Operate", "PageRight::View"),
@@ -451,6 +455,7 @@ PARTS = [
     Part("scheduler/serve/src/permits/incoming", (SERVE, system("pricing")), IN_PRICES, waits=True),
     Part("scheduler/serve/src/permits/incoming", (system("freezes"),), IN_ORDERS, waits=True),
     Part("scheduler/serve/src/permits/answers", (SERVE,), IN_ANSWERS),
+    Part("scheduler/serve/src/permits", (system("hand_over"),), IN_SUCCESSION, waits=True),
     Part("scheduler/serve/src", (system("micro_service"),), IN_FOUND, waits=True),
     Part("scheduler/serve/src", (SERVE, system("traces")), IN_TRACES, waits=True),
     Part("scheduler/serve/src/leadership", (SERVE, system("usage")), IN_LEADERSHIP, waits=True),
