@@ -356,10 +356,11 @@ impl PermitLoop {
     /// says what a successor must know, and passes on the settles that come later.
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) -> anyhow::Result<()> {
         let (resource, epoch) = (self.driver.core().resource().name().clone(), self.driver.core().epoch());
-        let mut succession = Succession::begin(&self.client, &self.subjects, &resource, epoch).await?;
+        let succession = Succession::begin(&self.client, &self.subjects, &resource, epoch).await;
         self.driver.send_elsewhere(self.timer.now()).await;
         let taken = tokio::time::timeout(FAREWELL, self.take_last_messages()).await;
         to.send(self.term.handover(self.timer.now(), &mut self.driver, self.limits.revision())).ok();
+        let mut succession = succession?;
         self.until_written(&mut succession).await;
         let has_standby = self.timer.now().since(self.probed_at) < PROBED_WITHIN;
         let wait = if has_standby { SUCCESSION } else { Duration::ZERO };
