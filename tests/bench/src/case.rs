@@ -52,7 +52,7 @@ pub(crate) struct Measured {
     #[serde(flatten)]
     pub(crate) figures: Figures,
     /// The median ratio of `per_second` to that of the echo in the same round.
-    ratio_to_echo: f64,
+    pub(crate) ratio_to_echo: f64,
 }
 
 impl Case {

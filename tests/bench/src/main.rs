@@ -179,6 +179,29 @@ mod tests {
         assert!(all_answered, "{measured:?}");
     }
 
+    /// The least ratios to the echo in a build of tests, which is hardly optimised: about half of
+    /// what a quiet machine shows, so that only a loss of speed is noticed and not a busy machine.
+    const LEAST: [(&str, f64); 3] = [("scheduler 256×1", 0.2), ("scheduler 16×64", 0.03), ("sdk 256×1", 0.2)];
+    /// A busy machine may disturb some attempts.
+    const ATTEMPTS: usize = 3;
+
+    #[tokio::test]
+    #[allow(clippy::print_stdout, reason = "figures of tests are for people")]
+    async fn permits_keep_up_with_the_echo() {
+        let server = Server::start(&Binary::find().await.unwrap(), Options::default()).await.unwrap();
+        for (case, least) in LEAST {
+            let mut ratios = Vec::new();
+            while ratios.iter().all(|ratio| *ratio < least) {
+                assert!(ratios.len() < ATTEMPTS, "{case} has {ratios:?} of the echo's rate, less than {least}");
+                let args =
+                    BenchArgs::parse_from(["bench", "--seconds", "0.6", "--rounds", "3", "--only", case, "--json"]);
+                let measured = measure_all(server.url(), &args).await.unwrap();
+                ratios.push(measured[1].ratio_to_echo);
+            }
+            println!("{case}: {:.2} of the echo's rate, at least {least}", ratios[ratios.len() - 1]);
+        }
+    }
+
     #[tokio::test]
     async fn an_unknown_case_is_answered_with_the_known_ones() {
         let error = compare_permits(&args(&["--only", "nosuch"])).await.unwrap_err().to_string();
