@@ -21,7 +21,10 @@ pub(crate) struct CallsInFlight {
 
 impl CallsInFlight {
     pub(crate) fn begin(&mut self, now: Time, key: StartKey) {
-        self.ahead.insert(key);
+        match key.at <= now {
+            true => *self.started.entry(second(key.at)).or_default() += 1,
+            false => drop(self.ahead.insert(key)),
+        }
         while self.ahead.first().is_some_and(|first| first.at <= now) || self.ahead.len() > MAX_AHEAD {
             let Some(begun) = self.ahead.pop_first() else { break };
             *self.started.entry(second(begun.at)).or_default() += 1;
