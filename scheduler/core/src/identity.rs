@@ -1,7 +1,9 @@
 //! Recognizes a repeated request by its sender and content.
 
+use hashbrown::DefaultHashBuilder;
 use rampmeter_protocol::request::PermitRequest;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, Hash};
+use std::sync::LazyLock;
 
 /// Three hashes of 16 bits for the sender and the content of a request. They cover the NATS user
 /// with the client's `from`, the cost, and the class with the labels. A part that a request does
@@ -35,11 +37,11 @@ impl Identity {
     }
 }
 
-/// A hash for comparisons within one process: other releases of Rust may compute another.
-fn hash_of(value: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
+/// Returns a hash for comparisons within one process. Its seed is random, so that no client can
+/// choose values whose hashes are equal.
+pub fn hash_of(value: impl Hash) -> u64 {
+    static HASHES: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
+    HASHES.hash_one(value)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use rampmeter_scheduler_core::identity::hash_of;
 use tokio::sync::mpsc;
 
 /// A reply, with the number of the message that it answers.
@@ -37,9 +37,8 @@ impl Address {
     #[must_use]
     pub fn connection(&self) -> Connection {
         let Address::Subject(inbox) = self else { return Connection::HERE };
-        let mut hash = DefaultHasher::new();
-        inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection).hash(&mut hash);
-        Connection((hash.finish() as u16).max(Connection::HERE.0 + 1))
+        let connection = inbox.rsplit_once('.').map_or(&**inbox, |(connection, _)| connection);
+        Connection((hash_of(connection) as u16).max(Connection::HERE.0 + 1))
     }
 
     /// The subject, unless the answer stays in this process.

@@ -4,7 +4,8 @@
 //! Protocol, SIGCOMM 1996). A lane that overdraws its quantum with a large message pays for it in
 //! later rounds. Lanes may hold lanes.
 
-use std::collections::{HashMap, VecDeque};
+use hashbrown::HashMap;
+use std::collections::VecDeque;
 use std::hash::Hash;
 
 /// The bytes that a lane may take in one round: about a hundred small requests.

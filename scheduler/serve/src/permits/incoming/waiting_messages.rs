@@ -6,8 +6,8 @@
 
 use crate::messages::inbound::{Address, Connection, Endpoint, Inbound};
 use crate::permits::incoming::round_robin::{RoundRobin, UserQueue};
+use rampmeter_scheduler_core::identity::hash_of;
 use std::collections::VecDeque;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// The most messages that wait: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
@@ -78,6 +78,10 @@ impl WaitingMessages {
 
     fn has_room_for(&self, user: User, connection: Connection, bytes: usize) -> bool {
         let free = MAX_BYTES - self.bytes;
+        // No lane has more than all lanes together.
+        if self.bytes + bytes <= free {
+            return self.has_room(bytes);
+        }
         let of_user = self.users.bytes(user);
         let of_connection = self.users.get(user).map_or(0, |connections| connections.bytes(connection));
         self.has_room(bytes) && of_user + bytes <= free * SHARE_OF_USER && of_connection + bytes <= free
@@ -141,9 +145,8 @@ impl Arrivals {
 
 /// The user and the connection of a message. All messages without a reply subject have one lane.
 fn sender(message: &Inbound) -> (User, Connection) {
-    let mut hash = DefaultHasher::new();
-    message.reply.as_ref().and_then(Address::user).hash(&mut hash);
-    (hash.finish(), message.reply.as_ref().map_or(Connection::UNKNOWN, Address::connection))
+    let user = message.reply.as_ref().and_then(Address::user);
+    (hash_of(user), message.reply.as_ref().map_or(Connection::UNKNOWN, Address::connection))
 }
 
 fn size(message: &Inbound) -> usize {
