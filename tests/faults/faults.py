@@ -133,6 +133,7 @@ IN_CORE = [
     ("former freezes of a key stay listed", "unlist", r"self\.frozen\.remove\(.*\)", "(until, &self.frozen).0 == Time::NEVER"),
     ("what is left of another limit drains a token bucket", "compare", r"in_use\.has_tokens\(\) && !may_be_of_it", "false"),
     ("a start ahead tells no buckets", "answer", r"if delay > self\.resource\.spec\(\)\.horizon", "if delay > Span::from_nanos(u64::MAX)"),
+    ("a call of a key that is counted anew is a promise", "renew", r"self\.advance\(limit, now\);", ""),
     ("a late rejection doubles a pause", "next_pause", r"at < until", "false && at < until"),
     ("a late answer shortens the time of a spent quota", "mark_spent_until", r"self\.quota_spent_until\.max\(until\)", "until"),
     ("a call made early keeps its start", "use_up", r"granted\.start\.at\.min\(now\)", "granted.start.at"),

@@ -38,6 +38,8 @@ impl FarDebts {
                 self.until.remove(&slot);
             }
         }
+        let listed = self.of_short_limits.len() + self.of_listed_limits.len();
+        assert_eq!(listed, self.until.len(), "a far debt is listed once");
     }
 
     /// Those of short limits, the last first.

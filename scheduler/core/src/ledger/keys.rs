@@ -438,6 +438,7 @@ impl Keys {
             self.buckets.get_mut(slot).into_iter().for_each(|known| known.page = None);
             self.enlist(now, slot);
         }
+        assert_eq!(self.counts.iter().sum::<usize>(), self.buckets.len(), "a bucket counts once");
     }
 
     fn slots(&self) -> Vec<Slot> {

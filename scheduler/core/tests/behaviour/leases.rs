@@ -79,6 +79,21 @@ fn an_unknown_call_is_counted_anew() {
     );
 }
 
+/// The bucket of a key knows no time since its last change.
+#[test]
+fn an_unknown_call_of_a_key_is_counted_anew_as_one_that_has_started() {
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    // Each event looks at two keys.
+    let others: String = (0..9).map(|key| format!("0 allow o{key} guild:{key} -> o{key}@0\n")).collect();
+    let script = "
+        0    allow a guild:x         -> a@0
+        400  extend b anew guild:x   -> b:extended
+        500  extend a                -> a:extended
+        500  levels                  -> requests=0
+        ";
+    play(&resource(vec![LimitSpec { applies, ..two() }]), &format!("{others}{script}"));
+}
+
 /// After that time, calls that no scheduler granted would take places.
 #[test]
 fn an_unknown_call_is_counted_anew_for_one_lease_after_a_take_over() {

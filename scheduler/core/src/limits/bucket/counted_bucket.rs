@@ -226,6 +226,7 @@ impl CountedBucket {
         if !limit.counts_calls_in_flight() {
             return true;
         }
+        self.advance(limit, now);
         let (before, until) = (self.calls.get(&key).copied(), self.counted_until(limit, now));
         let call = before.unwrap_or(CountedCall { cost: cost.credit, tier: cost.tier, until: self.now, revived: true });
         if until > call.until {
@@ -307,6 +308,8 @@ impl CountedBucket {
             self.ends.pop_first();
             self.calls.remove(&key);
         }
+        assert_eq!(self.calls.len(), self.ends.len(), "a call ends once");
+        assert!(self.promised >= Credit::ZERO, "a promise is kept once");
     }
 
     /// The stock less promises. Promises for later windows are not paid from the rest of the
