@@ -3,7 +3,6 @@
 mod adaptive_limit;
 mod attribution;
 mod call_time;
-mod calls_in_flight;
 pub(crate) mod cost_estimates;
 pub mod observation;
 mod rate_estimator;

@@ -15,7 +15,6 @@ mod outbox;
 pub(crate) mod parts;
 mod pending;
 pub mod queue_cursor;
-mod rejections;
 pub mod settle;
 pub(crate) mod wait_estimator;
 mod waiting;
