@@ -173,7 +173,7 @@ impl Drop for Conversation<'_> {
             if let Some(Answer::Granted(granted)) = &element.answer
                 && let Ok(id) = PermitId::new(&granted.id)
             {
-                self.session.handle(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+                self.session.handle(now, Event::Settled { resource: RESOURCE, settle: Box::new(Settle::unused(id)) });
             }
         }
         self.session.handle(now, Event::Closed);

@@ -99,5 +99,5 @@ fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let (elapsed_ms, late_ms) = (Some(now.since(worker.sent).into()), worker.late().map(Millis::from));
     let report = Report { response: Some(response), elapsed_ms, late_ms, ..Report::default() };
     let settle = Settle::reported(id, report);
-    worker.handle(now, Event::Settled { resource: RESOURCE, settle });
+    worker.handle(now, Event::Settled { resource: RESOURCE, settle: Box::new(settle) });
 }

@@ -90,7 +90,9 @@ impl Run<'_> {
             }
             Stage::Permitted => {
                 let settle = worker.id().map(Settle::unused);
-                settle.into_iter().for_each(|settle| worker.handle(now, Event::Settled { resource: RESOURCE, settle }));
+                settle.into_iter().for_each(|settle| {
+                    worker.handle(now, Event::Settled { resource: RESOURCE, settle: Box::new(settle) });
+                });
                 worker.stage = Stage::Gone;
             }
             Stage::Idle | Stage::Pausing | Stage::Calling | Stage::Dead | Stage::Gone => {}

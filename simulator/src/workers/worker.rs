@@ -161,7 +161,7 @@ impl Worker {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(&freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
         let Some(id) = request.id.take() else { return };
-        self.handle(now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+        self.handle(now, Event::Settled { resource: RESOURCE, settle: Box::new(Settle::unused(id)) });
         (self.ask, self.stage) = (AskNumber(self.ask.0 + 1), Stage::Waiting);
         request.age_ms = Millis::from(now.since(since));
         self.handle(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });

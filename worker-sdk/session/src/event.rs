@@ -37,7 +37,7 @@ pub enum Event<'a> {
         /// The permit's resource.
         resource: ResourceNumber,
         /// The report for the scheduler.
-        settle: Settle<'static>,
+        settle: Box<Settle<'static>>,
     },
     /// A message on a reply subject. Its time is the time of its receipt.
     Answered {

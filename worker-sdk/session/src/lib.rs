@@ -168,7 +168,7 @@ impl Session {
                 self.asked(now, ask, request);
             }
             Event::Cancelled { ask, resource } => self.cancelled(now, ask, resource),
-            Event::Settled { resource, settle } => self.settled(now, resource, settle),
+            Event::Settled { resource, settle } => self.settled(now, resource, *settle),
             Event::Answered { batch, payload } => self.answered(now, batch, payload),
             Event::Undelivered { batch } => self.undelivered(now, batch),
             Event::News { resource, payload, unix_ms } => self.news(now, resource, payload, unix_ms),

@@ -128,7 +128,7 @@ impl Unsettled {
     /// Sends a settle that does not end the permit.
     pub(crate) fn send(&self, settle: Settle<'static>) {
         let settle = Settle { trace: self.trace, ..settle };
-        let event = Event::Settled { resource: self.resource.number(), settle };
+        let event = Event::Settled { resource: self.resource.number(), settle: Box::new(settle) };
         self.resource.link().send(Message::Event(event));
     }
 }

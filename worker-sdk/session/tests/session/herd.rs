@@ -133,7 +133,7 @@ fn settle_after_outage(seed: u64) -> Time {
     let settle = Settle::used(session.id(AskNumber(1)));
     session.handle(Time::ORIGIN, Event::Connected);
     session.handle(BEGINS, Event::Disconnected);
-    session.handle(BEGINS, Event::Settled { resource: HUB, settle });
+    session.handle(BEGINS, Event::Settled { resource: HUB, settle: Box::new(settle) });
     session.handle(ENDS, Event::Connected);
     session.next_wakeup().expect("a settle waits")
 }

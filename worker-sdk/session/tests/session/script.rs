@@ -119,7 +119,7 @@ impl Play {
             }
             "settle" => {
                 let settle = Settle::used(self.session.id(AskNumber(parsed(rest))));
-                self.session.handle(now, Event::Settled { resource: ResourceNumber(0), settle });
+                self.session.handle(now, Event::Settled { resource: ResourceNumber(0), settle: Box::new(settle) });
             }
             "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
             "news" => {

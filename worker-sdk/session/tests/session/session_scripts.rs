@@ -173,7 +173,7 @@ impl Play {
         }
         let mut request = grant.request;
         let id = request.id.take().expect("a permit that was waited for is a scheduler's");
-        self.session.handle(self.now, Event::Settled { resource: RESOURCE, settle: Settle::unused(id) });
+        self.session.handle(self.now, Event::Settled { resource: RESOURCE, settle: Box::new(Settle::unused(id)) });
         request.age_ms = Millis::from(self.now.since(grant.since));
         self.send(request, Time::NEVER);
     }
