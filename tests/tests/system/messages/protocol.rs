@@ -467,7 +467,7 @@ async fn the_status_tells_levels_queues_and_counters() {
         *limit = rounded(limit.take());
     }
     let oldest = status["classes"][1]["oldest_ms"].take().as_f64().unwrap();
-    assert!((3_600_000.0..3_660_000.0).contains(&oldest), "{oldest}");
+    assert!((0.0..60_000.0).contains(&oldest), "a stated age does not count: {oldest}");
     let leader = status["leader"].take();
     assert!(leader.as_str().unwrap().starts_with("scheduler-"), "{leader}");
     let limit = |name, unit, capacity, level, next_free| {
